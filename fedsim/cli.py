@@ -1,0 +1,123 @@
+"""The command line: a thin client of the library. JAX is imported when a run starts, not before."""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedsim import __version__
+
+EXIT = {"ScenarioError": 2, "DataError": 3, "DirectoryError": 4}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="fedsim")
+def cli() -> None:
+    """Simulate federated learning: one scenario file, one command, an answer you can defend.
+
+    \b
+    Examples:
+      fedsim run scenarios/iid.yaml
+      fedsim run scenarios/dirichlet.yaml --seeds 5 --set data.partition.alpha=0.1
+    """
+
+
+@cli.command()
+@click.argument("scenario", type=click.Path(dir_okay=False))
+@click.option("--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable.")
+@click.option("--seeds", metavar="N|LIST", help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Run directory [reports/<name>].")
+@click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
+@click.option("--quiet", is_flag=True, help="No progress bar, no table.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def run(scenario: str, edits: tuple[str, ...], seeds: str | None, out: Path | None, force, quiet, as_json, debug) -> None:
+    """Run a scenario and write its run directory.
+
+    \b
+    Examples:
+      fedsim run scenarios/iid.yaml
+      fedsim run scenarios/iid.yaml --set rounds=20 --set client.lr=0.05 --out reports/slow --force
+    """
+    del debug  # read by `main`
+    _compilation_cache()
+    from fedsim.report import console
+    from fedsim.report.result import run as run_scenario
+    from fedsim.scenario import read
+
+    checked = read(scenario, (*edits, *([f"seeds={_seeds(seeds)}"] if seeds else [])))
+    out = out or Path("reports") / checked.spec.name
+    with console.progress(checked, quiet or as_json) as watch:
+        result = run_scenario(checked, out=out, force=force, watch=watch)
+    if as_json:
+        click.echo(json.dumps({"status": result.status, "out": str(out), "summary": result.records["summary"]}))
+    elif not quiet:
+        console.table(result, out)
+    if result.status != "done":
+        click.echo(f"fedsim: {result.status}: see {out / 'rounds.csv'}", err=True)
+        sys.exit(5)
+
+
+def _seeds(text: str) -> str:
+    """`5` -> 5, `0,1` -> [0, 1], `3,` -> [3]; anything else is left to the schema to refuse."""
+    return "[" + ",".join(part for part in text.split(",") if part.strip()) + "]" if "," in text else text
+
+
+def _compilation_cache() -> None:
+    """Keep compiled programs in the user's cache folder, unless the user has decided about that already."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None and "JAX_ENABLE_COMPILATION_CACHE" not in os.environ:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedsim" / "xla"
+        try:
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:
+            return  # a cache is a convenience
+        jax.config.update("jax_compilation_cache_dir", str(home))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point: every error is one line per problem and an exit code; tracebacks only with --debug."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        cli.main(arguments, prog_name="fedsim", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("fedsim: interrupted", err=True)
+        sys.exit(128 + signal.SIGINT)
+    except Exception as error:
+        if "--debug" in arguments:
+            raise
+        sys.exit(_say(error))
+
+
+def _say(error: Exception) -> int:
+    """Print an error in one line per problem -> exit code."""
+    code = EXIT.get(type(error).__name__) or (4 if isinstance(error, OSError) else 1)
+    if code == 1:
+        with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
+            file.write(traceback.format_exc())
+        click.echo(f"fedsim: unforeseen {type(error).__name__}; traceback saved in {file.name}", err=True)
+        return code
+    text = str(error)
+    if code == 4 and isinstance(error, OSError) and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    for line in text.splitlines():
+        click.echo(f"fedsim: error: {line}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Keys of device randomness: root → round → phase (→ client → step), so that no stage disturbs another's noise."""
+
+from enum import IntEnum
+
+import jax
+
+
+class Phase(IntEnum):
+    """Purposes; a number is never given to another purpose."""
+
+    START = 1  # start model, instead of a round
+    CLIENT = 2
+    SERVER = 3
+
+
+def round_key(root, round, phase: Phase):
+    """The key of one phase of one round."""
+    return jax.random.fold_in(jax.random.fold_in(root, round), int(phase))
+
+
+def start_key(root):
+    """The key of the start model: round 0 has no other."""
+    return round_key(root, 0, Phase.START)

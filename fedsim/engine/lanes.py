@@ -1,0 +1,122 @@
+"""Lanes: the one local loop. What is vmapped is not clients but lanes, each training a queue of clients.
+
+Hooks are written for ONE client (`Client`); `jax.vmap` lifts them over the lanes with `in_axes=(None, 0, ...)`: shared
+things stay single, each lane has its own model. Where a client ends, its message is written to its row of the stack and
+its lane restarts with the next client. `lanes = cohort` is the plain vmap, `lanes = 1` the plain scan.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from fedsim import tree
+from fedsim.engine.keys import Phase, round_key
+from fedsim.engine.pack import Jobs
+from fedsim.tree import Tree
+from fedsim.types import Batch, Client, Facts, Message, Task
+
+
+class Lane(NamedTuple):
+    """What a lane carries from step to step (leading axis `[L]` once stacked)."""
+
+    variables: Tree
+    local: Tree
+    step: Int[Array, ""]  # of the client being trained
+    loss: Float[Array, ""]  # Σ over its steps of batch loss · valid rows
+    seen: Float[Array, ""]  # Σ valid rows
+
+
+class Rows(NamedTuple):
+    """The stack `[block, ...]`: row k is what slot k sends, and what it met while training."""
+
+    message: Message
+    loss: Float[Array, " block"]
+    seen: Float[Array, " block"]
+
+
+class Lanes(NamedTuple):
+    """The program of one block. A round may be trained in any number of calls of `train`."""
+
+    empty: Callable  # (bank, memory) -> Rows of zeros
+    begin: Callable  # (bank, memory, jobs) -> Lane [L]
+    train: Callable  # (bank, memory, jobs, data, key, lane, rows, t0, t1) -> (lane, rows, t1: a token to wait for)
+
+
+def lanes(client: Client, task: Task) -> Lanes:
+    """The program that trains a block of jobs from a bank of start models `[W, ...]`.
+
+    `data` = (x [n, ...], y [n, ...]); `memory` = the rows of the block's clients `[block, ...]`; `key` = (root key, round).
+    """
+
+    def start(shared, row, facts: Facts) -> Lane:
+        zero = jnp.zeros_like(facts.lr)
+        return Lane(*client.start(task, shared, row, facts), jnp.zeros((), jnp.int32), zero, zero)
+
+    def step(shared, lane: Lane, facts: Facts, index, valid, data, key) -> Lane:
+        x, y = data
+        mask = jnp.arange(index.shape[0]) < valid
+        noise = jax.random.fold_in(jax.random.fold_in(key, facts.id), lane.step)
+        batch = Batch(x[index], y[index], mask, noise, lane.step)
+        (loss, state), g = client.gradient(task, lane.variables, batch, lane.local, shared, facts)
+        params, local = client.step(task, g, lane.variables["params"], lane.local, shared, facts)
+        n = valid.astype(lane.loss.dtype)
+        return Lane({"params": params, "state": state}, local, lane.step + 1, lane.loss + loss * n, lane.seen + n)
+
+    def finish(shared, lane: Lane, row, facts: Facts) -> Rows:
+        return Rows(client.finish(task, shared, lane.variables, lane.local, row, facts), lane.loss, lane.seen)
+
+    def at(jobs: Jobs, slot) -> Facts:
+        return Facts(jobs.id[slot], jobs.samples[slot], jobs.steps[slot], jobs.lr[slot])
+
+    def models(bank, jobs: Jobs, slot):
+        """Start models by lane, and their `in_axes`: one for all unless the bank holds several."""
+        if tree.rows(bank) == 1:
+            return tree.take(bank, 0), None
+        return tree.take(bank, jobs.start[slot]), 0
+
+    def restart(bank, memory, jobs: Jobs, slot) -> Lane:
+        shared, axis = models(bank, jobs, slot)
+        return jax.vmap(start, in_axes=(axis, 0, 0))(shared, tree.take(memory, slot), at(jobs, slot))
+
+    @jax.jit
+    def begin(bank, memory, jobs: Jobs) -> Lane:
+        return restart(bank, memory, jobs, jobs.slot[0])
+
+    @partial(jax.jit, donate_argnums=(5, 6))
+    def train(bank, memory, jobs: Jobs, data, key, lane: Lane, rows: Rows, t0, t1):
+        block = jobs.id.shape[0]
+        noise = round_key(*key, Phase.CLIENT)
+
+        def lane_step(t, carry):
+            lane, rows = carry
+            now, then = jobs.slot[t], jobs.slot[t + 1]
+            (shared, axis), facts = models(bank, jobs, now), at(jobs, now)
+            train_one = jax.vmap(step, in_axes=(axis, 0, 0, 0, 0, None, None))
+            lane = train_one(shared, lane, facts, jobs.index[t], jobs.valid[t], data, noise)
+            ends = now != then  # a client stands in a block once: its job ends where the lane's slot changes
+
+            def write(carry):
+                lane, rows = carry
+                sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, now), facts)
+                rows = tree.put(rows, jnp.where(ends, now, block), sent)
+                return tree.select(ends, restart(bank, memory, jobs, then), lane), rows
+
+            return lax.cond(ends.any(), write, lambda carry: carry, (lane, rows))  # rare: most steps only train
+
+        return *lax.fori_loop(t0, t1, lane_step, (lane, rows)), t1 + 0
+
+    def empty(bank, memory, jobs: Jobs) -> Rows:
+        def one(bank, memory, jobs):
+            shared, row, facts = tree.take(bank, 0), tree.take(memory, 0), at(jobs, 0)
+            return finish(shared, start(shared, row, facts), row, facts)
+
+        block = jobs.id.shape[0]
+        shapes = jax.eval_shape(one, bank, memory, jobs)
+        return jax.tree.map(lambda leaf: jnp.zeros((block, *leaf.shape), leaf.dtype), shapes)
+
+    return Lanes(empty, begin, train)

@@ -1,0 +1,119 @@
+"""One round, in five steps: plan, train, wire, serve, keep."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fedsim.engine.lanes import Lanes, Rows
+from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_first
+from fedsim.engine.serve import Met, Outcome, Serve, Server
+from fedsim.fleet import Plan, RoundPlan
+
+CALL_SECONDS = 1.0  # a device call is cut to about this long, so that Ctrl-C is quick
+
+
+class Program(NamedTuple):
+    """The compiled half of a scenario: pure functions, and the shapes they were made for."""
+
+    lanes: Lanes
+    serve: Serve
+    evaluate: Callable
+    width: Width
+    room: Capacity
+    dtype: Any
+    pack: Packer = longest_first
+
+
+class Played(NamedTuple):
+    """A round that was handed to the device; its numbers may still be on their way."""
+
+    work: RoundPlan
+    server: Server
+    outcome: Outcome
+    met: list[Met]
+    useful: int  # steps that trained a client
+    lane_steps: int  # steps times lanes
+
+
+class Pieces:
+    """How many lane steps go into one device call: a fixed number of calls, or as many as fit into CALL_SECONDS."""
+
+    def __init__(self, calls: int | None = None):
+        self.calls, self.per_call = calls, 0
+
+    def cuts(self, total: int) -> list[int]:
+        """Ends of the calls of a block of `total` lane steps."""
+        calls = self.calls or (-(-total // self.per_call) if self.per_call else 1)
+        return sorted({round(total * (i + 1) / calls) for i in range(calls)} - {0})
+
+    def probe(self, total: int) -> list[int]:
+        """Cuts of the very first block: one step to compile, a few to time, then the rest."""
+        return [] if self.calls or self.per_call else sorted({min(1, total), min(9, total)} - {0})
+
+    def timed(self, steps: int, seconds: float) -> None:
+        """Learn from `steps` lane steps that took `seconds`."""
+        self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
+
+
+def play(program: Program, plan: Plan, server: Server, rows: Rows | None, data, key, r: int, pieces: Pieces):
+    """Round r: `(server, stack) -> (Played, stack)`; state in, state out, nothing waits for the device.
+
+    Args:
+      program: the pure functions.
+      plan: the host's half.
+      server: shared variables and server state before the round.
+      rows: the stack's buffer of the round before (its contents do not matter), None in the first round.
+      data: (x, y) of all training samples, on the device.
+      key: the run's root key.
+      r: round number, from 1.
+      pieces: how blocks are cut into device calls; changes no bit.
+    """
+    memory: Any = ()
+    work = plan.round(r)  # 1 plan
+    total, met, useful, lane_steps = None, [], 0, 0
+    for first in range(0, max(len(work.ids), 1), program.width.block):
+        jobs, steps = lay_out(plan, work, first, program.width, program.room, program.dtype, program.pack)
+        jobs = jax.device_put(jobs)
+        if rows is None:
+            rows = program.lanes.empty(server.bank, memory, jobs)
+        rows = train(program.lanes, server.bank, memory, jobs, data, (key, r), rows, steps, pieces)  # 2 train
+        # 3 wire: nothing stands between client and server yet
+        if total is None:
+            total = program.serve.zero(rows, jobs)
+        total, losses = program.serve.add(total, server, rows, jobs, (key, r))  # 4 serve
+        met.append(losses)
+        useful += int(work.steps[first : first + program.width.block].sum())
+        lane_steps += steps * program.width.lanes
+    server, outcome = program.serve.close(total, server, jobs, (key, r))  # 5 keep
+    return Played(work, server, outcome, met, useful, lane_steps), rows
+
+
+def train(lanes: Lanes, bank, memory, jobs: Jobs, data, key, rows: Rows, steps: int, pieces: Pieces) -> Rows:
+    """All lane steps of one block, in one call or several."""
+    lane = lanes.begin(bank, memory, jobs)
+    t, token = 0, None
+    probe = pieces.probe(steps)
+    for cut in probe:
+        begin = time.perf_counter()
+        lane, rows, token = lanes.train(bank, memory, jobs, data, key, lane, rows, t, cut)
+        jax.block_until_ready(token)
+        if cut == probe[-1] and t:  # the first piece compiles, the second one counts
+            pieces.timed(cut - t, time.perf_counter() - begin)
+        t = cut
+    for cut in pieces.cuts(steps):
+        if cut > t:
+            if token is not None:
+                jax.block_until_ready(token)  # at most one call in the queue behind the running one
+            lane, rows, token = lanes.train(bank, memory, jobs, data, key, lane, rows, t, cut)
+            t = cut
+    return rows
+
+
+def train_loss(played: list[Played]) -> float | None:
+    """Mean of the mini-batch losses met in some rounds, weighted by valid rows; float64, in slot order."""
+    loss = np.concatenate([np.asarray(m.loss, np.float64) for p in played for m in p.met])
+    seen = np.concatenate([np.asarray(m.seen, np.float64) for p in played for m in p.met])
+    return float(np.cumsum(loss)[-1] / np.cumsum(seen)[-1]) if seen.any() else None

@@ -1,0 +1,6 @@
+"""The fleet: who takes part when, on which samples. NumPy only; ends in a `Plan`."""
+
+from fedsim.fleet.plan import Local as Local
+from fedsim.fleet.plan import Plan as Plan
+from fedsim.fleet.plan import RoundPlan as RoundPlan
+from fedsim.fleet.selection import Cohort as Cohort

@@ -1,0 +1,55 @@
+"""What a terminal shows: progress on stderr, the table on stdout."""
+
+import contextlib
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fedsim.report.result import Result
+from fedsim.scenario import Scenario
+
+
+@contextlib.contextmanager
+def progress(scenario: Scenario, quiet: bool):
+    """A bar over all rounds of all seeds -> a `watch` for `fedsim.run`; it only shows rows that are there anyway."""
+    if quiet:
+        yield None
+        return
+    spec = scenario.spec
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
+    with Progress(*parts, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(spec.name, total=max(spec.rounds, 1) * len(spec.seeds), said="compiling")
+
+        def watch(experiment, seed, row):
+            del experiment
+            v, t = row.values, row.timing
+            before = spec.seeds.index(seed) * spec.rounds
+            working = max(t["wall_seconds"] - t["compile_seconds"], 1e-9)
+            said = [f"seed {seed}", f"{v['round'] / working:.1f} rounds/s"]
+            said += [f"{name} {v[name]:.4f}" for name in ("test_loss", "test_accuracy") if v.get(name) is not None]
+            bar.update(task, completed=before + v["round"], said="  ".join(said) if v["round"] else "compiling")
+
+        yield watch
+
+
+def table(result: Result, out: Path) -> None:
+    """The summary of every seed, and where the files are."""
+    view = Table(box=None, header_style="bold", pad_edge=False)
+    summary = result.records["summary"]
+    names = ["method", "seed", "rounds", "metric", "final", "best", f"mean of last {summary[0]['k']}", "MB up", "MB down"]
+    for name in names:
+        view.add_column(name, justify="left" if name in ("method", "metric") else "right")
+    for line in summary:
+        last = [r for r in result.records["rounds"] if r["seed"] == line["seed"]][-1]
+        numbers = [_number(line[name]) for name in ("final", "best", "mean_last_k")]
+        bytes_ = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
+        view.add_row(line["method"], str(line["seed"]), str(last["round"]), line["metric"], *numbers, *bytes_)
+    console = Console()
+    console.print(view)
+    console.print(f"\n{out}/  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv", highlight=False)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -1,0 +1,82 @@
+"""Records -> frames -> CSV. A cell that does not apply is empty, a computed NaN is `nan`, floats keep every bit."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+
+Record = dict[str, Any]
+
+ROUNDS = (
+    "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
+    "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy",
+)  # fmt: skip
+TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
+CLIENTS = ("method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "global_loss", "global_accuracy")
+PARTITION = ("seed", "client", "label", "samples")
+SUMMARY = (
+    "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
+    "virtual_seconds_to_target", "diverged",
+)  # fmt: skip
+
+
+def columns(records: Sequence[Record], order: Iterable[str]) -> list[str]:
+    """Columns in their fixed order, those that apply to no record left out."""
+    present = set().union(*records) if records else set(order)
+    return [name for name in order if name in present]
+
+
+def frame(records: Sequence[Record], order: Iterable[str]) -> pd.DataFrame:
+    """Records as a frame ready to plot; what does not apply is missing (NaN)."""
+    return pd.DataFrame.from_records(records, columns=columns(records, order))
+
+
+def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
+    """Records as CSV text with `\\n` line ends.
+
+    >>> to_csv([{"round": 0, "train_loss": None}, {"round": 1, "train_loss": float("nan")}], ("round", "train_loss"))
+    'round,train_loss\\n0,\\n1,nan\\n'
+    """
+    text = io.StringIO()
+    names = columns(records, order)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_cell(record.get(name)) for name in names] for record in records)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else repr(float(value))  # the shortest text that reads back exactly
+    return str(value)
+
+
+def summarise(records: Sequence[Record], metric: str, last: int, target: float | None, diverged: bool) -> Record:
+    """One run's line of `summary.csv`, from its lines of `rounds.csv`."""
+    if not any(record.get(metric) is not None for record in records):
+        metric = "test_loss" if any("test_loss" in record for record in records) else "train_loss"
+    known = [record for record in records if record.get(metric) is not None]
+    values = [record[metric] for record in known]
+    better = max if metric.endswith("accuracy") else min
+    finite = [v for v in values if not math.isnan(v)]
+    tail = values[-last:]
+    reached = [r for r in known if target is not None and (r[metric] >= target if better is max else r[metric] <= target)]
+    first = reached[0] if reached else None
+    return {
+        "method": records[0]["method"],
+        "seed": records[0]["seed"],
+        "metric": metric,
+        "final": values[-1] if values else None,
+        "best": better(finite) if finite else None,
+        "mean_last_k": sum(tail) / len(tail) if tail else None,
+        "k": len(tail),
+        "rounds_to_target": first["round"] if first else None,
+        "bytes_to_target": first["bytes_up"] + first["bytes_down"] if first else None,
+        "virtual_seconds_to_target": first["virtual_seconds"] if first else None,
+        "diverged": int(diverged),
+    }

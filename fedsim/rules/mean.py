@@ -1,0 +1,50 @@
+"""The weighted tree sum: federated averaging's rule."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from fedsim import tree
+from fedsim.compose import folding, rule
+from fedsim.types import Fold, Rule, Updates, reported
+
+
+@rule
+def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
+    """Weighted mean of the updates that arrived.
+
+    Δ̄ = Σ_{i∈S} p_i Δ_i  with  p_i = w_i / Σ_{j∈S} w_j  over the clients S of the round that reported; w_i is the sample
+    count n_i, 1, or the local steps taken, times how often the client was drawn.
+
+    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
+
+    Args:
+      weights: `samples` (FedAvg), `uniform` (the choice of SCAFFOLD, FedOpt's Algorithm 2, robust rules) or `steps`.
+    References:
+      McMahan et al. 2017, Communication-Efficient Learning of Deep Networks from Decentralized Data, arXiv:1602.05629,
+      Algorithm 1 with the erratum of v4 (weights over the clients of the round).
+    """
+
+    def weigh(updates: Updates):
+        match weights:
+            case "samples":
+                return updates.weight * updates.count
+            case "uniform":
+                return reported(updates)
+            case "steps":
+                return reported(updates) * updates.steps
+
+    def zero(updates):
+        return jax.tree.map(lambda d: jnp.zeros(d.shape[1:], d.dtype), updates.delta), jnp.zeros((), updates.weight.dtype)
+
+    def add(total, updates, context):
+        del context
+        w = weigh(updates)
+        return tree.fold(total, (updates.delta, jnp.ones_like(w)), w)
+
+    def finish(total, carry, context):
+        del context
+        return tree.divide(*total), carry, {}
+
+    return folding(Fold(zero, add, finish), weigh)

@@ -1,0 +1,8 @@
+"""Scenario -> (plan, program): strict reading, a schema taken from signatures, and the build."""
+
+from fedsim.scenario.build import Experiment as Experiment
+from fedsim.scenario.build import build as build
+from fedsim.scenario.problems import Problem as Problem
+from fedsim.scenario.problems import ScenarioError as ScenarioError
+from fedsim.scenario.schema import Scenario as Scenario
+from fedsim.scenario.schema import read as read

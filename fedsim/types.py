@@ -1,0 +1,132 @@
+"""The nouns: what flows through the house, and the pairs of pure functions that it flows through.
+
+Shape letters: N clients, K cohort (slots), L lanes, B batch, T lane steps, R rounds, D parameters, W start models in a
+bank. Everything that computes is a pair `(init, apply)`, in the order `(input, state, context) -> (output, state, info)`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from fedsim.tree import Tree
+
+Shared = dict[str, Any]
+"""What the server sends: `params` (stages, rule and optax act here alone), `state` (averaged statistics), `aux`."""
+
+
+class Model(NamedTuple):
+    """A network as two pure functions; `variables` = `{"params", "state"}`.
+
+    A model that mixes rows of a batch must honour `mask` (True = a real row).
+    """
+
+    init: Callable[[Key[Array, ""]], dict[str, Tree]]
+    apply: Callable[..., tuple[Array, Tree]]  # (variables, x, *, mask, key, train) -> (outputs, state)
+    features: Callable[..., Array] | None = None
+    head: Callable[..., Array] | None = None
+
+
+class Batch(NamedTuple):
+    """What one client sees in one local step; rows beyond `mask` are padding."""
+
+    x: Array  # [B, ...]
+    y: Array  # [B] or [B, ...]
+    mask: Bool[Array, " B"]
+    key: Key[Array, ""]
+    step: Int[Array, ""]
+
+
+class Facts(NamedTuple):
+    """What a job knows about its client beforehand: scalars inside a hook, `[K]` in a plan."""
+
+    id: Int[Array, ""]
+    samples: Float[Array, ""]  # n_k
+    steps: Int[Array, ""]  # planned local steps
+    lr: Float[Array, ""]  # client learning rate of the round
+
+
+class Task(NamedTuple):
+    """What there is to learn and with what: the static half of every client hook."""
+
+    value_and_grad: Callable[[Tree, Batch], tuple[tuple[Array, Tree], Tree]]  # -> ((mean loss, state), gradient)
+    apply: Callable[..., tuple[Array, Tree]]
+    loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
+    optimizer: Callable[[Array], Any]  # learning rate -> optax.GradientTransformation
+    model: Model
+    classes: int  # 0: not a classification
+
+
+class Message(NamedTuple):
+    """What a client returns: the three sections, its memory row, and the effort it took (‖a_i‖₁ of FedNova)."""
+
+    delta: Tree
+    state: Tree
+    aux: Tree
+    memory: Tree
+    effort: Float[Array, ""]
+
+
+class Client(NamedTuple):
+    """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them."""
+
+    memory: Callable[[Shared, Key[Array, ""]], Tree]  # (shared, key) -> row, made at first participation
+    start: Callable[..., tuple[Tree, Tree]]  # (task, shared, row, facts) -> (variables, local)
+    gradient: Callable[..., tuple[tuple[Array, Tree], Tree]]  # (task, variables, batch, local, shared, facts)
+    step: Callable[..., tuple[Tree, Tree]]  # (task, gradient, params, local, shared, facts) -> (params, local)
+    finish: Callable[..., Message]  # (task, shared, variables, local, row, facts) -> message
+    aux: Callable[[Tree], Tree] = lambda params: {}  # params -> the method's own shared section
+    needs: frozenset[str] = frozenset()
+
+
+class Updates(NamedTuple):
+    """What a cohort of K clients sends up in one round, stacked on the leading axis."""
+
+    delta: Tree  # [K, ...] local minus start value of `params`
+    state: Tree  # [K, ...]
+    aux: Tree  # [K, ...]
+    weight: Float[Array, " K"]  # sample count n_k; 0 = nothing arrived from this client
+    count: Float[Array, " K"]  # times drawn
+    loss: Float[Array, " K"]  # mean local loss at the start model; NaN unless somebody needs it
+    steps: Float[Array, " K"]  # local steps really taken
+    effort: Float[Array, " K"]
+
+
+class Context(NamedTuple):
+    """What stages and rules may know beside the updates."""
+
+    key: Key[Array, ""]
+    round: Int[Array, ""]
+    N: int  # clients in all
+    K: int  # nominal cohort
+    lr: Float[Array, ""]
+    shared: Shared  # what the server sent
+    ids: Int[Array, " K"]
+
+
+class Fold(NamedTuple):
+    """A rule that is a sum, in the form that takes a cohort block by block."""
+
+    zero: Callable[[Updates], Tree]  # any block of updates (its shapes) -> accumulator
+    add: Callable[[Tree, Updates, Context], Tree]
+    finish: Callable[[Tree, Tree, Context], tuple[Tree, Tree, dict]]  # (accumulator, carry, context)
+
+
+def no_carry(params: Tree, N: int) -> Tree:
+    """The state of what has none."""
+    del params, N
+    return ()
+
+
+def reported(updates: Updates) -> Float[Array, " K"]:
+    """Uniform weights: the times drawn of every client that reported, 0 for the others."""
+    return (updates.weight > 0) * updates.count
+
+
+class Rule(NamedTuple):
+    """Stack -> one tree: the only place where the client axis collapses."""
+
+    apply: Callable[[Updates, Tree, Context], tuple[Tree, Tree, dict]]
+    init: Callable[[Tree, int], Tree] = no_carry  # (params, N) -> carry
+    fold: Fold | None = None
+    weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `state` and a `mean` of `aux` are averaged by
