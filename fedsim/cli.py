@@ -30,14 +30,18 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("scenario", type=click.Path(dir_okay=False))
-@click.option("--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable.")
+@click.option(
+    "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
+)
 @click.option("--seeds", metavar="N|LIST", help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Run directory [reports/<name>].")
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
 @click.option("--quiet", is_flag=True, help="No progress bar, no table.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-def run(scenario: str, edits: tuple[str, ...], seeds: str | None, out: Path | None, force, quiet, as_json, debug) -> None:
+def run(
+    scenario: str, edits: tuple[str, ...], seeds: str | None, out: Path | None, force, quiet, as_json, debug
+) -> None:
     """Run a scenario and write its run directory.
 
     \b
@@ -52,15 +56,15 @@ def run(scenario: str, edits: tuple[str, ...], seeds: str | None, out: Path | No
     from fedsim.scenario import read
 
     checked = read(scenario, (*edits, *([f"seeds={_seeds(seeds)}"] if seeds else [])))
-    out = out or Path("reports") / checked.spec.name
+    folder = out or Path("reports") / checked.spec.name
     with console.progress(checked, quiet or as_json) as watch:
-        result = run_scenario(checked, out=out, force=force, watch=watch)
+        result = run_scenario(checked, out=folder, force=force, watch=watch)
     if as_json:
-        click.echo(json.dumps({"status": result.status, "out": str(out), "summary": result.records["summary"]}))
+        click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
     elif not quiet:
-        console.table(result, out)
+        console.table(result, folder)
     if result.status != "done":
-        click.echo(f"fedsim: {result.status}: see {out / 'rounds.csv'}", err=True)
+        click.echo(f"fedsim: {result.status}: see {folder / 'rounds.csv'}", err=True)
         sys.exit(5)
 
 
@@ -73,7 +77,7 @@ def _compilation_cache() -> None:
     """Keep compiled programs in the user's cache folder, unless the user has decided about that already."""
     import jax
 
-    if jax.config.jax_compilation_cache_dir is None and "JAX_ENABLE_COMPILATION_CACHE" not in os.environ:
+    if jax.config.values["jax_compilation_cache_dir"] is None and "JAX_ENABLE_COMPILATION_CACHE" not in os.environ:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedsim" / "xla"
         try:
             home.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -48,6 +48,7 @@ def sgd() -> Client:
     The client's `optimizer` may be any optax one; its state starts afresh each round.
 
     State: none.    Sends: one model.
+
     References:
       McMahan et al. 2017, arXiv:1602.05629, Algorithm 1.
     """

@@ -6,6 +6,7 @@ from fedsim.data.federation import Federation as Federation
 from fedsim.data.federation import federate as federate
 from fedsim.data.federation import natural as natural
 from fedsim.data.federation import prepare as prepare
+from fedsim.data.partition import PartitionError as PartitionError
 from fedsim.data.partition import dirichlet as dirichlet
 from fedsim.data.partition import iid as iid
 from fedsim.data.sources import digits as digits

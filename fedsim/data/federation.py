@@ -103,7 +103,9 @@ def checked(arrays: Arrays, dtype: np.dtype) -> tuple[Arrays, int]:
             if labels.dtype.kind not in "iub" or labels.ndim != 1:
                 raise DataError(f"y{name}: integer labels [n] are needed, found {labels.dtype} {labels.shape}")
             if len(labels) and labels.min() < 0:
-                raise DataError(f"y{name}: row {int(labels.argmin())} has label {labels.min()}; classes are 0, 1, 2, ...")
+                raise DataError(
+                    f"y{name}: row {int(labels.argmin())} has label {labels.min()}; classes are 0, 1, 2, ..."
+                )
             labels = labels.astype(np.int32)
         done += [np.ascontiguousarray(features, dtype), np.ascontiguousarray(labels)]
     if len(done) == 2:

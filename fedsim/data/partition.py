@@ -10,9 +10,13 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
-from fedsim.data.federation import DataError, apportion
+from fedsim.data.federation import apportion
 
 Assign = Callable[[np.ndarray, int, int, np.random.Generator], list[np.ndarray]]
+
+
+class PartitionError(ValueError):
+    """Samples that cannot be dealt out as asked."""
 
 
 @partition
@@ -22,7 +26,7 @@ def iid() -> Assign:
     def assign(y, classes, clients, rng):
         del classes
         if clients > len(y):
-            raise DataError(f"data.clients: {clients} clients but only {len(y)} training samples; at most {len(y)}")
+            raise PartitionError(f"{clients} clients but only {len(y)} training samples; at most {len(y)}")
         return np.array_split(rng.permutation(len(y)), clients)
 
     return assign
@@ -39,19 +43,21 @@ def dirichlet(alpha: Annotated[float, Gt(0)] = 0.5, min_samples: Annotated[int, 
     Args:
       alpha: concentration, > 0.
       min_samples: every client's minimum, met by construction.
+
     Raises:
-      DataError: when clients · min_samples exceeds the number of training samples.
+      PartitionError: when clients · min_samples exceeds the number of training samples.
+
     References:
       Yurochkin et al. 2019, arXiv:1905.12022; Hsu, Qi, Brown 2019, arXiv:1909.06335 (per client instead of per class).
     """
 
     def assign(y, classes, clients, rng):
         if classes == 0:
-            raise DataError("data.partition: dirichlet deals out classes, and these targets are no classes; use iid")
+            raise PartitionError("dirichlet deals out classes, and these targets are no classes; use iid")
         if min_samples * clients > len(y):
-            raise DataError(
-                f"data.partition.min_samples: {clients} clients x {min_samples} samples needs {clients * min_samples}, "
-                f"there are {len(y)}; at most {len(y) // clients}"
+            raise PartitionError(
+                f"{clients} clients x min_samples {min_samples} needs {clients * min_samples} samples, "
+                f"there are {len(y)}; min_samples at most {len(y) // clients}"
             )
         parts = [[] for _ in range(clients)]
         for label in range(classes):

@@ -90,7 +90,8 @@ def lanes(client: Client, task: Task) -> Lanes:
     @partial(jax.jit, donate_argnums=(5, 6))
     def train(bank, memory, jobs: Jobs, data, key, lane: Lane, rows: Rows, t0, t1):
         block = jobs.id.shape[0]
-        noise = round_key(*key, Phase.CLIENT)
+        root, r = key
+        noise = round_key(root, r, Phase.CLIENT)
 
         def lane_step(t, carry):
             lane, rows = carry

@@ -9,7 +9,7 @@ leave no padding behind. Which lane a client lands on changes no bit of its upda
 
 import heapq
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,19 +33,22 @@ class Capacity(NamedTuple):
     batch: int  # B
 
 
+Column = Any  # np.ndarray as laid out, jax.Array once on the device
+
+
 class Jobs(NamedTuple):
     """One block of a round, laid out on lanes; slots `[block]`, lane steps `[T]`, lanes `[L]`."""
 
-    index: np.ndarray  # [T, L, B] rows of the training samples
-    valid: np.ndarray  # [T, L] rows of a batch that count
-    slot: np.ndarray  # [T + 1, L] slot trained at step t, `block` = idle
-    start: np.ndarray  # [block] which start model of the bank
-    id: np.ndarray  # [block] client
-    samples: np.ndarray  # [block] n_k
-    weight: np.ndarray  # [block] 0 = nothing arrives
-    count: np.ndarray  # [block] times drawn
-    steps: np.ndarray  # [block] planned local steps
-    lr: np.ndarray  # [block] client learning rate
+    index: Column  # [T, L, B] rows of the training samples
+    valid: Column  # [T, L] rows of a batch that count
+    slot: Column  # [T + 1, L] slot trained at step t, `block` = idle
+    start: Column  # [block] which start model of the bank
+    id: Column  # [block] client
+    samples: Column  # [block] n_k
+    weight: Column  # [block] 0 = nothing arrives
+    count: Column  # [block] times drawn
+    steps: Column  # [block] planned local steps
+    lr: Column  # [block] client learning rate
 
 
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:

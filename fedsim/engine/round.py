@@ -77,9 +77,8 @@ def play(program: Program, plan: Plan, server: Server, rows: Rows | None, data, 
     for first in range(0, max(len(work.ids), 1), program.width.block):
         jobs, steps = lay_out(plan, work, first, program.width, program.room, program.dtype, program.pack)
         jobs = jax.device_put(jobs)
-        if rows is None:
-            rows = program.lanes.empty(server.bank, memory, jobs)
-        rows = train(program.lanes, server.bank, memory, jobs, data, (key, r), rows, steps, pieces)  # 2 train
+        buffer = program.lanes.empty(server.bank, memory, jobs) if rows is None else rows
+        rows = train(program.lanes, server.bank, memory, jobs, data, (key, r), buffer, steps, pieces)  # 2 train
         # 3 wire: nothing stands between client and server yet
         if total is None:
             total = program.serve.zero(rows, jobs)

@@ -65,22 +65,24 @@ class Run:
             since.append(played)
             empty = empty + 1 if bool(played.outcome.skipped) else 0
             status = self._judge(played, empty)
-            if tests or status != "running":
+            if tests is not None or status != "running":
                 self.server = played.server
-                yield self._row(played.work.round, played.server, since, status, tests or self._evaluate(played.server))
+                tests = self._evaluate(played.server) if tests is None else tests
+                yield self._row(played.work.round, played.server, since, status, tests)
                 since = []
             if status != "running":
                 return
 
-    def _played(self) -> Iterator[tuple[Played, list]]:
-        """Rounds with their test results, handed to the device AHEAD of the one that is yielded."""
+    def _played(self) -> Iterator[tuple[Played, list | None]]:
+        """Rounds with their test results (None: not evaluated), handed to the device AHEAD of the one that is yielded."""
         server, rows, flying = self.server, None, deque()
         for r in range(1, self.rounds + 1):
             played, rows = play(self.program, self.plan, server, rows, self.data, self.key, r, self.pieces)
             server = played.server
+            assert rows is not None
             self._weigh(rows)
             evaluated = r % self.every == 0 or r == self.rounds
-            flying.append((played, self._evaluate(server) if evaluated else []))
+            flying.append((played, self._evaluate(server) if evaluated else None))
             if len(flying) > AHEAD:
                 yield flying.popleft()
         yield from flying
@@ -141,7 +143,8 @@ class Run:
 def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray]:
     """Mean loss and accuracy of the shared model on every client's own samples, `[N]` each; NaN without samples."""
     f = run.plan.federation
-    results = [run.program.evaluate(run.server.bank, x, y) for x, y in in_batches(f.x, f.y, run.batch)]
+    batches = map(jax.device_put, in_batches(f.x, f.y, run.batch))
+    results = [run.program.evaluate(run.server.bank, x, y) for x, y in batches]
     with np.errstate(invalid="ignore"):
         loss, hit = (np.bincount(f.owner, v[f.indices], f.N) / f.sizes for v in gathered(results, len(f.x)))
     return loss, hit
@@ -149,5 +152,7 @@ def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Per-row losses and hits of evaluation batches as float64 `[n]`, the filling cut off."""
-    loss, hit = (np.concatenate([np.asarray(part, np.float64) for part in parts])[:n] for parts in zip(*results, strict=True))
+    loss, hit = (
+        np.concatenate([np.asarray(part, np.float64) for part in parts])[:n] for parts in zip(*results, strict=True)
+    )
     return loss, hit

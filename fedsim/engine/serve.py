@@ -74,8 +74,8 @@ def serve(rule: Rule, on_nonfinite: str, N: int, K: int) -> Serve:
     assert fold is not None
 
     def context(server: Server, jobs: Jobs, key) -> Context:
-        noise = round_key(*key, Phase.SERVER)
-        return Context(noise, key[1], N, K, jobs.lr[0], tree.take(server.bank, 0), jobs.id)
+        root, r = key
+        return Context(round_key(root, r, Phase.SERVER), r, N, K, jobs.lr[0], tree.take(server.bank, 0), jobs.id)
 
     def updates(rows: Rows, jobs: Jobs) -> tuple[Updates, Bool[Array, " block"]]:
         sent = rows.message

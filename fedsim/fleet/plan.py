@@ -63,7 +63,7 @@ class Plan:
         per_epoch = batches_per_epoch(n, local)
         epochs = -(-steps // per_epoch)
         order = np.broadcast_to(np.arange(n), (epochs, n))
-        if local.shuffle and B < n:
+        if local.shuffle and n > B:
             order = generator(self.seed, Stream.BATCHES, r, client).permuted(order, axis=1)
         width = per_epoch * B
         index = np.zeros((epochs, width), np.int32)

@@ -1,5 +1,6 @@
 """Fully connected models."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Annotated
@@ -50,7 +51,7 @@ def mlp(hidden: Annotated[list[Annotated[int, Ge(1)]], MinLen(1)] = [64]) -> Bui
 
     def build(shape: tuple[int, ...], outputs: int) -> Model:
         widths = [math.prod(shape), *hidden, outputs]
-        layers = list(zip(widths[:-1], widths[1:], strict=True))
+        layers = list(itertools.pairwise(widths))
 
         def init(key):
             params = {}

@@ -12,6 +12,7 @@ def as_model(init: Any, apply: Callable | None = None) -> Model:
     Args:
       init: the first function, or a pair `(init, apply)`, or an object with both as attributes, or a `Model`.
       apply: the second function; `x` is a batch `[B, ...]`, `outputs` has the same leading axis.
+
     Raises:
       TypeError: when neither form fits.
     """
@@ -34,7 +35,8 @@ def as_model(init: Any, apply: Callable | None = None) -> Model:
 
 def _pair(model: Any) -> tuple[Callable, Callable]:
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
-        return model
-    if callable(getattr(model, "init", None)) and callable(getattr(model, "apply", None)):
-        return model.init, model.apply
+        return model[0], model[1]
+    init, apply = getattr(model, "init", None), getattr(model, "apply", None)
+    if callable(init) and callable(apply):
+        return init, apply
     raise TypeError(f"model: {type(model).__name__} is no Model, no pair (init, apply) and has no .init and .apply")

@@ -14,12 +14,13 @@ from fedsim.scenario import Scenario
 @contextlib.contextmanager
 def progress(scenario: Scenario, quiet: bool):
     """A bar over all rounds of all seeds -> a `watch` for `fedsim.run`; it only shows rows that are there anyway."""
-    if quiet:
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
         yield None
         return
     spec = scenario.spec
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
-    with Progress(*parts, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Progress(*parts, TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task(spec.name, total=max(spec.rounds, 1) * len(spec.seeds), said="compiling")
 
         def watch(experiment, seed, row):
@@ -38,17 +39,28 @@ def table(result: Result, out: Path) -> None:
     """The summary of every seed, and where the files are."""
     view = Table(box=None, header_style="bold", pad_edge=False)
     summary = result.records["summary"]
-    names = ["method", "seed", "rounds", "metric", "final", "best", f"mean of last {summary[0]['k']}", "MB up", "MB down"]
+    names = [
+        "method",
+        "seed",
+        "rounds",
+        "metric",
+        "final",
+        "best",
+        f"mean of last {summary[0]['k']}",
+        "MB up",
+        "MB down",
+    ]
     for name in names:
-        view.add_column(name, justify="left" if name in ("method", "metric") else "right")
+        view.add_column(
+            name, justify="left" if name in ("method", "metric") else "right", no_wrap=True, overflow="ignore"
+        )
     for line in summary:
         last = [r for r in result.records["rounds"] if r["seed"] == line["seed"]][-1]
         numbers = [_number(line[name]) for name in ("final", "best", "mean_last_k")]
         bytes_ = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
         view.add_row(line["method"], str(line["seed"]), str(last["round"]), line["metric"], *numbers, *bytes_)
-    console = Console()
-    console.print(view)
-    console.print(f"\n{out}/  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv", highlight=False)
+    Console(width=max(Console().width, 100)).print(view)  # a narrow terminal wraps, nothing is cut
+    print(f"\n{out}/  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
 
 
 def _number(value: float | None) -> str:

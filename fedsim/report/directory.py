@@ -24,11 +24,11 @@ class DirectoryError(OSError):
     """A run directory that cannot be used (exit code 4)."""
 
 
-def claim(path: Path, force: bool) -> None:
-    """Make an empty run directory before anything is computed.
+def demand_vacant(path: Path, force: bool) -> None:
+    """Look before anything is computed whether a run may be written here.
 
     Raises:
-      DirectoryError: when there is something already, unless `force` replaces an earlier run.
+      DirectoryError: when there is something already, unless `force` may replace an earlier run.
     """
     if path.exists() and not path.is_dir():
         raise DirectoryError(f"{path}: is not a directory; choose another --out")
@@ -37,7 +37,16 @@ def claim(path: Path, force: bool) -> None:
             raise DirectoryError(f"{path}: exists already; use --force to replace the run, or --out for another place")
         if not (path / RECORD).exists():
             raise DirectoryError(f"{path}: holds no fedsim run, --force will not delete it; choose another --out")
-        shutil.rmtree(path)
+
+
+def claim(path: Path, force: bool) -> None:
+    """Make an empty run directory, after the build and before the first round.
+
+    Raises:
+      DirectoryError: as `demand_vacant`.
+    """
+    demand_vacant(path, force)
+    shutil.rmtree(path, ignore_errors=not path.exists())
     path.mkdir(parents=True, exist_ok=True)
 
 

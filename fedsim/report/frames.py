@@ -15,7 +15,17 @@ ROUNDS = (
     "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy",
 )  # fmt: skip
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
-CLIENTS = ("method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "global_loss", "global_accuracy")
+CLIENTS = (
+    "method",
+    "seed",
+    "client",
+    "samples",
+    "classes",
+    "rounds_joined",
+    "bytes_up",
+    "global_loss",
+    "global_accuracy",
+)
 PARTITION = ("seed", "client", "label", "samples")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
@@ -65,7 +75,9 @@ def summarise(records: Sequence[Record], metric: str, last: int, target: float |
     better = max if metric.endswith("accuracy") else min
     finite = [v for v in values if not math.isnan(v)]
     tail = values[-last:]
-    reached = [r for r in known if target is not None and (r[metric] >= target if better is max else r[metric] <= target)]
+    reached = [
+        r for r in known if target is not None and (r[metric] >= target if better is max else r[metric] <= target)
+    ]
     first = reached[0] if reached else None
     return {
         "method": records[0]["method"],

@@ -56,12 +56,15 @@ class Result:
         Args:
           method: as in the `method` column; may be left out where there is one.
           seed: may be left out where there is one.
+
         Raises:
           KeyError: when that run is not part of the result.
         """
         found = [v for (m, s), v in self._models.items() if method in (None, m) and seed in (None, s)]
         if len(found) != 1:
-            raise KeyError(f"{len(found)} models fit method={method!r}, seed={seed!r}; there are {sorted(self._models)}")
+            raise KeyError(
+                f"{len(found)} models fit method={method!r}, seed={seed!r}; there are {sorted(self._models)}"
+            )
         return found[0]["params"]
 
     def _keep(self, seed: int, rows: list[Row], run: Run) -> None:
@@ -147,6 +150,7 @@ def run(
       force: replace an earlier run there.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
       build_options: `calls` (device calls per block) and `pack` (which lane a client lands on) change no bit.
+
     Raises:
       ScenarioError: for a scenario that cannot run as written.
       DataError: for samples that cannot be learned from.
@@ -159,10 +163,12 @@ def run(
         edits = [*edits, f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}"]
     checked = read(scenario, tuple(edits))
     if out is not None:
-        directory.claim(Path(out), force)
+        directory.demand_vacant(Path(out), force)
     calls = build_options.pop("calls", None)
     with numerics(checked):
         experiment = build(checked, data=data, model=model, params=params, loss=loss, **build_options)
+        if out is not None:
+            directory.claim(Path(out), force)
         result = Result(experiment)
         for seed in experiment.plans:
             one = experiment.run(seed, calls)

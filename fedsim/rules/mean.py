@@ -21,6 +21,7 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
 
     Args:
       weights: `samples` (FedAvg), `uniform` (the choice of SCAFFOLD, FedOpt's Algorithm 2, robust rules) or `steps`.
+
     References:
       McMahan et al. 2017, Communication-Efficient Learning of Deep Networks from Decentralized Data, arXiv:1602.05629,
       Algorithm 1 with the erratum of v4 (weights over the clients of the round).
@@ -36,7 +37,9 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
                 return reported(updates) * updates.steps
 
     def zero(updates):
-        return jax.tree.map(lambda d: jnp.zeros(d.shape[1:], d.dtype), updates.delta), jnp.zeros((), updates.weight.dtype)
+        return jax.tree.map(lambda d: jnp.zeros(d.shape[1:], d.dtype), updates.delta), jnp.zeros(
+            (), updates.weight.dtype
+        )
 
     def add(total, updates, context):
         del context

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.compose import FAMILIES, chain
-from fedsim.data import Arrays, Federation, federate, natural, prepare
+from fedsim.data import Arrays, Federation, PartitionError, federate, natural, prepare
 from fedsim.engine.keys import start_key
 from fedsim.engine.lanes import lanes
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
@@ -59,7 +59,9 @@ def numerics(scenario: Scenario):
         yield
 
 
-def build(scenario: Scenario, *, data=None, model=None, params=None, loss=None, pack: Packer = longest_first) -> Experiment:
+def build(
+    scenario: Scenario, *, data=None, model=None, params=None, loss=None, pack: Packer = longest_first
+) -> Experiment:
     """Plans and program of a scenario (call it inside `numerics`).
 
     Args:
@@ -69,6 +71,7 @@ def build(scenario: Scenario, *, data=None, model=None, params=None, loss=None, 
       params: start parameters in place of the model's own.
       loss: `f(outputs, y) -> loss per row` in place of cross-entropy (labels) or squared error (targets).
       pack: which lane each client lands on; changes no bit.
+
     Raises:
       ScenarioError: for a combination that cannot run.
       DataError: for samples that cannot be learned from.
@@ -82,7 +85,9 @@ def build(scenario: Scenario, *, data=None, model=None, params=None, loss=None, 
     shared = {seed: _start(scenario, net, seed, params, dtype) for seed in spec.seeds}
     K = next(iter(plans.values())).cohort.nominal(some.N)
     width = _width(spec, tree.payload_bytes(next(iter(shared.values()))), K, jax.default_backend())
-    job = task(net, loss or LOSSES["cross_entropy" if some.classes else "squared"], _optimizer(spec.client), some.classes)
+    job = task(
+        net, loss or LOSSES["cross_entropy" if some.classes else "squared"], _optimizer(spec.client), some.classes
+    )
     program = Program(
         lanes(_link("client", spec.client)(), job),
         serve(_rule(scenario), spec.on_nonfinite, some.N, K),
@@ -106,7 +111,10 @@ def _federation(scenario: Scenario, seed: int, data: Arrays | None, dtype: np.dt
         return federate(arrays, classes, natural(arrays.client))
     assign = _link("partition", section.partition)()
     rng = generator(seed, Stream.PARTITION)
-    return federate(arrays, classes, assign(arrays.y, classes, section.clients, rng))
+    try:
+        return federate(arrays, classes, assign(arrays.y, classes, section.clients, rng))
+    except PartitionError as error:
+        raise scenario.error(("data", "partition"), str(error)) from None
 
 
 def _plan(scenario: Scenario, federation: Federation, seed: int) -> Plan:
@@ -118,7 +126,9 @@ def _plan(scenario: Scenario, federation: Federation, seed: int) -> Plan:
     cohort = _link("cohort", spec.cohort)()
     plan = Plan(federation, cohort, local, seed)
     if "size" in spec.cohort.model_fields_set and spec.cohort.size > len(plan.eligible):
-        what = f"a cohort of {spec.cohort.size} of {len(plan.eligible)} clients with samples; at most {len(plan.eligible)}"
+        what = (
+            f"a cohort of {spec.cohort.size} of {len(plan.eligible)} clients with samples; at most {len(plan.eligible)}"
+        )
         raise scenario.error(("cohort", "size"), what)
     unknown = [i for i in cohort.names if i >= N]
     if unknown:
@@ -146,7 +156,9 @@ def _start(scenario: Scenario, net: Model, seed: int, params: Any, dtype: np.dty
         variables = {**variables, "params": given}
     for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
         if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
-            what = f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into state"
+            what = (
+                f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into state"
+            )
             raise scenario.error(("model",), what)
     return {**jax.tree.map(jnp.asarray, variables), "aux": {}}
 
@@ -159,7 +171,9 @@ def _rule(scenario: Scenario) -> Rule:
         where = ("server", rules[1]) if rules else ("server",)
         raise scenario.error(where, f"needs exactly one rule (fedsim list rules), found {len(rules)}")
     if rules[0] != 0:
-        raise scenario.error(("server", 0), f"{links[0].kind} is an optimiser and stands before the rule; move it behind")
+        raise scenario.error(
+            ("server", 0), f"{links[0].kind} is an optimiser and stands before the rule; move it behind"
+        )
     return chain(_link("rule", links[0])(), *(_link("optimizer", link)() for link in links[1:]))
 
 

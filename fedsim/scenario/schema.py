@@ -6,6 +6,7 @@ the union of them, told apart by `kind`. There is no second list of fields anywh
 
 import hashlib
 import inspect
+import itertools
 import json
 import types
 import typing
@@ -108,7 +109,7 @@ class Scenario(NamedTuple):
 
     def resolved(self) -> dict[str, Any]:
         """Plain values, every default filled in; reading them again gives the same."""
-        return self.spec.model_dump(mode="json")
+        return _kind_first(self.spec.model_dump(mode="json"))
 
     def hash(self) -> str:
         """SHA-256 of the resolved values."""
@@ -125,6 +126,7 @@ def read(source: Any, edits: tuple[str, ...] = ()) -> Scenario:
     Args:
       source: what to read.
       edits: `PATH=VALUE` as of `--set`, applied left to right.
+
     Raises:
       ScenarioError: with every problem found.
       OSError: when the file cannot be read.
@@ -142,7 +144,9 @@ def read(source: Any, edits: tuple[str, ...] = ()) -> Scenario:
         try:
             document = parse(File(source).read_text(encoding="utf-8"), str(source))
         except UnicodeDecodeError as error:
-            raise ScenarioError([Problem("", f"not UTF-8 text: {error.reason} at byte {error.start}")], str(source)) from None
+            raise ScenarioError(
+                [Problem("", f"not UTF-8 text: {error.reason} at byte {error.start}")], str(source)
+            ) from None
     for edit in edits:
         document = edited(document, edit)
     model = scenario_model()
@@ -161,7 +165,7 @@ def edited(document: Document, edit: str) -> Document:
     value = parse(f"value: {value_text}", f"--set {path_text}").values["value"]
     values = json.loads(json.dumps(document.values))
     here = values
-    for part, then in zip(path[:-1], path[1:], strict=True):
+    for part, then in itertools.pairwise(path):
         if isinstance(here, dict) and isinstance(part, str):
             here = here.setdefault(part, [] if isinstance(then, int) else {})
         elif isinstance(here, list) and isinstance(part, int) and part < len(here):
@@ -201,7 +205,7 @@ def scenario_model() -> type[BaseModel]:
         "numerics": (Numerics, {}),
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop"),
     }
-    return create_model("Scenario", __base__=Section, __config__=None, **_validated(fields))
+    return create_model("Scenario", __base__=Section, **_validated(fields))
 
 
 def union(family: str, common: type[Section] = Section, kind: str = "", also=(), without=(), **typed: Any) -> Any:
@@ -229,8 +233,21 @@ def _kind_model(name: str, factory: Callable, common: type[Section], without, ty
     fields: dict[str, Any] = {"kind": (Literal[name], ...)}
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name not in without:
-            fields[parameter.name] = (parameter.annotation, ... if parameter.default is parameter.empty else parameter.default)
-    return create_model(name, __base__=common, **_validated({**fields, **typed}))
+            fields[parameter.name] = (
+                parameter.annotation,
+                ... if parameter.default is parameter.empty else parameter.default,
+            )
+    fields |= typed
+    body = {"__module__": __name__, "__annotations__": {n: t for n, (t, _) in fields.items()}}
+    body["model_config"] = ConfigDict(use_attribute_docstrings=False)  # made here: there is no source to read them from
+    return types.new_class(
+        name,
+        (common,),
+        {},
+        lambda namespace: namespace.update(
+            {**body, **{n: f for n, (_, f) in _validated(fields).items() if f is not ...}}
+        ),
+    )
 
 
 def _validated(fields: dict[str, Any]) -> dict[str, Any]:
@@ -255,7 +272,10 @@ def _explain(document: Document, model: type[BaseModel], errors: list[Any]) -> l
                 what = "is required"
             case "union_tag_invalid":
                 tag, known = error["ctx"]["tag"], error["ctx"]["expected_tags"].split(", ")
-                path, what = (*path, "kind"), f"no such kind '{tag}'{did_you_mean(tag, {k.strip(chr(39)) for k in known} - {''})}"
+                path, what = (
+                    (*path, "kind"),
+                    f"no such kind '{tag}'{did_you_mean(tag, {k.strip(chr(39)) for k in known} - {''})}",
+                )
             case "union_tag_not_found":
                 what = "needs a kind: write {kind: ...} or the name alone"
             case "value_error":
@@ -270,6 +290,13 @@ def _explain(document: Document, model: type[BaseModel], errors: list[Any]) -> l
 def _joined(whats: list[str], values: dict[Path, Any], path: Path) -> str:
     text = " or ".join(dict.fromkeys(w if i == 0 else w.removeprefix("should be ") for i, w in enumerate(whats)))
     return f"{text}, found {_short(values[path])}" if path in values else text
+
+
+def _kind_first(value: Any) -> Any:
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key != "kind")  # stable: the others keep their order
+        return {key: _kind_first(value[key]) for key in keys}
+    return [_kind_first(item) for item in value] if isinstance(value, list) else value
 
 
 def _short(value: Any) -> str:

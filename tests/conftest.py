@@ -1,0 +1,32 @@
+"""Fixtures shared by all tests; array annotations are enforced here and nowhere else."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
+    import fedsim.rules
+    import fedsim.tree  # noqa: F401
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+def oracle(name: str) -> list[dict]:
+    """Cases of a file in tests/oracles, with `@a7` references filled in."""
+    document = json.loads((ROOT / "tests" / "oracles" / f"{name}.json").read_text())
+
+    def fill(value):
+        if isinstance(value, str) and value.startswith("@"):
+            return document["arrays"][value[1:]]
+        if isinstance(value, dict):
+            return {k: fill(v) for k, v in value.items()}
+        return value
+
+    return [{**case, "inputs": fill(case["inputs"]), "expected": fill(case["expected"])} for case in document["cases"]]

@@ -1,0 +1,124 @@
+"""One hash: of the final parameters and of the result CSVs, whatever the packing, the blocks, the pieces or the process."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.report.frames import to_csv
+from fedsim.report.result import ORDER
+
+BITS = ("rounds", "clients", "partition", "summary")
+
+
+def scenario(**sections):
+    return {
+        "name": "bits",
+        "rounds": 4,
+        "data": {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}},
+        "model": {"kind": "mlp", "hidden": [16]},
+        "cohort": {"kind": "uniform", "size": 10},
+        "client": {"lr": 0.1, "batch": 8, "epochs": 2},
+        "server": ["mean", {"kind": "adam", "lr": 0.05}],
+        "numerics": {"lanes": 4},
+        **sections,
+    }
+
+
+def digest(result) -> str:
+    h = hashlib.sha256()
+    for name in BITS:
+        h.update(to_csv(result.records[name], ORDER[name]).encode())
+    for layer in sorted(result.model()):
+        for leaf in sorted(result.model()[layer]):
+            h.update(result.model()[layer][leaf].tobytes())
+    return h.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return digest(fedsim.run(scenario()))
+
+
+def random_packing(seed):
+    def pack(steps, lanes):
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(steps))
+        queues = [[] for _ in range(lanes)]
+        for i, slot in enumerate(order):
+            queues[i % lanes].append(int(slot))
+        return queues
+
+    return pack
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_packing(reference, seed):
+    assert digest(fedsim.run(scenario(), pack=random_packing(seed))) == reference
+
+
+@pytest.mark.parametrize("block", [3, 7, 10, 16])
+def test_block(reference, block):
+    assert digest(fedsim.run(scenario(numerics={"lanes": 4, "block": block}))) == reference
+
+
+@pytest.mark.parametrize("calls", [1, 3, 50])
+def test_calls_per_round(reference, calls):
+    assert digest(fedsim.run(scenario(), calls=calls)) == reference
+
+
+def test_evaluation_does_not_touch_training(reference):
+    sparse = fedsim.run(scenario(evaluate={"every": 3}))
+    assert sparse.rounds["round"].tolist() == [0, 3, 4]
+    full = fedsim.run(scenario())
+    assert digest(full) == reference
+    np.testing.assert_array_equal(sparse.model()["layer0"]["W"], full.model()["layer0"]["W"])
+    assert sparse.rounds["clients_sampled"].tolist() == [0, 30, 10]
+    assert sparse.rounds["bytes_up"].tolist() == full.rounds["bytes_up"].iloc[[0, 3, 4]].tolist()
+
+
+def test_other_seeds_beside_it(reference):
+    several = fedsim.run(scenario(), seeds=[5, 0])
+    alone = fedsim.run(scenario())
+    np.testing.assert_array_equal(several.model(seed=0)["layer1"]["W"], alone.model()["layer1"]["W"])
+    assert np.abs(several.model(seed=5)["layer1"]["W"] - alone.model()["layer1"]["W"]).max() > 0
+
+
+def test_x64_of_the_host_program(reference):
+    import jax
+
+    with jax.enable_x64(True):
+        assert digest(fedsim.run(scenario())) == reference
+
+
+PROCESS = """
+import sys; sys.path.insert(0, {tests!r})
+import fedsim
+from test_bits import digest, scenario
+print(digest(fedsim.run(scenario())))
+"""
+
+
+def test_two_processes_and_another_hash_seed(reference, root):
+    for hash_seed in ("1", "77"):
+        code = PROCESS.format(tests=str(root / "tests"))
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+        assert out.stdout.strip() == reference
+
+
+def test_one_compilation_over_all_rounds():
+    """Cohorts whose steps differ from round to round share one program."""
+    compiled = []
+
+    def watch(experiment, seed, row):
+        p = experiment.program
+        compiled.append(
+            [f._cache_size() for f in (p.lanes.begin, p.lanes.train, p.serve.add, p.serve.close, p.evaluate)]
+        )
+
+    fedsim.run(scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}), watch=watch, seeds=2)
+    assert compiled[-1] == [1, 1, 1, 1, 1]

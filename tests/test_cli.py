@@ -1,0 +1,193 @@
+"""The command as a user starts it: its files, its exit codes, its one line per problem."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+
+FILES = {"rounds.csv", "clients.csv", "partition.csv", "summary.csv", "timing.csv", "scenario.yaml", "run.json"}
+
+
+def run(*words, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "fedsim.cli", *map(str, words)], capture_output=True, text=True, cwd=cwd
+    )
+
+
+@pytest.fixture(scope="module")
+def out(root, tmp_path_factory):
+    """A shortened iid.yaml with two seeds."""
+    out = tmp_path_factory.mktemp("run") / "iid"
+    done = run(
+        "run",
+        root / "scenarios/iid.yaml",
+        "--set",
+        "rounds=6",
+        "--set",
+        "evaluate.every=2",
+        "--seeds",
+        "2",
+        "--out",
+        out,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "test_accuracy" in done.stdout and "rounds.csv" in done.stdout and "\x1b" not in done.stdout
+    return out
+
+
+def test_files(out):
+    assert {p.name for p in out.iterdir()} == FILES | {"model.fedavg.0.safetensors", "model.fedavg.1.safetensors"}
+
+
+def test_rounds(out):
+    rounds = pd.read_csv(out / "rounds.csv")
+    assert rounds.columns.tolist() == [
+        *(
+            "method",
+            "seed",
+            "round",
+            "virtual_seconds",
+            "bytes_up",
+            "bytes_down",
+            "clients_sampled",
+            "clients_reported",
+        ),
+        *("n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy"),
+    ]
+    assert rounds["round"].tolist() == [0, 2, 4, 6] * 2 and rounds["seed"].tolist() == [0] * 4 + [1] * 4
+    first = rounds.iloc[0]
+    assert first[["virtual_seconds", "bytes_up", "bytes_down", "clients_sampled"]].sum() == 0 and np.isnan(
+        first["train_loss"]
+    )
+    parameters = 64 * 64 + 64 + 64 * 10 + 10
+    assert (rounds["bytes_up"] == rounds["round"] * 10 * 4 * parameters).all()
+    assert (rounds["bytes_down"] == rounds["bytes_up"]).all()
+    assert (rounds["clients_reported"] == [0, 20, 20, 20] * 2).all() and rounds["n_nonfinite"].sum() == 0
+    assert (rounds["virtual_seconds"] == rounds["round"] * 10).all()  # 5 epochs of 2 batches
+    assert rounds["test_loss"].iloc[3] < rounds["test_loss"].iloc[0]
+
+
+def test_summary_follows_from_rounds(out):
+    rounds, summary = pd.read_csv(out / "rounds.csv"), pd.read_csv(out / "summary.csv")
+    assert summary["metric"].tolist() == ["test_accuracy"] * 2 and summary["diverged"].tolist() == [0, 0]
+    for _, line in summary.iterrows():
+        mine = rounds[rounds["seed"] == line["seed"]]["test_accuracy"]
+        assert line["final"] == mine.iloc[-1] and line["best"] == mine.max() and line["k"] == 4
+        assert line["mean_last_k"] == pytest.approx(mine.mean(), rel=1e-15)
+
+
+def test_clients_and_partition(out):
+    clients, partition = pd.read_csv(out / "clients.csv"), pd.read_csv(out / "partition.csv")
+    assert len(clients) == 200 and clients.groupby("seed")["samples"].sum().tolist() == [1438, 1438]
+    held = partition.groupby(["seed", "client"])["samples"]
+    assert (held.sum().to_numpy() == clients["samples"].to_numpy()).all()
+    assert (held.size().to_numpy() == clients["classes"].to_numpy()).all()
+    assert clients.groupby("seed")["rounds_joined"].sum().tolist() == [60, 60]
+    assert clients["global_accuracy"].between(0, 1).all() and (clients["global_loss"] > 0).all()
+
+
+def test_record_and_resolved_scenario(out):
+    record = json.loads((out / "run.json").read_text())
+    assert record["status"] == "done" and record["lanes"] == 10 and record["packages"]["jax"]
+    assert set(record["hashes"]) == {"scenario", "data", "partition"}
+    again = fedsim.scenario.read(out / "scenario.yaml")
+    assert again.hash() == record["hashes"]["scenario"] and again.resolved()["numerics"]["lanes"] == 10
+
+
+def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
+    params = fedsim.load_model(out / "model.fedavg.0.safetensors")["params"]
+    from fedsim.data import digits, prepare
+
+    arrays, _ = prepare(digits(), test=0.2, seed=0, dtype=np.dtype("float32"))
+    h = np.maximum(arrays.x_test.reshape(len(arrays.x_test), -1) @ params["layer0"]["W"] + params["layer0"]["b"], 0)
+    hits = (h @ params["layer1"]["W"] + params["layer1"]["b"]).argmax(1) == arrays.y_test
+    assert hits.mean() == pd.read_csv(out / "rounds.csv")["test_accuracy"].iloc[3]
+
+
+def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
+    done = run("run", out / "scenario.yaml", "--out", tmp_path / "again", "--quiet")
+    assert done.returncode == 0 and done.stdout == "" and done.stderr == ""
+    for name in (
+        "rounds.csv",
+        "clients.csv",
+        "partition.csv",
+        "summary.csv",
+        "model.fedavg.1.safetensors",
+        "scenario.yaml",
+    ):
+        assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def test_existing_directory(out, root):
+    scenario = root / "scenarios/iid.yaml"
+    taken = run("run", scenario, "--out", out)
+    assert taken.returncode == 4 and "--force" in taken.stderr and taken.stderr.count("\n") == 1
+    foreign = run("run", scenario, "--out", root / "fedsim", "--force")
+    assert foreign.returncode == 4 and "holds no fedsim run" in foreign.stderr and (root / "fedsim/cli.py").exists()
+
+
+def test_force_replaces_a_run(root, tmp_path):
+    words = ("run", root / "scenarios/iid.yaml", "--set", "rounds=1", "--json", "--out", tmp_path / "x")
+    assert run(*words).returncode == 0
+    done = run(*words, "--force", "--seeds", "3,")
+    assert done.returncode == 0 and json.loads(done.stdout)["summary"][0]["seed"] == 3
+    assert not (tmp_path / "x" / "model.fedavg.0.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["run", "nowhere.yaml"], 4, "nowhere.yaml: No such file"),
+        (["run"], 2, "Missing argument"),
+        (["rum"], 2, "Did you mean 'run'?"),
+        (["run", "SCENARIO", "--set", "rouns=3"], 2, "did you mean 'rounds'?"),
+        (["run", "SCENARIO", "--seeds", "x"], 2, "seeds: should be a valid list"),
+        (["run", "SCENARIO", "--set", "cohort.size=101"], 2, "iid.yaml:18:9: cohort.size"),
+        (["run", "SCENARIO", "--out", "/proc/none"], 4, "/proc/none"),
+    ],
+)
+def test_wrong_command_lines(words, code, said, root, tmp_path):
+    done = run(*[root / "scenarios/iid.yaml" if w == "SCENARIO" else w for w in words], cwd=tmp_path)
+    assert done.returncode == code and said in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []  # nothing was written
+
+
+def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
+    words = [
+        "--set",
+        "client.lr=1e30",
+        "--set",
+        "rounds=30",
+        "--set",
+        "on_nonfinite=keep",
+        "--out",
+        tmp_path / "d",
+        "--seeds",
+        "2",
+    ]
+    done = run("run", root / "scenarios/iid.yaml", *words)
+    assert done.returncode == 5 and "diverged" in done.stderr
+    summary = pd.read_csv(tmp_path / "d/summary.csv")
+    assert summary["diverged"].tolist() == [1, 1]
+
+
+def test_ten_empty_rounds_end_a_run(root, tmp_path):
+    """Every message is non-finite and dropped: the model stays, rounds are skipped, the tenth one ends it."""
+    done = run(
+        "run", root / "scenarios/iid.yaml", "--set", "client.lr=1e38", "--set", "rounds=30", "--out", tmp_path / "d"
+    )
+    assert done.returncode == 5
+    rounds = pd.read_csv(tmp_path / "d/rounds.csv")
+    assert rounds["round"].tolist() == list(range(11)) and rounds["skipped"].tolist() == [0] + [1] * 10
+    assert (rounds["n_nonfinite"][1:] == 10).all() and rounds["test_loss"].nunique() == 1
+
+
+def test_help_does_not_import_jax():
+    lines = "import sys; from fedsim.cli import main", "try: main(['run', '--help'])", "except SystemExit: pass"
+    code = "\n".join((*lines, "assert 'jax' not in sys.modules"))
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

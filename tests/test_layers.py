@@ -1,0 +1,89 @@
+"""The house: each room imports only what stands to its left, and the nouns stay few."""
+
+import ast
+from pathlib import Path
+
+LAYERS = ["tree", "types", "compose", "FAMILY", "engine", "scenario", "study", "report", "cli"]
+FAMILIES = {"data", "models", "clients", "stages", "rules", "fleet"}
+# the plan reads a federation's sizes: the one arrow between families, from fleet to data
+ALLOWED = {("fleet", "data")}
+ONLY = {
+    "pandas": {"report"},
+    "click": {"cli"},
+    "pydantic": {"scenario"},
+    "rich": {"report"},
+    "yaml": {"scenario", "report"},
+}
+FORBIDDEN = (
+    "base",
+    "abstract",
+    "manager",
+    "handler",
+    "strategy",
+    "helper",
+    "helpers",
+    "utils",
+    "util",
+    "common",
+    "misc",
+)
+
+
+def room(parts: tuple[str, ...]) -> str:
+    return Path(parts[0]).stem if parts else ""
+
+
+def imports(path: Path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rank(name: str) -> int:
+    return LAYERS.index("FAMILY" if name in FAMILIES else name)
+
+
+def modules(root):
+    package = root / "fedsim"
+    return [
+        (room(p.relative_to(package).parts), p)
+        for p in sorted(package.rglob("*.py"))
+        if p.name != "__init__.py" or p.parent != package
+    ]
+
+
+def test_arrows_point_left(root):
+    for here, path in modules(root):
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] != "fedsim" or len(parts) < 2 or parts[1].startswith("__"):
+                continue
+            there = parts[1]
+            if there != here:
+                assert rank(there) <= rank(here), f"{path}: {here} imports {there}"
+                assert rank(there) < rank(here) or (here, there) in ALLOWED, f"{path}: {here} imports {there}"
+
+
+def test_libraries_stay_in_their_rooms(root):
+    for here, path in modules(root):
+        for name in imports(path):
+            rooms = ONLY.get(name.split(".")[0])
+            assert rooms is None or here in rooms, f"{path} imports {name}"
+
+
+def test_plan_and_data_are_numpy_only(root):
+    for here, path in modules(root):
+        if here in ("data", "fleet"):
+            assert not any(name.split(".")[0] in ("jax", "optax") for name in imports(path)), path
+
+
+def test_names_say_something(root):
+    for _, path in modules(root):
+        assert path.stem not in FORBIDDEN and path.parent.name not in FORBIDDEN, path
+
+
+def test_the_nouns_are_few(root):
+    assert (root / "fedsim" / "types.py").read_text().count("\n") <= 150

@@ -1,0 +1,93 @@
+"""Laws of stacks and of the one aggregation primitive."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedsim import tree
+
+
+def clients(K=5, seed=0):
+    rng = np.random.default_rng(seed)
+    make = lambda: {"w": jnp.asarray(rng.normal(size=(3, 2))), "b": [jnp.asarray(rng.normal(size=2))]}
+    return [make() for _ in range(K)]
+
+
+def close(a, b):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-7), a, b)
+
+
+def test_stack_is_inverse_of_unstack():
+    trees = clients()
+    stacked = tree.stack(trees)
+    assert tree.rows(stacked) == 5
+    for a, b in zip(tree.unstack(stacked), trees, strict=True):
+        assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), a, b))
+
+
+def test_weighted_sum_is_the_sum():
+    trees, w = clients(), jnp.array([1.0, 0.0, 2.0, 3.0, 0.5])
+    want = jax.tree.map(lambda *leaves: sum(float(k) * leaf for k, leaf in zip(w, leaves, strict=True)), *trees)
+    close(tree.weighted_sum(tree.stack(trees), w), want)
+
+
+def test_mean_is_invariant_to_scale_of_weights_and_keeps_equal_trees():
+    stacked, w = tree.stack(clients()), jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    close(tree.weighted_mean(stacked, w), tree.weighted_mean(stacked, 7 * w))
+    same = tree.stack([clients(1)[0]] * 4)
+    close(tree.weighted_mean(same, jnp.arange(1.0, 5.0)), tree.take(same, 0))
+
+
+def test_permutation():
+    stacked, w = tree.stack(clients()), jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    order = jnp.array([3, 1, 4, 0, 2])
+    close(tree.weighted_mean(stacked, w), tree.weighted_mean(tree.take(stacked, order), w[order]))
+
+
+@pytest.mark.parametrize("poison", [jnp.nan, jnp.inf, -jnp.inf])
+def test_absent_rows_are_ignored_whatever_they_hold(poison):
+    stacked, w = tree.stack(clients()), jnp.array([1.0, 0.0, 2.0, 0.0, 3.0])
+    poisoned = tree.put(stacked, jnp.array([1, 3]), jax.tree.map(lambda x: jnp.full_like(x[:2], poison), stacked))
+    a, b = tree.weighted_mean(stacked, w), tree.weighted_mean(poisoned, w)
+    assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), a, b))
+
+
+def test_zero_total_weight_moves_nothing():
+    for leaf in jax.tree.leaves(tree.weighted_mean(tree.stack(clients()), jnp.zeros(5))):
+        assert (leaf == 0).all()
+
+
+@pytest.mark.parametrize("cuts", [(1,), (2, 4), (1, 2, 3, 4)])
+def test_a_sum_cut_into_blocks_has_the_bits_of_the_whole_sum(cuts):
+    rng = np.random.default_rng(3)
+    stacked = {"w": jnp.asarray(rng.normal(size=(5, 1000)), jnp.float32)}
+    w = jnp.asarray(rng.uniform(1, 100, 5), jnp.float32)
+    total = {"w": jnp.zeros(1000, jnp.float32)}
+    for rows, weights in zip(np.split(np.arange(5), cuts), np.split(w, cuts), strict=True):
+        total = tree.fold(total, tree.take(stacked, rows), weights)
+    assert total["w"].tobytes() == tree.weighted_sum(stacked, w)["w"].tobytes()
+
+
+def test_gradients_flow_and_vmap_maps():
+    stacked, w = tree.stack(clients()), jnp.arange(1.0, 6.0)
+    many = jax.vmap(tree.weighted_mean, in_axes=(None, 0))(stacked, jnp.stack([w, w[::-1]]))
+    close(tree.take(many, 0), tree.weighted_mean(stacked, w))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tree.stack([]), "no trees"),
+        (lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(3)}]), r"tree 1: leaf \['w'\] has shape \(3,\)"),
+        (lambda: tree.stack([{"w": jnp.zeros(2)}, {"v": jnp.zeros(2)}]), "structure"),
+        (lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(2, int)}]), "int32"),
+        (lambda: tree.weighted_sum({"w": jnp.zeros((2, 3))}, jnp.zeros(3)), r"2 rows need weights of shape \(2,\)"),
+        (lambda: tree.rows({"a": jnp.zeros((2, 3)), "b": jnp.zeros((3, 3))}), "3 rows"),
+        (lambda: tree.rows({"a": jnp.zeros(())}), "scalar"),
+        (lambda: tree.rows({}), "no client axis"),
+    ],
+)
+def test_mismatches_are_named(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
