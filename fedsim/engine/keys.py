@@ -18,6 +18,7 @@ def round_key(root, round, phase: Phase):
     return jax.random.fold_in(jax.random.fold_in(root, round), int(phase))
 
 
+@jax.jit
 def start_key(root):
     """The key of the start model: round 0 has no other."""
     return round_key(root, 0, Phase.START)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -118,6 +119,6 @@ def lanes(client: Client, task: Task) -> Lanes:
 
         block = jobs.id.shape[0]
         shapes = jax.eval_shape(one, bank, memory, jobs)
-        return jax.tree.map(lambda leaf: jnp.zeros((block, *leaf.shape), leaf.dtype), shapes)
+        return jax.device_put(jax.tree.map(lambda leaf: np.zeros((block, *leaf.shape), leaf.dtype), shapes))
 
     return Lanes(empty, begin, train)

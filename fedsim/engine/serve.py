@@ -85,6 +85,7 @@ def serve(rule: Rule, on_nonfinite: str, N: int, K: int) -> Serve:
         steps = jobs.steps.astype(weight.dtype)
         return Updates(sent.delta, sent.state, sent.aux, weight, jobs.count, loss, steps, sent.effort), bad
 
+    @jax.jit
     def init(shared: Tree) -> Server:
         carry = rule.init(shared["params"], N)
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Server(shared, carry))

@@ -82,7 +82,8 @@ def build(
     some = next(iter(federations.values()))
     plans = {seed: _plan(scenario, federation, seed) for seed, federation in federations.items()}
     net = _model(scenario, some, model, params)
-    shared = {seed: _start(scenario, net, seed, params, dtype) for seed in spec.seeds}
+    init = net.init if model is not None else jax.jit(net.init)  # somebody else's init may not be traceable
+    shared = {seed: _start(scenario, init, seed, params, dtype) for seed in spec.seeds}
     K = next(iter(plans.values())).cohort.nominal(some.N)
     width = _width(spec, tree.payload_bytes(next(iter(shared.values()))), K, jax.default_backend())
     job = task(
@@ -145,8 +146,8 @@ def _model(scenario: Scenario, federation: Federation, model: Any, params: Any) 
     return as_model(model)
 
 
-def _start(scenario: Scenario, net: Model, seed: int, params: Any, dtype: np.dtype) -> dict[str, Any]:
-    variables = net.init(start_key(jax.random.key(seed)))
+def _start(scenario: Scenario, init: Callable, seed: int, params: Any, dtype: np.dtype) -> dict[str, Any]:
+    variables = init(start_key(jax.random.key(seed)))
     if params is not None:
         given = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), params)
         try:
