@@ -4,6 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fedsim.compose import attack as attack
+    from fedsim.compose import client as client
+    from fedsim.compose import cohort as cohort
+    from fedsim.compose import dataset as dataset
+    from fedsim.compose import method as method
+    from fedsim.compose import model as model
+    from fedsim.compose import optimizer as optimizer
+    from fedsim.compose import partition as partition
+    from fedsim.compose import row_attack as row_attack
+    from fedsim.compose import rule as rule
+    from fedsim.compose import stage as stage
     from fedsim.data import Arrays as Arrays
     from fedsim.data import DataError as DataError
     from fedsim.models import as_model as as_model
@@ -12,24 +23,31 @@ if TYPE_CHECKING:
     from fedsim.report import run as run
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import ScenarioError as ScenarioError
+    from fedsim.scenario import aggregate as aggregate
+    from fedsim.scenario import enable as enable
+    from fedsim.scenario import transmit as transmit
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Arrays": "data",
-    "DataError": "data",
-    "Result": "report",
-    "Scenario": "scenario",
-    "ScenarioError": "scenario",
-    "as_model": "models",
-    "load_model": "report",
-    "run": "report",
+    "compose": (
+        *("attack", "client", "cohort", "dataset", "method", "model", "optimizer", "partition"),
+        *("row_attack", "rule", "stage"),
+    ),
+    "data": ("Arrays", "DataError"),
+    "models": ("as_model",),
+    "report": ("Result", "load_model", "run"),
+    "scenario": ("Scenario", "ScenarioError", "aggregate", "enable", "transmit"),
 }
-__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str):
     """Public names are imported when first used, so that `fedsim --help` does not wait for JAX."""
-    if name in _HOME:
-        return getattr(import_module(f"fedsim.{_HOME[name]}"), name)
+    for home, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"fedsim.{home}"), name)
     raise AttributeError(f"module 'fedsim' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *(name for names in _HOME.values() for name in names)])

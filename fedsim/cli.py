@@ -36,11 +36,12 @@ def cli() -> None:
 @click.option("--seeds", metavar="N|LIST", help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Run directory [reports/<name>].")
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE|NAME", help="Enable your own links; repeatable.")
 @click.option("--quiet", is_flag=True, help="No progress bar, no table.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def run(
-    scenario: str, edits: tuple[str, ...], seeds: str | None, out: Path | None, force, quiet, as_json, debug
+    scenario: str, edits: tuple[str, ...], seeds: str | None, out: Path | None, force, plugins, quiet, as_json, debug
 ) -> None:
     """Run a scenario and write its run directory.
 
@@ -53,8 +54,10 @@ def run(
     _compilation_cache()
     from fedsim.report import console
     from fedsim.report.result import run as run_scenario
-    from fedsim.scenario import read
+    from fedsim.scenario import enable, read
 
+    for plugin in plugins:
+        enable(plugin)
     checked = read(scenario, (*edits, *([f"seeds={_seeds(seeds)}"] if seeds else [])))
     folder = out or Path("reports") / checked.spec.name
     with console.progress(checked, quiet or as_json) as watch:

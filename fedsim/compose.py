@@ -4,18 +4,34 @@ Every family is a dictionary from name to annotated factory; the factory's signa
 scenario, its docstring what `fedsim explain` prints. Plug-ins use the same decorators as the built-ins.
 """
 
+import functools
 import inspect
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import optax
 
+from fedsim import tree
 from fedsim.tree import Tree
-from fedsim.types import Context, Fold, Rule, Updates
+from fedsim.types import Context, Fold, RowStage, Rule, Stage, Updates
 
 FAMILIES: dict[str, dict[str, Callable]] = {
-    family: {} for family in ("dataset", "partition", "model", "cohort", "client", "rule", "optimizer")
+    family: {}
+    for family in (
+        "dataset",
+        "partition",
+        "model",
+        "cohort",
+        "client",
+        "rule",
+        "stage",
+        "attack",
+        "optimizer",
+        "schedule",
+        "method",
+    )
 }
 
 
@@ -44,13 +60,118 @@ def register(family: str) -> Callable[[Callable], Callable]:
     return keep
 
 
+ALIASES: dict[str, str] = {}  # a paper's name -> ours, where it is unambiguous
+
+
+def alias(**names: str) -> None:
+    """Other names of kinds: `alias(nnm="mix_neighbours")`."""
+    ALIASES.update(names)
+
+
 dataset = register("dataset")
 partition = register("partition")
 model = register("model")
 cohort = register("cohort")
 client = register("client")
-rule = register("rule")
+method = register("method")
 optimizer = register("optimizer")
+schedule = register("schedule")
+
+
+def _wrapping(family: str, wrap: Callable) -> Callable[[Callable], Callable]:
+    """A family whose factories may return a noun, or a plain function that is wrapped as one; it gets the kind's name."""
+
+    def decorate(factory: Callable) -> Callable:
+        @functools.wraps(factory)
+        def build(*args, **kwargs):
+            made = factory(*args, **kwargs)
+            noun = made if isinstance(made, (Rule, Stage, RowStage)) else wrap(made)
+            return noun if isinstance(noun, Rule) else noun._replace(name=factory.__name__)
+
+        return register(family)(build)
+
+    return decorate
+
+
+def _rule(reduce: Callable[[Updates, Context], Tree]) -> Rule:
+    return Rule(lambda updates, carry, context: (reduce(updates, context), carry, {}))
+
+
+def _stage(change: Callable[[Updates, Context], Updates]) -> Stage:
+    return Stage(lambda updates, carry, context: (change(updates, context), carry, {}))
+
+
+def _attack(corrupt: Callable[[Updates, Context], Tree]) -> Stage:
+    return _stage(_corrupting(corrupt))
+
+
+rule = _wrapping("rule", _rule)
+"""Decorator of a factory that returns a `Rule`, or a function `(updates, context) -> tree`."""
+
+stage = _wrapping("stage", _stage)
+"""Decorator of a factory that returns a `Stage`, a `RowStage`, or a function `(updates, context) -> updates`."""
+
+attack = _wrapping("attack", _attack)
+"""Decorator of a factory that returns `row_attack(f)`, a `Stage`, or a function `(updates, context) -> delta [K, ...]`
+whose rows replace those of malicious clients."""
+
+
+def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
+    """An attack on one message that needs no other one: `(delta, context) -> delta`, for ONE client."""
+    return RowStage(_corrupting(lambda row, context: corrupt(row.delta, context)))
+
+
+def _corrupting(corrupt: Callable[[Updates, Context], Tree]) -> Callable[[Updates, Context], Updates]:
+    """Honest rows stay as they are, bit by bit; malicious ones become what the attacker computed."""
+
+    def change(updates: Updates, context: Context) -> Updates:
+        return updates._replace(delta=tree.select(context.malicious, corrupt(updates, context), updates.delta))
+
+    return change
+
+
+def lift(stage: RowStage, width: int | None = None) -> Stage:
+    """A stage for ONE row as a stage for K rows: `vmap`, over exactly `width` rows at a time.
+
+    Each row sees the context with its own id, its own `malicious` and its own key.
+    """
+
+    def per_row(row: Updates, id, malicious, key, context: Context) -> Updates:
+        return stage.apply(row, context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id)))
+
+    def apply(updates: Updates, carry: Tree, context: Context):
+        K = updates.weight.shape[0]
+        rows = (updates, context.ids, context.malicious)
+        mapped = jax.vmap(per_row, in_axes=(0, 0, 0, None, None))
+        wide = width or K
+        if wide >= K:
+            return mapped(updates, context.ids, context.malicious, context.key, context), carry, {}
+        cut = jax.tree.map(lambda leaf: leaf.reshape(K // wide, wide, *leaf.shape[1:]), rows)
+        done = jax.lax.map(lambda block: mapped(block[0], block[1], block[2], context.key, context), cut)
+        return jax.tree.map(lambda leaf: leaf.reshape(K, *leaf.shape[2:]), done), carry, {}
+
+    return Stage(apply, name=stage.name)
+
+
+def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
+    """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb."""
+    lifted = [lift(s, width) if isinstance(s, RowStage) else s for s in stages]
+    names = [s.name for s in lifted]
+    tags = [(zlib.crc32(name.encode()), names[:i].count(name)) for i, name in enumerate(names)]
+
+    def init(params, N):
+        return tuple(s.init(params, N) for s in lifted)
+
+    def apply(updates, carry, context):
+        carried, info = [], {}
+        for s, (tag, again), state in zip(lifted, tags, carry, strict=True):
+            key = jax.random.fold_in(jax.random.fold_in(context.key, tag), again)
+            updates, state, said = s.apply(updates, state, context._replace(key=key))
+            carried.append(state)
+            info |= said
+        return updates, tuple(carried), info
+
+    return Stage(apply, init, max((s.least for s in lifted), default=1), "+".join(names))
 
 
 def folding(fold: Fold, weights: Callable[[Updates], Any], init: Callable = Rule._field_defaults["init"]) -> Rule:
@@ -93,4 +214,4 @@ def chain(rule: Rule, *tail: optax.GradientTransformation) -> Rule:
             return finish(aggregate, inner, carry[1], info, context)
 
         fold = Fold(fold.zero, fold.add, close)
-    return Rule(apply=apply, init=init, fold=fold, weights=rule.weights)
+    return rule._replace(apply=apply, init=init, fold=fold)

@@ -4,11 +4,13 @@ A *stack* is a struct of arrays: one PyTree whose every leaf carries a leading c
 of client trees becomes (`stack`), what `jax.vmap` maps over, and what `weighted_sum` collapses back to one tree.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -120,6 +122,11 @@ def subtract(a: Tree, b: Tree) -> Tree:
     return jax.tree.map(jnp.subtract, a, b)
 
 
+def scale(a: Tree, factor) -> Tree:
+    """`factor · a`, in the dtype of `a`."""
+    return jax.tree.map(lambda x: x * jnp.asarray(factor, x.dtype), a)
+
+
 def zeros_like(tree: Tree) -> Tree:
     """The zero of a tree's vector space."""
     return jax.tree.map(jnp.zeros_like, tree)
@@ -169,3 +176,124 @@ def _demand_equal_shapes(first: Tree, other: Tree, name: str) -> None:
 
 def _name(path: tuple) -> str:
     return jax.tree_util.keystr(path) or "(the tree itself)"
+
+
+def scaled_norm(tree: Tree) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """`‖tree‖₂` over all leaves as a product of two numbers: about the largest magnitude, and the norm of what that leaves.
+
+    Squares of 1e20 overflow float32; these do not. A tree that is not finite has a norm that is not.
+    """
+    leaves = [leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)) for leaf in jax.tree.leaves(tree) if leaf.size]
+    largest = functools.reduce(jnp.maximum, [jnp.max(jnp.abs(leaf)) for leaf in leaves])
+    tiny = jnp.finfo(largest.dtype).tiny
+    scale = jnp.clip(largest, tiny, 1 / tiny)  # has an inverse: compilers multiply by that
+    squares = functools.reduce(jnp.add, [jnp.sum(jnp.square(leaf / scale)) for leaf in leaves])
+    return scale, jnp.sqrt(squares)
+
+
+def norm(tree: Tree) -> Float[Array, ""]:
+    """`‖tree‖₂` over all leaves, by `scaled_norm`.
+
+    >>> round(float(norm({"w": jnp.array([3e30, 0.0]), "b": jnp.array(4e30)})) / 1e30, 6)
+    5.0
+    """
+    scale, rest = scaled_norm(tree)
+    return scale * rest
+
+
+def norms(stacked: Tree, origin: Tree) -> Float[Array, " K"]:
+    """`‖row_k − origin‖₂` of every row of a stack."""
+    return jax.vmap(lambda row: norm(subtract(row, origin)))(stacked)
+
+
+def by_columns(function: Callable, stacked: Tree, K: int) -> Tree:
+    """`function([K, C]) -> [..., C]` over all columns of a stack, leaf by leaf and in blocks that stay in the cache.
+
+    Blocks are cut from the stack one at a time, so memory stays at the stack, the result and one block. The last block
+    overlaps the one before; `function` must treat each column on its own.
+    """
+    room = 2**15 if jax.default_backend() == "cpu" else 2**26  # an accelerator wants few, large operations
+
+    def over(leaf):
+        columns = leaf.reshape(K, -1)
+        D = columns.shape[1]
+        width = min(max(128, room // K), D)
+        if width == D:
+            whole = function(columns)
+        else:
+            shape = jax.eval_shape(function, jax.ShapeDtypeStruct((K, width), leaf.dtype))
+
+            def block(b, out):
+                first = jnp.minimum(b * width, D - width)
+                done = function(lax.dynamic_slice_in_dim(columns, first, width, 1))
+                return lax.dynamic_update_slice_in_dim(out, done, first, done.ndim - 1)
+
+            out = jnp.zeros((*shape.shape[:-1], D), shape.dtype)
+            whole = lax.fori_loop(0, -(-D // width), block, out)
+        return whole.reshape(*whole.shape[:-1], *leaf.shape[1:])
+
+    return jax.tree.map(over, stacked)
+
+
+def sorted_rows(columns: Float[Array, "K C"], present: Bool[Array, " K"]) -> Float[Array, "K C"]:
+    """Every column in ascending order; absent rows, and NaN, stand behind all others as +∞.
+
+    Batcher's odd-even merge sort: each of its O(log² K) layers compares rows with their partners. The layers are data of
+    one loop, which compiles in a moment whatever K is.
+    """
+    columns = jnp.where(present[:, None] & ~jnp.isnan(columns), columns, jnp.inf)
+    layers = _sorting_network(columns.shape[0])
+    if not len(layers):
+        return columns
+    rank = np.arange(columns.shape[0])
+    partner, lower = jnp.asarray(layers), jnp.asarray(layers > rank)[:, :, None]
+
+    def layer(i, x):
+        y = x[partner[i]]  # a row without partner in this layer is its own
+        return jnp.where(lower[i], jnp.minimum(x, y), jnp.maximum(x, y))
+
+    return lax.fori_loop(0, len(layers), layer, columns)
+
+
+@functools.cache
+def _sorting_network(K: int) -> np.ndarray:
+    """Partner of every row in every layer `[layers, K]`: Knuth's merge exchange of the next power of two, cut at K."""
+    layers, run = [], 1
+    while run < K:
+        gap = run
+        while gap:
+            partner = np.arange(K)
+            for start in range(gap % run, K - gap, 2 * gap):
+                for low in range(start, min(start + gap, K - gap)):
+                    if low // (2 * run) == (low + gap) // (2 * run):
+                        partner[low], partner[low + gap] = low + gap, low
+            layers.append(partner)
+            gap //= 2
+        run *= 2
+    return np.array(layers, np.int32).reshape(-1, K)
+
+
+def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
+    """`‖row_i − row_j‖₂²` of all pairs, by differences; +∞ where a row is absent, else finite.
+
+    The Gram form would be faster and wrong: rows that share a large mean, or meet an outlier, lose all digits. What
+    overflows or is NaN becomes the largest float, so that present rows stay nearer than absent ones. Summed over blocks
+    of columns whose width does not depend on K: absent rows change no bit.
+    """
+    K, width = present.shape[0], 512
+    dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
+    total = jnp.zeros((K, K), dtype)
+    for leaf in jax.tree.leaves(stacked):
+        columns = leaf.reshape(K, -1)
+        C = min(width, columns.shape[1])
+
+        def add(b, total, columns=columns, C=C):
+            first = jnp.minimum(b * C, columns.shape[1] - C)
+            block = lax.dynamic_slice_in_dim(columns, first, C, 1).astype(dtype)
+            block = jnp.where((first + jnp.arange(C) >= b * C)[None, :], block, 0)  # the last one overlaps
+            return total + jnp.sum(jnp.square(block[:, None, :] - block[None, :, :]), -1)
+
+        if C:
+            total = lax.fori_loop(0, -(-columns.shape[1] // C), add, total)
+    total = jnp.where(jnp.isfinite(total), total, jnp.finfo(dtype).max)
+    return jnp.where(present[:, None] & present[None, :], total, jnp.inf)

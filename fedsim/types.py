@@ -43,7 +43,8 @@ class Facts(NamedTuple):
     id: Int[Array, ""]
     samples: Float[Array, ""]  # n_k
     steps: Int[Array, ""]  # planned local steps
-    lr: Float[Array, ""]  # client learning rate of the round
+    lr: Float[Array, ""]  # client learning rate (of the local step, where it has a schedule)
+    lr_sum: Float[Array, ""]  # Σ of the learning rates of the planned steps
 
 
 class Task(NamedTuple):
@@ -53,7 +54,7 @@ class Task(NamedTuple):
     apply: Callable[..., tuple[Array, Tree]]
     loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
     optimizer: Callable[[Array], Any]  # learning rate -> optax.GradientTransformation
-    model: Model
+    rate: Callable[[Array, Array], Array]  # (learning rate of the round, local step) -> that of the step
     classes: int  # 0: not a classification
 
 
@@ -75,8 +76,8 @@ class Client(NamedTuple):
     gradient: Callable[..., tuple[tuple[Array, Tree], Tree]]  # (task, variables, batch, local, shared, facts)
     step: Callable[..., tuple[Tree, Tree]]  # (task, gradient, params, local, shared, facts) -> (params, local)
     finish: Callable[..., Message]  # (task, shared, variables, local, row, facts) -> message
-    aux: Callable[[Tree], Tree] = lambda params: {}  # params -> the method's own shared section
-    needs: frozenset[str] = frozenset()
+    aux: Callable[[Tree], dict] = lambda params: {}  # params -> the method's own shared section at the start
+    reduce: dict[str, str] = {}  # noqa: RUF012 (read only); aux key -> `mean` or `sum_over_N`
 
 
 class Updates(NamedTuple):
@@ -98,10 +99,11 @@ class Context(NamedTuple):
     key: Key[Array, ""]
     round: Int[Array, ""]
     N: int  # clients in all
-    K: int  # nominal cohort
     lr: Float[Array, ""]
     shared: Shared  # what the server sent
     ids: Int[Array, " K"]
+    malicious: Bool[Array, " K"]  # clients that the attacker controls
+    reference: Tree | None = None  # update of the server's own data
 
 
 class Fold(NamedTuple):
@@ -114,7 +116,6 @@ class Fold(NamedTuple):
 
 def no_carry(params: Tree, N: int) -> Tree:
     """The state of what has none."""
-    del params, N
     return ()
 
 
@@ -123,10 +124,27 @@ def reported(updates: Updates) -> Float[Array, " K"]:
     return (updates.weight > 0) * updates.count
 
 
+class RowStage(NamedTuple):
+    """Stack -> stack, written for ONE row: `Updates` and `Context` without their K axis. The engine vmaps it."""
+
+    apply: Callable[[Updates, Context], Updates]
+    name: str = ""
+
+
+class Stage(NamedTuple):
+    """Stack -> stack, in the form that sees all rows."""
+
+    apply: Callable[[Updates, Tree, Context], tuple[Updates, Tree, dict]]
+    init: Callable[[Tree, int], Tree] = no_carry  # (params, N) -> carry
+    least: int = 1  # fewer reporting clients than this: the round is skipped
+    name: str = ""
+
+
 class Rule(NamedTuple):
     """Stack -> one tree: the only place where the client axis collapses."""
 
     apply: Callable[[Updates, Tree, Context], tuple[Tree, Tree, dict]]
     init: Callable[[Tree, int], Tree] = no_carry  # (params, N) -> carry
-    fold: Fold | None = None
+    least: int = 1  # fewer reporting clients than this: the round is skipped
+    fold: Fold | None = None  # where the rule is a sum
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `state` and a `mean` of `aux` are averaged by

@@ -1,7 +1,14 @@
 """Fixtures shared by all tests; array annotations are enforced here and nowhere else."""
 
 import json
+import os
 from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Oracle cases of one problem share their programs: compiled once, found again by the other workers and the next session.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "xla"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import pytest
 from jaxtyping import install_import_hook
@@ -9,8 +16,6 @@ from jaxtyping import install_import_hook
 with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
     import fedsim.rules
     import fedsim.tree  # noqa: F401
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")

@@ -1,118 +1,193 @@
-"""Sources and partitions: nothing lost, nothing twice, the same again, never a hang."""
+"""Checks, splits and federations: faults named with their row, sets that never overlap, the right seed for each."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.data import Arrays, DataError, PartitionError, digits, dirichlet, iid, natural, prepare
-from fedsim.data.federation import apportion, stratified
+import fedsim
+from fedsim.data import Arrays, DataError, PartitionError, Pool, digits, federate, iid, natural, prepare
+from fedsim.data.splits import stratified
+from fedsim.scenario import read
+from fedsim.scenario.federation import federations_of, settled_data
+
+F32 = np.dtype("float32")
 
 
-def test_digits_are_the_real_ones():
-    x, y, *_ = digits()
-    assert x.shape == (1797, 8, 8, 1) and x.min() == 0 and x.max() == 1
-    assert np.bincount(y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+def numbered_samples(n: int, classes: int = 3, client=None) -> Arrays:
+    """Samples that carry their own number, so that one sees where each went."""
+    y = np.random.default_rng(n).integers(0, classes, n)
+    return Arrays(np.arange(n, dtype=np.float32)[:, None], y, client)
 
 
-def check(parts, n):
-    together = np.concatenate(parts)
-    assert len(together) == n and len(np.unique(together)) == n
-
-
-@given(st.integers(1, 60), st.integers(60, 300), st.integers(0, 5))
-def test_iid(clients, n, seed):
-    parts = iid()(np.zeros(n, int), 1, clients, np.random.default_rng(seed))
-    check(parts, n)
-    sizes = [len(p) for p in parts]
-    assert max(sizes) - min(sizes) <= 1
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.integers(1, 40),
-    st.integers(1, 12),
-    st.floats(-6, 4).map(lambda e: 10**e),
-    st.integers(0, 4),
-    st.integers(0, 5),
-    st.data(),
-)
-def test_dirichlet(clients, classes, alpha, least, seed, data):
-    n = data.draw(st.integers(max(clients * least, 1), 400))
-    y = np.random.default_rng(seed).integers(0, classes, n)
-    make = lambda: dirichlet(alpha, least)(y, classes, clients, np.random.default_rng(seed))
-    parts = make()
-    check(parts, n)
-    assert len(parts) == clients and min(len(p) for p in parts) >= least
-    assert all((a == b).all() for a, b in zip(parts, make(), strict=True))
-
-
-def test_dirichlet_never_hangs_with_500_clients_at_a_hundredth():
-    y = np.repeat(np.arange(10), 500)
-    parts = dirichlet(0.01, 5)(y, 10, 500, np.random.default_rng(0))
-    check(parts, 5000)
-    assert min(len(p) for p in parts) >= 5
-
-
-def test_small_alpha_is_skewed_and_large_alpha_is_not():
-    y = np.repeat(np.arange(10), 1000)
-    mixed = lambda alpha: [
-        np.bincount(y[p], minlength=10).max() / len(p)
-        for p in dirichlet(alpha, 10)(y, 10, 50, np.random.default_rng(0))
-    ]
-    assert np.median(mixed(0.05)) > 0.6 > 0.15 > np.median(mixed(1000.0))
-
-
-def test_proportions_have_the_moments_of_the_distribution():
-    rng, alpha, n = np.random.default_rng(0), 0.3, 8
-    from fedsim.data.partition import dirichlet_draw
-
-    draws = np.array([dirichlet_draw(alpha, n, rng) for _ in range(20_000)])
-    np.testing.assert_allclose(draws.mean(0), 1 / n, atol=0.006)
-    np.testing.assert_allclose(draws.var(0), (1 / n) * (1 - 1 / n) / (n * alpha + 1), rtol=0.06)
-
-
-def test_infeasible_minimum_is_refused_with_the_bound():
-    with pytest.raises(PartitionError, match="at most 2"):
-        dirichlet(0.3, 3)(np.zeros(25, int), 1, 10, np.random.default_rng(0))
-    with pytest.raises(PartitionError, match="at most 5"):
-        iid()(np.zeros(5, int), 1, 6, np.random.default_rng(0))
-
-
-@given(st.lists(st.floats(0, 50), min_size=1, max_size=30))
-def test_apportion(quota):
-    quota = np.array(quota)
-    whole = apportion(quota, round(quota.sum()))
-    assert whole.sum() == round(quota.sum()) and (np.abs(whole - quota) <= 1 + 1e-6).all()
-
-
-def test_split_is_stratified_and_keeps_every_sample():
-    arrays, classes = prepare(digits(), test=0.2, seed=0, dtype=np.dtype("float32"))
-    assert classes == 10 and len(arrays.y) + len(arrays.y_test) == 1797
-    np.testing.assert_allclose(np.bincount(arrays.y_test) / np.bincount(digits().y), 0.2, atol=0.006)
-    assert stratified(np.array([0, 0, 1]), 0.0, np.random.default_rng(0)).sum() == 0
-
-
-def test_natural_follows_the_ids():
-    parts = natural(np.array(["b", "a", "b", "c"]))
-    assert [p.tolist() for p in parts] == [[1], [0, 2], [3]]
+def numbers(x: np.ndarray) -> set[int]:
+    return set(x.ravel().astype(int).tolist())
 
 
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
         (Arrays(np.zeros((3, 2)), np.array([0, -1, 1])), "y: row 1 has label -1"),
+        (Arrays(np.zeros((3, 2)), np.array([0, 1, 10**12])), "y: row 2 has label 1000000000000"),
         (Arrays(np.array([[0.0], [np.nan]]), np.array([0, 1])), "x: row 1 is not finite"),
+        (Arrays(np.array([[0.0], [1e39]]), np.array([0, 1])), "x: row 1 does not fit float32"),
         (Arrays(np.zeros((3, 2)), np.zeros(2, int)), "x has 3 rows, y has 2"),
         (Arrays(np.zeros((0, 2)), np.zeros(0, int)), "no samples"),
+        (Arrays(np.float64(3), np.zeros(0, int)), "no samples"),
         (Arrays(np.zeros((2, 2)), np.array(["a", "b"])), "integer labels"),
+        (Arrays(np.zeros((2, 2)), np.zeros((2, 1), int)), "integer labels"),
         (Arrays(np.array([["a"], ["b"]]), np.array([0, 1])), "numbers are needed"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.zeros(3)), "3 ids for 2 samples"),
+        (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.zeros((2, 1))), "one id per sample"),
+        (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array([1.0, np.nan])), "client: row 1 has no id"),
+        (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["a", 1], object)), "cannot be sorted"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), x_test=np.zeros((2, 2))), "without y_test"),
+        (Arrays(np.zeros((2, 2)), np.zeros(2, int), y_test=np.zeros(2, int)), "without x_test"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), None, np.zeros((2, 3)), np.zeros(2, int)), "samples of shape"),
+        (Arrays(np.zeros((2, 2)), np.zeros(2), None, np.zeros((2, 2)), np.zeros((2, 1))), "y_test: targets"),
         (Arrays(np.zeros((2, 2)), np.array([0.5, np.inf])), "y: row 1 is not finite"),
     ],
 )
 def test_faults_are_named_with_their_row(arrays, said):
     with pytest.raises(DataError, match=said):
-        prepare(arrays, test=0.0, seed=0, dtype=np.dtype("float32"))
+        prepare(arrays, test=0.0, seed=0, dtype=F32)
+
+
+def test_a_label_may_stand_in_the_test_set_alone():
+    arrays = Arrays(np.zeros((3, 2)), np.array([0, 1, 0]), None, np.zeros((1, 2)), np.array([4]))
+    sets, classes = prepare(arrays, test=0.5, seed=0, dtype=F32)
+    assert classes == 5 and len(sets.x) == 3 and len(sets.x_test) == 1  # its own test set, none is cut
+
+
+def test_the_test_split_is_stratified_and_keeps_every_sample():
+    sets, classes = prepare(digits(), test=0.2, seed=0, dtype=F32)
+    assert classes == 10 and len(sets.y) + len(sets.y_test) == 1797
+    np.testing.assert_allclose(np.bincount(sets.y_test) / np.bincount(digits().y), 0.2, atol=0.006)
+    assert stratified(np.array([0, 0, 1]), 0.0, np.random.default_rng(0)).sum() == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(30, 200),
+    st.integers(1, 6),
+    st.floats(0, 0.4),
+    st.floats(0, 0.4),
+    st.integers(0, 5),
+    st.floats(0, 0.9),
+    st.integers(0, 3),
+)
+def test_sets_never_overlap_and_lose_nothing(n, classes, test, validation, server, client_test, seed):
+    split = {"test": test, "validation": validation, "server": server, "seed": seed, "dtype": F32}
+    sets, found = prepare(numbered_samples(n, classes), **split)
+    parts = iid()(Pool(sets.y, found), 3, np.random.default_rng(seed))
+    f = federate(sets, found, parts, client_test, np.random.default_rng(seed))
+    pieces = [f.x_test, f.x_validation, f.x_server, f.x[f.indices], f.x[f.test_indices]]
+    assert sum(map(len, pieces)) == n and set.union(*map(numbers, pieces)) == set(range(n))
+    assert len(f.x_test) == round(n * test) and len(f.x_server) == server
+    assert len(f.x_validation) == round((n - len(f.x_test)) * validation)
+    again, _ = prepare(numbered_samples(n, classes), **split)
+    assert all(np.array_equal(a, b) for a, b in zip(sets, again, strict=True))
+
+
+def test_all_splits_before_the_partition_are_stratified():
+    y = np.repeat(np.arange(4), [400, 300, 200, 100])
+    sets, _ = prepare(Arrays(np.zeros((1000, 1)), y), test=0.2, validation=0.25, server=60, seed=7, dtype=F32)
+    assert np.bincount(sets.y_test).tolist() == [80, 60, 40, 20]
+    assert np.bincount(sets.y_validation).tolist() == [80, 60, 40, 20]
+    assert np.bincount(sets.y_server).tolist() == [24, 18, 12, 6]
+    assert np.bincount(sets.y).tolist() == [216, 162, 108, 54]
+
+
+def test_every_client_keeps_a_sample_to_train_on():
+    owner = np.repeat(np.arange(4), [1, 2, 10, 100])
+    sets, classes = prepare(numbered_samples(113, 2, owner), test=0.0, seed=0, dtype=F32)
+    parts = natural()(Pool(sets.y, classes, sets.owner, sets.owners), 0, np.random.default_rng(0))
+    f = federate(sets, classes, parts, 0.9, np.random.default_rng(0))
+    assert f.sizes.tolist() == [1, 1, 1, 10] and np.diff(f.test_offsets).tolist() == [0, 1, 9, 90]
+    assert np.array_equal(owner[f.test_indices], f.test_owner) and np.array_equal(owner[f.indices], f.owner)
+    assert f.label_counts().sum(1).tolist() == f.sizes.tolist()
+
+
+def test_clients_keep_their_numbers_when_their_samples_are_set_apart():
+    client = np.array(["a"] * 30 + ["b"] + ["c"] * 30)
+    for seed in range(30):
+        sets, _ = prepare(numbered_samples(61, 1, client), test=0.5, seed=seed, dtype=F32)
+        assert sets.owners == 3 and set(sets.owner.tolist()) <= {0, 1, 2} and 2 in sets.owner
+
+
+def test_nothing_left_to_train_on_is_refused():
+    with pytest.raises(PartitionError, match="nothing is left"):
+        prepare(numbered_samples(10), test=0.99, seed=0, dtype=F32)
+    with pytest.raises(PartitionError, match="12 samples, but only 10 are there"):
+        prepare(numbered_samples(10), test=0.0, server=12, seed=0, dtype=F32)
+    with pytest.raises(fedsim.ScenarioError, match=r"data\.server"):
+        federations_of(read({"name": "s", "data": {"kind": "digits", "server": {"samples": 5000}}}), None, F32)
+
+
+def of(data: dict, seeds=(0, 1), arrays=None):
+    return federations_of(read({"name": "s", "data": {"kind": "digits", **data}, "seeds": list(seeds)}), arrays, F32)
+
+
+def test_each_split_follows_its_own_seed():
+    data = {"validation": 0.1, "client_test": 0.2, "server": {"samples": 50}, "clients": 20}
+    one, two = of(data).values()
+    for name in ("x", "y", "x_test", "y_test", "x_validation", "y_validation", "x_server", "y_server"):
+        assert getattr(one, name) is getattr(two, name), name  # loaded once, held once
+    assert not np.array_equal(one.indices, two.indices) and not np.array_equal(one.test_indices, two.test_indices)
+    other = of({**data, "seed": 1})[0]
+    for name in ("x_test", "x_validation", "x_server"):
+        assert len(getattr(one, name)) == len(getattr(other, name)) > 0
+        assert not np.array_equal(getattr(one, name), getattr(other, name)), name
+    again = of(data)[0]
+    assert one.fingerprint() == again.fingerprint() != two.fingerprint()
+    assert one.fingerprint()["data"] == two.fingerprint()["data"]
+
+
+def test_keeping_samples_for_clients_scores_leaves_the_partition_alone():
+    plain, kept = of({"partition": "dirichlet"})[0], of({"partition": "dirichlet", "client_test": 0.3})[0]
+    assert np.array_equal(plain.offsets, kept.offsets + kept.test_offsets)
+    assert not len(plain.test_indices) and plain.test_offsets.tolist() == [0] * (plain.N + 1)
+
+
+def test_ids_decide_unless_a_partition_is_asked_for():
+    arrays = numbered_samples(60, 3, np.repeat([5, 3, 9], [30, 20, 10]))
+    assert of({}, arrays=arrays)[0].sizes.tolist() == [20, 30, 10]
+    assert of({"partition": "iid", "clients": 4}, arrays=arrays)[0].sizes.tolist() == [15] * 4
+    assert of({"partition": "natural"}, arrays=arrays)[0].sizes.tolist() == [20, 30, 10]
+    with pytest.raises(fedsim.ScenarioError, match="bring none"):
+        of({"partition": "natural"})
+
+
+def test_samples_from_python_are_tested_on_only_when_asked():
+    arrays = numbered_samples(60)
+    assert len(of({"clients": 4}, arrays=arrays)[0].x_test) == 0
+    assert len(of({"clients": 4, "test": 0.2}, arrays=arrays)[0].x_test) == 12
+
+
+@pytest.mark.parametrize("data", [{}, {"partition": {"kind": "dirichlet", "alpha": 0.1}, "validation": 0.1}])
+@pytest.mark.parametrize("ids", [None, np.repeat([2, 1], 30)])
+def test_the_settled_section_reads_the_same(data, ids):
+    arrays = numbered_samples(60, 3, ids)
+    scenario = read({"name": "s", "data": {"kind": "digits", "clients": 6, **data}})
+    f = federations_of(scenario, arrays, F32)[0]
+    settled = settled_data(scenario, arrays, f)
+    again = read({"name": "s", "data": settled.model_dump(mode="json")})
+    g = federations_of(again, arrays, F32)[0]
+    assert f.fingerprint() == g.fingerprint() and settled.clients == f.N
+    assert again.spec.data.model_dump() == settled.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"validation": 1.0}, "data.validation: should be less than 1"),
+        ({"client_test": -0.1}, "data.client_test: should be greater than or equal to 0"),
+        ({"server": {"samples": -1}}, "data.server.samples: should be greater than or equal to 0"),
+        ({"server": {"sample": 1}}, "data.server.sample: unknown key; did you mean 'samples'"),
+        ({"partition": {"kind": "dirichlet", "min_samples": 90}}, "data.partition: .*min_samples at most 14"),
+        ({"partition": {"kind": "quantity", "alpha": 1.0}}, "data.partition: alpha belongs to"),
+    ],
+)
+def test_refusals_name_the_key(data, said):
+    with pytest.raises(fedsim.ScenarioError, match=said):
+        of(data)

@@ -18,7 +18,9 @@ def blocks(root, name: str) -> str:
 
 @pytest.mark.slow
 def test_the_main_command_on_a_fresh_machine(root, tmp_path):
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True)
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True
+    )
     for name in files.stdout.split("\n"):
         if name and (root / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

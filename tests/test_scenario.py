@@ -28,6 +28,8 @@ def test_only_name_and_data_are_required_and_defaults_are_filled_in():
         "epochs": 1,
         "shuffle": True,
         "drop_last": False,
+        "lr_per": "round",
+        "optimizer_state": "reset",
         "optimizer": {"kind": "sgd", "momentum": None, "nesterov": False},
     }
     assert full["server"] == [{"kind": "mean", "weights": "samples"}]

@@ -1,6 +1,10 @@
-"""Methods that differ from plain local training in the gradient alone, and the defaults of every hook."""
+"""The hooks of plain local training, and methods that differ from it in the gradient alone."""
 
+from typing import Annotated
+
+import jax
 import jax.numpy as jnp
+from annotated_types import Ge
 
 from fedsim import tree
 from fedsim.compose import client
@@ -45,7 +49,7 @@ def sgd() -> Client:
     """Plain local training: FedAvg's client, and FedSGD's with one full-batch step.
 
     y ← y − η_l ∇f_i(y; batch), from y = x, for the planned local steps; sends Δ_i = y − x.
-    The client's `optimizer` may be any optax one; its state starts afresh each round.
+    The client's `optimizer` may be any optax one; its state starts afresh each round unless `optimizer_state: carry`.
 
     State: none.    Sends: one model.
 
@@ -53,3 +57,47 @@ def sgd() -> Client:
       McMahan et al. 2017, arXiv:1602.05629, Algorithm 1.
     """
     return Client(no_memory, start, gradient, step, finish)
+
+
+@client
+def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:
+    """Local training that stays near the shared model.
+
+    y ← y − η_l (∇f_i(y; batch) + μ (y − x)): plain steps on f_i(y) + μ/2 ‖y − x‖².
+
+    State: none.    Sends: one model.    With μ = 0: `sgd`.
+
+    Args:
+      mu: μ, strength of the proximal term.
+
+    References:
+      Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, Algorithm 2.
+    """
+
+    def pulled(task, variables, batch, local, shared, facts):
+        met, g = gradient(task, variables, batch, local, shared, facts)
+        return met, jax.tree.map(lambda g, y, x: g + mu * (y - x), g, variables["params"], shared["params"])
+
+    return Client(no_memory, start, pulled, step, finish)
+
+
+def carrying(inner: Client, fresh) -> Client:
+    """`optimizer_state: carry`: a client that keeps its optimizer's state from one round to its next.
+
+    Args:
+      inner: the method.
+      fresh: params -> the optimizer's state at the start.
+    """
+
+    def memory(shared, key):
+        return {"method": inner.memory(shared, key), "optimizer": fresh(shared["params"])}
+
+    def resume(task, shared, row, facts):
+        variables, local = inner.start(task, shared, row["method"], facts)
+        return variables, {**local, "optimizer": row["optimizer"]}
+
+    def keep(task, shared, variables, local, row, facts):
+        message = inner.finish(task, shared, variables, local, row["method"], facts)
+        return message._replace(memory={"method": message.memory, "optimizer": local["optimizer"]})
+
+    return inner._replace(memory=memory, start=resume, finish=keep)

@@ -1,109 +1,155 @@
-"""Partitions: labels -> the index list of every client. Constructive: nothing lost, nothing twice, never a retry.
+"""Partitions: who holds what. Constructive: nothing lost, nothing twice, never a retry.
 
-A factory returns `assign(y, classes, clients, rng) -> list of index arrays`, one per client.
+A factory returns `assign(pool, clients, rng) -> Parts`. Minimums are met or refused with the bound, before work starts.
 """
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
-from fedsim.data.federation import apportion
+from fedsim.data.arrays import PartitionError
+from fedsim.data.draws import dirichlet_draw
+from fedsim.data.splits import apportion_within
 
-Assign = Callable[[np.ndarray, int, int, np.random.Generator], list[np.ndarray]]
+
+class Pool(NamedTuple):
+    """Training samples as a partition sees them.
+
+    Attributes:
+      y: labels `[n]` (targets, when there are no classes).
+      classes: how many; 0 for regression.
+      owner: client number of every sample `[n]`, where the samples brought ids.
+      owners: clients that the ids name.
+    """
+
+    y: np.ndarray
+    classes: int
+    owner: np.ndarray | None = None
+    owners: int = 0
 
 
-class PartitionError(ValueError):
-    """Samples that cannot be dealt out as asked."""
+class Parts(NamedTuple):
+    """Index lists of all clients in one: client k holds the rows `indices[offsets[k]:offsets[k + 1]]`."""
+
+    indices: np.ndarray  # [n] int32
+    offsets: np.ndarray  # [N + 1] int64
+
+
+Assign = Callable[[Pool, int, np.random.Generator], Parts]
 
 
 @partition
 def iid() -> Assign:
     """Shuffle, then deal: every client gets the same number of samples (±1) of the global mix."""
 
-    def assign(y, classes, clients, rng):
-        del classes
-        if clients > len(y):
-            raise PartitionError(f"{clients} clients but only {len(y)} training samples; at most {len(y)}")
-        return np.array_split(rng.permutation(len(y)), clients)
+    def assign(pool, clients, rng):
+        n = len(pool.y)
+        demand(n, clients, 1)
+        return Parts(rng.permutation(n).astype(np.int32), offsets_of(even(n, clients)))
 
     return assign
 
 
 @partition
-def dirichlet(alpha: Annotated[float, Gt(0)] = 0.5, min_samples: Annotated[int, Ge(0)] = 1) -> Assign:
-    """Label skew: every class is dealt over the clients in proportions drawn from Dirichlet(α·1).
+def natural() -> Assign:
+    """By the ids that the samples bring: client k holds the samples of the k-th smallest id.
 
-    q_c ~ Dir_N(α) for every class c; client i receives a share q_{c,i} of its samples (largest remainders). Then clients
-    below `min_samples` are filled up with samples of the largest ones, which are cut to a common level. Small α: few
-    classes per client; large α: the global mix.
-
-    Args:
-      alpha: concentration, > 0.
-      min_samples: every client's minimum, met by construction.
+    The default wherever samples bring ids; `clients` does not matter.
 
     Raises:
-      PartitionError: when clients · min_samples exceeds the number of training samples.
-
-    References:
-      Yurochkin et al. 2019, arXiv:1905.12022; Hsu, Qi, Brown 2019, arXiv:1909.06335 (per client instead of per class).
+      PartitionError: when they bring none.
     """
 
-    def assign(y, classes, clients, rng):
-        if classes == 0:
-            raise PartitionError("dirichlet deals out classes, and these targets are no classes; use iid")
-        if min_samples * clients > len(y):
-            raise PartitionError(
-                f"{clients} clients x min_samples {min_samples} needs {clients * min_samples} samples, "
-                f"there are {len(y)}; min_samples at most {len(y) // clients}"
-            )
-        parts = [[] for _ in range(clients)]
-        for label in range(classes):
-            members = rng.permutation(np.flatnonzero(y == label))
-            share = apportion(dirichlet_draw(alpha, clients, rng) * len(members), len(members))
-            for part, piece in zip(parts, np.split(members, np.cumsum(share)[:-1]), strict=True):
-                part.append(piece)
-        return fill_up([np.concatenate(part) for part in parts], min_samples, rng)
+    def assign(pool, clients, rng):
+        del clients, rng
+        if pool.owner is None:
+            raise PartitionError("natural deals out by client ids, and these samples bring none")
+        return deal(np.arange(len(pool.y)), pool.owner, pool.owners)
 
     return assign
 
 
-def dirichlet_draw(alpha: float, n: int, rng: np.random.Generator) -> np.ndarray:
-    """One draw from Dir_n(α), in logarithms so that no α is too small: G(α) = G(α+1)·U^{1/α}."""
-    with np.errstate(over="ignore"):
-        log_power = np.maximum(np.log1p(-rng.random(n)) / alpha, -1e300)
-    log_gamma = np.log(rng.gamma(alpha + 1, size=n)) + log_power
-    weight = np.exp(log_gamma - log_gamma.max())
-    return weight / weight.sum()
+@partition
+def quantity(
+    distribution: Literal["lognormal", "powerlaw", "dirichlet"] = "lognormal",
+    sigma: Annotated[float, Ge(0)] | None = None,
+    exponent: Annotated[float, Ge(0)] | None = None,
+    alpha: Annotated[float, Gt(0)] | None = None,
+    min_samples: Annotated[int, Ge(0)] = 1,
+) -> Assign:
+    """Quantity skew: sizes differ, labels do not (every client draws from the global mix).
+
+    Sizes are proportional to w_k, with at least `min_samples` each: `lognormal` w = exp(σ·N(0, 1)); `powerlaw` w = r⁻ᵉ
+    for ranks r = 1 … N given out at random; `dirichlet` w ~ Dir_N(α).
+
+    Args:
+      distribution: of the sizes.
+      sigma: σ of `lognormal` (1 unless given).
+      exponent: e of `powerlaw` (1 unless given).
+      alpha: α of `dirichlet` (0.5 unless given).
+      min_samples: every client's minimum.
+
+    Raises:
+      PartitionError: when clients · min_samples exceeds the number of training samples, or for a parameter of
+        another distribution.
+
+    References:
+      Li et al. 2022, Federated Learning on Non-IID Data Silos, arXiv:2102.02079 (quantity skew by Dirichlet).
+    """
+    given = {"lognormal": ("sigma", sigma, 1.0), "powerlaw": ("exponent", exponent, 1.0)}
+    given["dirichlet"] = ("alpha", alpha, 0.5)
+    for kind, (name, value, _) in given.items():
+        if value is not None and kind != distribution:
+            raise PartitionError(f"{name} belongs to the distribution {kind}, not to {distribution}")
+    _, value, default = given[distribution]
+    skew = default if value is None else value
+
+    def weights(clients, rng):
+        if distribution == "dirichlet":
+            return dirichlet_draw(skew, clients, rng)
+        ranks = rng.permutation(clients) + 1.0
+        logarithm = skew * (rng.standard_normal(clients) if distribution == "lognormal" else -np.log(ranks))
+        return np.exp(logarithm - logarithm.max())
+
+    def assign(pool, clients, rng):
+        n = len(pool.y)
+        demand(n, clients, min_samples)
+        low, high = np.full(clients, min_samples), np.full(clients, n)
+        sizes = apportion_within(weights(clients, rng), n, low, high)
+        return Parts(rng.permutation(n).astype(np.int32), offsets_of(sizes))
+
+    return assign
 
 
-def fill_up(parts: list[np.ndarray], least: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Move samples from the largest parts (cut to a common level) to those below `least`."""
-    sizes = np.array([len(p) for p in parts])
-    needed = int(np.maximum(least - sizes, 0).sum())
-    if not needed:
-        return parts
-    level = _level(sizes, needed)
-    surplus = np.maximum(sizes - level, 0)
-    surplus[np.flatnonzero(surplus)[: int(surplus.sum()) - needed]] -= 1  # the level is whole: a few give one less
-    moved = []
-    for k in np.flatnonzero(surplus):
-        shuffled = rng.permutation(parts[k])
-        parts[k] = shuffled[surplus[k] :]
-        moved.append(shuffled[: surplus[k]])
-    pool = np.concatenate(moved)
-    for k in np.flatnonzero(sizes < least):
-        take = least - sizes[k]
-        parts[k], pool = np.concatenate([parts[k], pool[:take]]), pool[take:]
-    return parts
+def demand(n: int, clients: int, least: int, unit: str = "min_samples") -> None:
+    """Refuse a minimum that cannot be met, and say what could be."""
+    if clients * least > n:
+        if n < clients:
+            raise PartitionError(f"{clients} clients but only {n} training samples; clients at most {n}")
+        what = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
+        raise PartitionError(f"{what}; {unit} at most {n // clients}")
 
 
-def _level(sizes: np.ndarray, needed: int) -> int:
-    """The largest level such that cutting all sizes to it yields at least `needed`."""
-    low, high = 0, int(sizes.max())  # cutting to `low` yields enough, cutting to `high` yields nothing
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if np.maximum(sizes - middle, 0).sum() >= needed else (low, middle)
-    return low
+def demand_classes(pool: Pool, kind: str) -> None:
+    """Refuse targets that are no classes."""
+    if pool.classes == 0:
+        raise PartitionError(f"{kind} deals out classes, and these targets are no classes; use iid or quantity")
+
+
+def even(n: int, parts: int) -> np.ndarray:
+    """Sizes that sum to n, the first ones one larger."""
+    return n // parts + (np.arange(parts) < n % parts)
+
+
+def offsets_of(sizes: np.ndarray) -> np.ndarray:
+    """Where every part begins, and the end of the last one."""
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def deal(rows: np.ndarray, owner: np.ndarray, clients: int) -> Parts:
+    """Rows and the client of each -> index lists, in the order of the rows."""
+    order = np.argsort(owner, kind="stable")
+    return Parts(rows[order].astype(np.int32), offsets_of(np.bincount(owner, minlength=clients)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.federation import Arrays, DataError
+from fedsim.data.arrays import Arrays, DataError
 
 
 @dataset

@@ -1,4 +1,4 @@
-"""Keys of device randomness: root → round → phase (→ client → step), so that no stage disturbs another's noise."""
+"""Keys of device randomness: root → round → phase (→ stage → client → step), so that no stage disturbs another's noise."""
 
 from enum import IntEnum
 
@@ -11,6 +11,9 @@ class Phase(IntEnum):
     START = 1  # start model, instead of a round
     CLIENT = 2
     SERVER = 3
+    WIRE = 4
+    RULE = 5
+    MEMORY = 6  # a client's row of memory, made at its first participation
 
 
 def round_key(root, round, phase: Phase):

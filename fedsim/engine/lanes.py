@@ -63,6 +63,7 @@ def lanes(client: Client, task: Task) -> Lanes:
         mask = jnp.arange(index.shape[0]) < valid
         noise = jax.random.fold_in(jax.random.fold_in(key, facts.id), lane.step)
         batch = Batch(x[index], y[index], mask, noise, lane.step)
+        facts = facts._replace(lr=task.rate(facts.lr, lane.step))
         (loss, state), g = client.gradient(task, lane.variables, batch, lane.local, shared, facts)
         params, local = client.step(task, g, lane.variables["params"], lane.local, shared, facts)
         n = valid.astype(lane.loss.dtype)
@@ -72,7 +73,7 @@ def lanes(client: Client, task: Task) -> Lanes:
         return Rows(client.finish(task, shared, lane.variables, lane.local, row, facts), lane.loss, lane.seen)
 
     def at(jobs: Jobs, slot) -> Facts:
-        return Facts(jobs.id[slot], jobs.samples[slot], jobs.steps[slot], jobs.lr[slot])
+        return Facts(jobs.id[slot], jobs.samples[slot], jobs.steps[slot], jobs.lr[slot], jobs.lr_sum[slot])
 
     def models(bank, jobs: Jobs, slot):
         """Start models by lane, and their `in_axes`: one for all unless the bank holds several."""

@@ -9,9 +9,11 @@ leave no padding behind. Which lane a client lands on changes no bit of its upda
 
 import heapq
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import numpy as np
+from jaxtyping import Array
 
 from fedsim.fleet import Plan, RoundPlan
 
@@ -31,24 +33,42 @@ class Capacity(NamedTuple):
     blocks: int
     steps: int  # T, lane steps of the longest block
     batch: int  # B
+    members: int  # clients that ever take part
 
 
-Column = Any  # np.ndarray as laid out, jax.Array once on the device
+class Layout(NamedTuple):
+    """One block of a round, laid out on lanes, as the host hands it over: few arrays, since each costs a transfer."""
+
+    index: np.ndarray  # [T, L, B] rows of the training samples
+    valid: np.ndarray  # [T, L] rows of a batch that count
+    slot: np.ndarray  # [T + 1, L] slot trained at step t, `block` = idle
+    ints: np.ndarray  # [5, block] start, id, steps, place, malicious
+    floats: np.ndarray  # [5, block] samples, weight, count, lr, lr_sum
 
 
 class Jobs(NamedTuple):
-    """One block of a round, laid out on lanes; slots `[block]`, lane steps `[T]`, lanes `[L]`."""
+    """The same on the device; slots `[block]`."""
 
-    index: Column  # [T, L, B] rows of the training samples
-    valid: Column  # [T, L] rows of a batch that count
-    slot: Column  # [T + 1, L] slot trained at step t, `block` = idle
-    start: Column  # [block] which start model of the bank
-    id: Column  # [block] client
-    samples: Column  # [block] n_k
-    weight: Column  # [block] 0 = nothing arrives
-    count: Column  # [block] times drawn
-    steps: Column  # [block] planned local steps
-    lr: Column  # [block] client learning rate
+    index: Array
+    valid: Array
+    slot: Array
+    start: Array  # which start model of the bank
+    id: Array  # client
+    steps: Array  # planned local steps
+    place: Array  # row of the client's memory
+    malicious: Array  # whether the attacker controls the client
+    samples: Array  # n_k
+    weight: Array  # 0 = nothing arrives
+    count: Array  # times drawn
+    lr: Array  # client learning rate
+    lr_sum: Array  # Σ of the learning rates of the planned steps
+
+
+@jax.jit
+def unpack(layout: Layout) -> Jobs:
+    """Host to device, in one call."""
+    start, id, steps, place, malicious = layout.ints
+    return Jobs(layout.index, layout.valid, layout.slot, start, id, steps, place, malicious > 0, *layout.floats)
 
 
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
@@ -83,7 +103,8 @@ def capacity(plans: list[Plan], rounds: int, width: Width, pack: Packer = longes
             for first in range(0, len(steps), block):
                 part = steps[first : first + block]
                 longest = max(longest, makespan(pack(part, lanes), part))
-    return Capacity(blocks, roomy(longest), batch)
+    members = max(max(len(plan.members) for plan in plans), 1)
+    return Capacity(blocks, roomy(longest), batch, members)
 
 
 def roomy(n: int) -> int:
@@ -94,8 +115,8 @@ def roomy(n: int) -> int:
 
 def lay_out(
     plan: Plan, work: RoundPlan, first: int, width: Width, room: Capacity, dtype: np.dtype, pack: Packer = longest_first
-) -> tuple[Jobs, int]:
-    """The round's slots `first … first + block` on lanes -> (jobs, lane steps to do)."""
+) -> tuple[Layout, int]:
+    """The round's slots `first … first + block` on lanes -> (layout, lane steps to do)."""
     lanes, block = width
     part = slice(first, first + block)
     ids, steps = work.ids[part], work.steps[part]
@@ -112,9 +133,10 @@ def lay_out(
             end = t + len(rows)
             index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
             t = end
-    ints = [np.zeros(len(ids)), ids, steps]
-    floats = [work.samples[part], work.weight[part], work.count[part], np.full(len(ids), work.lr)]
-    pad = (0, block - len(ids))
-    start, id, steps = (np.pad(column, pad).astype(np.int32) for column in ints)
-    samples, weight, count, lr = (np.pad(column, pad).astype(dtype) for column in floats)
-    return Jobs(index, valid, slot, start, id, samples, weight, count, steps, lr), total
+    ints, floats = np.zeros((5, block), np.int32), np.zeros((5, block), dtype)
+    columns = (work.samples[part], work.weight[part], work.count[part], work.lr, work.lr_sum[part])
+    for row, column in enumerate((0, ids, steps, plan.place[ids], plan.malicious[ids])):
+        ints[row, : len(ids)] = column
+    for row, column in enumerate(columns):
+        floats[row, : len(ids)] = column
+    return Layout(index, valid, slot, ints, floats), total

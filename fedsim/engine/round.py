@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from fedsim.engine.lanes import Lanes, Rows
-from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_first
+from fedsim.engine.memory import Memories, Memory
+from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_first, unpack
 from fedsim.engine.serve import Met, Outcome, Serve, Server
 from fedsim.fleet import Plan, RoundPlan
 
@@ -19,6 +20,7 @@ class Program(NamedTuple):
     """The compiled half of a scenario: pure functions, and the shapes they were made for."""
 
     lanes: Lanes
+    memories: Memories
     serve: Serve
     evaluate: Callable
     width: Width
@@ -58,36 +60,38 @@ class Pieces:
         self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
 
 
-def play(program: Program, plan: Plan, server: Server, rows: Rows | None, data, key, r: int, pieces: Pieces):
-    """Round r: `(server, stack) -> (Played, stack)`; state in, state out, nothing waits for the device.
+def play(
+    program: Program, plan: Plan, server: Server, memory: Memory, rows: Rows | None, data, root, r: int, pieces: Pieces
+):
+    """Round r: `(server, memory, stack) -> (Played, memory, stack)`; state in, state out, nothing waits for the device.
 
     Args:
       program: the pure functions.
       plan: the host's half.
       server: shared variables and server state before the round.
+      memory: what clients remember; handed over, as is the stack.
       rows: the stack's buffer of the round before (its contents do not matter), None in the first round.
       data: (x, y) of all training samples, on the device.
-      key: the run's root key.
+      root: the run's root key.
       r: round number, from 1.
       pieces: how blocks are cut into device calls; changes no bit.
     """
-    memory: Any = ()
+    lanes, memories, serve, key, block = program.lanes, program.memories, program.serve, (root, r), program.width.block
     work = plan.round(r)  # 1 plan
-    total, met, useful, lane_steps = None, [], 0, 0
-    for first in range(0, max(len(work.ids), 1), program.width.block):
-        jobs, steps = lay_out(plan, work, first, program.width, program.room, program.dtype, program.pack)
-        jobs = jax.device_put(jobs)
-        buffer = program.lanes.empty(server.bank, memory, jobs) if rows is None else rows
-        rows = train(program.lanes, server.bank, memory, jobs, data, (key, r), buffer, steps, pieces)  # 2 train
-        # 3 wire: nothing stands between client and server yet
-        if total is None:
-            total = program.serve.zero(rows, jobs)
-        total, losses = program.serve.add(total, server, rows, jobs, (key, r))  # 4 serve
+    total, jobs, met, useful, lane_steps = None, None, [], 0, 0
+    for first in range(0, max(len(work.ids), 1), block):
+        layout, steps = lay_out(plan, work, first, program.width, program.room, program.dtype, program.pack)
+        jobs = unpack(layout)
+        mine = memories.gather(memory, server.bank, jobs, key)
+        buffer = lanes.empty(server.bank, mine, jobs) if rows is None else rows
+        rows = train(lanes, server.bank, mine, jobs, data, key, buffer, steps, pieces)  # 2 train
+        total = serve.zero(rows, jobs) if total is None else total
+        total, memory, losses = serve.add(total, server, memory, rows, jobs, key, first)  # 3 wire (or at the close)
         met.append(losses)
-        useful += int(work.steps[first : first + program.width.block].sum())
+        useful += int(work.steps[first : first + block].sum())
         lane_steps += steps * program.width.lanes
-    server, outcome = program.serve.close(total, server, jobs, (key, r))  # 5 keep
-    return Played(work, server, outcome, met, useful, lane_steps), rows
+    server, memory, outcome = serve.close(total, server, memory, jobs, key)  # 4 serve, 5 keep
+    return Played(work, server, outcome, met, useful, lane_steps), memory, rows
 
 
 def train(lanes: Lanes, bank, memory, jobs: Jobs, data, key, rows: Rows, steps: int, pieces: Pieces) -> Rows:

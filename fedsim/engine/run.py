@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
@@ -51,8 +52,11 @@ class Run:
         f = plan.federation
         self.data = jax.device_put((f.x, f.y))
         self.batch = min(len(f.x_test) or len(f.x), BATCH)
-        self.test = jax.device_put(in_batches(f.x_test, f.y_test, self.batch))
+        held = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
+        self.held = {name: jax.device_put(in_batches(x, y, self.batch)) for name, (x, y) in held.items() if len(x)}
+        self.sizes = {name: len(x) for name, (x, _) in held.items()}
         self.server = program.serve.init(shared)
+        self.memory = program.memories.empty(self.server.bank, program.room.members)
         self.message_bytes = {"up": 0, "down": tree.payload_bytes(shared)}
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
@@ -73,11 +77,13 @@ class Run:
             if status != "running":
                 return
 
-    def _played(self) -> Iterator[tuple[Played, list | None]]:
+    def _played(self) -> Iterator[tuple[Played, dict[str, list] | None]]:
         """Rounds with their test results (None: not evaluated), handed to the device AHEAD of the one that is yielded."""
         server, rows, flying = self.server, None, deque()
         for r in range(1, self.rounds + 1):
-            played, rows = play(self.program, self.plan, server, rows, self.data, self.key, r, self.pieces)
+            played, self.memory, rows = play(
+                self.program, self.plan, server, self.memory, rows, self.data, self.key, r, self.pieces
+            )
             server = played.server
             assert rows is not None
             self._weigh(rows)
@@ -99,11 +105,11 @@ class Run:
         sent = rows.message
         self.message_bytes["up"] = tree.payload_bytes((sent.delta, sent.state, sent.aux)) // rows.loss.shape[0]
 
-    def _evaluate(self, server: Server) -> list:
-        """Hand the test set to the device; whoever needs the numbers waits for them."""
-        return [self.program.evaluate(server.bank, x, y) for x, y in self.test]
+    def _evaluate(self, server: Server) -> dict[str, list]:
+        """Hand the samples held out to the device; whoever needs the numbers waits for them."""
+        return {name: [self.program.evaluate(server.bank, x, y) for x, y in sets] for name, sets in self.held.items()}
 
-    def _row(self, r: int, server: Server, since: list[Played], status: str, tests: list) -> Row:
+    def _row(self, r: int, server: Server, since: list[Played], status: str, tests: dict[str, list]) -> Row:
         for p in since:
             self.totals["virtual_seconds"] += p.work.seconds
             self.totals["bytes_up"] += self.message_bytes["up"] * len(p.work.ids)  # lost messages included
@@ -119,11 +125,11 @@ class Run:
             "skipped": sum(int(o.skipped) for o in outcomes),
             "train_loss": train_loss(since) if since else None,
         }
-        if tests:
-            loss, hit = gathered(tests, len(self.plan.federation.x_test))
-            values["test_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
+        for name, results in tests.items():
+            loss, hit = gathered(results, self.sizes[name])
+            values[f"{name}_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
             if self.plan.federation.classes:
-                values["test_accuracy"] = float(hit.sum() / len(hit))
+                values[f"{name}_accuracy"] = float(hit.sum() / len(hit))
         return Row(values, self._timing(r, since), status, server)
 
     def _timing(self, r: int, since: list[Played]) -> dict[str, float]:
@@ -140,14 +146,20 @@ class Run:
         }
 
 
-def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Mean loss and accuracy of the shared model on every client's own samples, `[N]` each; NaN without samples."""
+def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How the shared model does on every client's own samples: mean loss, accuracy, number of samples, `[N]` each.
+
+    The samples are those that clients keep for testing (`client_test`), or else the ones they train on.
+    """
     f = run.plan.federation
+    kept = len(f.test_indices) > 0
+    rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
     batches = map(jax.device_put, in_batches(f.x, f.y, run.batch))
     results = [run.program.evaluate(run.server.bank, x, y) for x, y in batches]
+    counts = np.bincount(owner, minlength=f.N)
     with np.errstate(invalid="ignore"):
-        loss, hit = (np.bincount(f.owner, v[f.indices], f.N) / f.sizes for v in gathered(results, len(f.x)))
-    return loss, hit
+        loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))
+    return loss, hit, counts
 
 
 def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -156,3 +168,27 @@ def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
         np.concatenate([np.asarray(part, np.float64) for part in parts])[:n] for parts in zip(*results, strict=True)
     )
     return loss, hit
+
+
+def final_state(run: Run) -> dict[str, dict[str, Any]]:
+    """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
+    server = tree.take(run.server, 0)
+    members, N = run.plan.members, run.plan.federation.N
+    seen = np.zeros(N, bool)
+    seen[members] = np.asarray(run.memory.seen)[: len(members)]
+    fresh = run.program.memories.fresh(run.server.bank, run.key, np.arange(N, dtype=np.int32))
+    client = tree.select(jnp.asarray(seen), tree.take(run.memory.rows, run.plan.place), fresh)
+    named = {**server.bank["aux"], **_fields(server.carry)}
+    return {"server": jax.tree.map(np.asarray, named), "client": jax.tree.map(np.asarray, client or {})}
+
+
+def _fields(state: Any) -> dict[str, Any]:
+    """The named fields of all named tuples inside a state (optax names its states so)."""
+    found = {}
+    if hasattr(state, "_fields"):
+        for name, value in zip(state._fields, state, strict=True):
+            found |= _fields(value) or {name: value}
+    elif isinstance(state, dict | tuple | list):
+        for value in state.values() if isinstance(state, dict) else state:
+            found |= _fields(value)
+    return {name: value for name, value in found.items() if jax.tree.leaves(value)}

@@ -1,10 +1,12 @@
-"""What the server does with a round's rows: drop, reduce, optimise; a fold over blocks, then one step.
+"""What happens to a round's rows between the clients and the shared variables: wire, drop, stages, rule, optimisers.
 
-The sections of the shared variables close together: `params` by the rule (and optax after it), `state` by the weights
-that the rule used.
+A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block is folded into an
+accumulator and forgotten; otherwise the rows are gathered and the round is closed over the whole stack. The sections of
+the shared variables close together: `params` by the rule, `state` by the weights that the rule used, `aux` by the
+reducer that the client method declared.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -12,28 +14,47 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
+from fedsim.compose import line
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
+from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.pack import Jobs
 from fedsim.tree import Tree
-from fedsim.types import Context, Rule, Updates
+from fedsim.types import Context, RowStage, Rule, Stage, Updates
 
 
 class Server(NamedTuple):
     """What the server sends and what it remembers; leaves carry the bank's axis `[W, ...]`."""
 
     bank: Tree  # the shared variables
-    carry: Tree  # states of rule and optimisers
+    carry: dict[str, Tree]  # states of wire, stages, and rule with its optimisers
+
+
+class Sections(NamedTuple):
+    """Sums over the sections that the rule does not touch."""
+
+    state: Tree
+    weight: Float[Array, ""]  # Σ of the rule's weights
+    aux: dict[str, Tree]
+    arrived: Float[Array, ""]  # messages
+
+
+class Gathered(NamedTuple):
+    """Rows of a round that must be seen together `[blocks · block, ...]`."""
+
+    updates: Updates
+    jobs: Jobs  # the columns by slot
+    memory: Tree
 
 
 class Total(NamedTuple):
     """Accumulator over the blocks of a round."""
 
     rule: Tree
-    state: Tree
-    weight: Float[Array, ""]  # Σ of the rule's weights
-    reported: Int[Array, ""]
+    sections: Sections
+    usable: Int[Array, ""]  # clients whose rows the rule may use
     nonfinite: Int[Array, ""]
+    reported: Int[Array, ""]
 
 
 class Met(NamedTuple):
@@ -48,76 +69,153 @@ class Outcome(NamedTuple):
 
     reported: Int[Array, ""]
     nonfinite: Int[Array, ""]
-    skipped: Bool[Array, ""]  # nothing usable arrived: model and optimisers stay as they were
+    skipped: Bool[Array, ""]  # too little arrived: model and optimisers stay as they were
     finite: Bool[Array, ""]  # are the shared params
 
 
 class Serve(NamedTuple):
-    """The server's program: a cohort is folded block by block, then closed."""
+    """The server's program."""
 
     init: Callable  # (shared) -> Server
-    zero: Callable  # (rows, jobs) -> Total
-    add: Callable  # (total, server, rows, jobs, key) -> (Total, Met)
-    close: Callable  # (total, server, jobs, key) -> (Server, Outcome)
+    zero: Callable  # (rows, jobs) -> accumulator
+    add: Callable  # (accumulator, server, memory, rows, row memory, jobs, key, first) -> (accumulator, memory, Met)
+    close: Callable  # (accumulator, server, memory, key) -> (Server, memory, Outcome)
+    least: int  # clients that must report
+    folds: bool  # whether a block is forgotten once it is added
 
 
-def serve(rule: Rule, on_nonfinite: str, N: int, K: int) -> Serve:
+def serve(
+    wire: Sequence[Stage | RowStage],
+    stages: Sequence[Stage | RowStage],
+    rule: Rule,
+    memories: Memories,
+    reduce: dict[str, str],
+    *,
+    drop: bool,
+    N: int,
+    block: int,
+    blocks: int,
+) -> Serve:
     """The program of steps 3 to 5 of a round.
 
     Args:
+      wire: what happens to messages on their way.
+      stages: what the server does with the stack before the rule.
       rule: the reducing rule with the optimisers chained behind it.
-      on_nonfinite: `keep` lets a row that is not finite pass; otherwise it is dropped (and the host may stop the run).
+      memories: the client method's memory.
+      reduce: reducer of every key of `aux`.
+      drop: give weight 0 to a row that is not finite.
       N: clients in all.
-      K: nominal cohort.
+      block: rows of a block.
+      blocks: blocks of the largest cohort.
     """
-    fold = rule.fold
-    assert fold is not None
+    travel, screen = line(wire, block), line(stages, block)
+    folds = rule.fold is not None and all(isinstance(s, RowStage) for s in (*wire, *stages))
+    least = max(travel.least, screen.least, rule.least)
 
-    def context(server: Server, jobs: Jobs, key) -> Context:
+    def context(server: Server, jobs: Jobs, key, phase: Phase) -> Context:
         root, r = key
-        return Context(round_key(root, r, Phase.SERVER), r, N, K, jobs.lr[0], tree.take(server.bank, 0), jobs.id)
+        return Context(round_key(root, r, phase), r, N, jobs.lr[0], server.bank, jobs.id, jobs.malicious)
 
-    def updates(rows: Rows, jobs: Jobs) -> tuple[Updates, Bool[Array, " block"]]:
-        sent = rows.message
-        bad = (jobs.weight > 0) & ~tree.finite_rows((sent.delta, sent.state, sent.aux), jobs.weight.shape[0])
-        weight = jobs.weight if on_nonfinite == "keep" else jnp.where(bad, 0, jobs.weight)
-        loss = jnp.full_like(weight, jnp.nan)
-        steps = jobs.steps.astype(weight.dtype)
-        return Updates(sent.delta, sent.state, sent.aux, weight, jobs.count, loss, steps, sent.effort), bad
+    def received(rows: Rows, jobs: Jobs) -> Updates:
+        sent, loss = rows.message, jnp.full_like(jobs.weight, jnp.nan)
+        steps = jobs.steps.astype(jobs.weight.dtype)
+        return Updates(sent.delta, sent.state, sent.aux, jobs.weight, jobs.count, loss, steps, sent.effort)
+
+    def arrive(updates: Updates, server: Server, jobs: Jobs, key) -> tuple[Updates, Tree, Array]:
+        """Step 3, and the filter behind it -> (updates, wire's carry, which rows were not finite)."""
+        updates, carry, _ = travel.apply(updates, server.carry["wire"], context(server, jobs, key, Phase.WIRE))
+        sections = (updates.delta, updates.state, updates.aux)
+        bad = (updates.weight > 0) & ~tree.finite_rows(sections, updates.weight.shape[0])
+        return updates._replace(weight=jnp.where(bad & drop, 0, updates.weight)), carry, bad
+
+    def sections_zero(updates: Updates) -> Sections:
+        state, aux = tree.zeros_like(tree.take((updates.state, updates.aux), 0))
+        nothing = jnp.zeros_like(updates.weight[0])
+        return Sections(state, nothing, aux, nothing)
+
+    def sections_add(total: Sections, updates: Updates, arrived: Updates) -> Sections:
+        """`arrived` are the rows before the server's own stages: what a client sent counts where it was received."""
+        w, here = rule.weights(updates), (arrived.weight > 0).astype(updates.weight.dtype)
+        state, weight = tree.fold((total.state, total.weight), (updates.state, jnp.ones_like(w)), w)
+        aux, count = tree.fold((total.aux, total.arrived), (arrived.aux, here), here)
+        return Sections(state, weight, aux, count)
+
+    def aux_close(total: Sections, old: dict[str, Tree]) -> dict[str, Tree]:
+        """Moves by what arrived, also in a skipped round: the clients that sent it have moved their memory as well."""
+        whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
+        return {name: tree.add(old[name], whole[reduce[name]](total.aux[name])) for name in old}
 
     @jax.jit
     def init(shared: Tree) -> Server:
-        carry = rule.init(shared["params"], N)
+        params = shared["params"]
+        carry = {"wire": travel.init(params, N), "stages": screen.init(params, N), "rule": rule.init(params, N)}
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Server(shared, carry))
 
     @jax.jit
-    def zero(rows: Rows, jobs: Jobs) -> Total:
-        block, _ = updates(rows, jobs)
+    def zero(rows: Rows, jobs: Jobs):
+        updates = received(rows, jobs)
+        if not folds:
+            columns = _columns(jobs)
+            room = lambda leaf: jnp.zeros((blocks * block, *leaf.shape[1:]), leaf.dtype)
+            return jax.tree.map(room, Gathered(updates, columns, rows.message.memory))
+        assert rule.fold is not None
         none = jnp.zeros((), jnp.int32)
-        state = tree.zeros_like(tree.take(block.state, 0))
-        return Total(fold.zero(block), state, jnp.zeros_like(block.weight[0]), none, none)
+        return Total(rule.fold.zero(updates), sections_zero(updates), none, none, none)
 
-    @jax.jit
-    def add(total: Total, server: Server, rows: Rows, jobs: Jobs, key) -> tuple[Total, Met]:
-        block, bad = updates(rows, jobs)
-        weights = rule.weights(block)
-        state, weight = tree.fold((total.state, total.weight), (block.state, jnp.ones_like(weights)), weights)
-        aggregate = fold.add(total.rule, block, context(server, jobs, key))
-        reported = total.reported + jnp.sum(jobs.weight > 0, dtype=jnp.int32)
-        nonfinite = total.nonfinite + jnp.sum(bad, dtype=jnp.int32)
-        trained = jobs.steps > 0
-        met = Met(jnp.where(trained, rows.loss, 0), jnp.where(trained, rows.seen, 0))
-        return Total(aggregate, state, weight, reported, nonfinite), met
-
-    @jax.jit
-    def close(total: Total, server: Server, jobs: Jobs, key) -> tuple[Server, Outcome]:
+    def add(total, server: Server, memory: Memory, rows: Rows, jobs: Jobs, key, first):
+        met = Met(jnp.where(jobs.steps > 0, rows.loss, 0), jnp.where(jobs.steps > 0, rows.seen, 0))
+        updates = received(rows, jobs)
+        if not folds:
+            new = Gathered(updates, _columns(jobs), rows.message.memory)
+            place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
+            return jax.tree.map(place, total, new), memory, met
+        assert rule.fold is not None
         old = tree.take(server, 0)
-        step, carry, _ = fold.finish(total.rule, old.carry, context(server, jobs, key))
-        params, state = tree.add(old.bank["params"], step), tree.divide(total.state, total.weight)
-        skipped = ~(total.weight > 0)
-        new = tree.select(skipped, old, Server({**old.bank, "params": params, "state": state}, carry))
-        stacked = jax.tree.map(lambda leaf: leaf[None], new)
-        finite = tree.finite_rows(stacked.bank["params"], 1)[0]
-        return stacked, Outcome(total.reported, total.nonfinite, skipped, finite)
+        arrived, _, bad = arrive(updates, old, jobs, key)
+        kept, _, _ = screen.apply(arrived, old.carry["stages"], context(old, jobs, key, Phase.SERVER))
+        memory = memories.scatter(memory, jobs, rows.message.memory, arrived.weight > 0)
+        total = Total(
+            rule.fold.add(total.rule, kept, context(old, jobs, key, Phase.RULE)),
+            sections_add(total.sections, kept, arrived),
+            total.usable + jnp.sum(kept.weight > 0, dtype=jnp.int32),
+            total.nonfinite + jnp.sum(bad, dtype=jnp.int32),
+            total.reported + jnp.sum(jobs.weight > 0, dtype=jnp.int32),
+        )
+        return total, memory, met
 
-    return Serve(init, zero, add, close)
+    def close_stack(total: Gathered, old: Server, memory: Memory, key):
+        updates, jobs = total.updates, total.jobs
+        arrived, wire_carry, bad = arrive(updates, old, jobs, key)
+        kept, stage_carry, _ = screen.apply(arrived, old.carry["stages"], context(old, jobs, key, Phase.SERVER))
+        step, rule_carry, _ = rule.apply(kept, old.carry["rule"], context(old, jobs, key, Phase.RULE))
+        memory = memories.scatter(memory, jobs, total.memory, arrived.weight > 0)
+        sections = sections_add(sections_zero(kept), kept, arrived)
+        counts = [jnp.sum(m, dtype=jnp.int32) for m in (kept.weight > 0, bad, jobs.weight > 0)]
+        return step, {"wire": wire_carry, "stages": stage_carry, "rule": rule_carry}, sections, counts, memory
+
+    def close(total, server: Server, memory: Memory, jobs: Jobs, key):
+        old = tree.take(server, 0)
+        if folds:
+            assert rule.fold is not None
+            step, rule_carry, _ = rule.fold.finish(total.rule, old.carry["rule"], context(old, jobs, key, Phase.RULE))
+            carry, sections = {**old.carry, "rule": rule_carry}, total.sections
+            usable, nonfinite, arrivals = total.usable, total.nonfinite, total.reported
+        else:
+            step, carry, sections, (usable, nonfinite, arrivals), memory = close_stack(total, old, memory, key)
+        skipped = usable < least
+        bank = {"params": tree.add(old.bank["params"], step), "state": tree.divide(sections.state, sections.weight)}
+        bank, carry = tree.select(skipped, ({name: old.bank[name] for name in bank}, old.carry), (bank, carry))
+        stacked = jax.tree.map(
+            lambda leaf: leaf[None], Server({**bank, "aux": aux_close(sections, old.bank["aux"])}, carry)
+        )
+        finite = tree.finite_rows(stacked.bank["params"], 1)[0]
+        return stacked, memory, Outcome(arrivals, nonfinite, skipped, finite)
+
+    return Serve(init, zero, jax.jit(add, donate_argnums=(0, 2)), jax.jit(close, donate_argnums=2), least, folds)
+
+
+def _columns(jobs: Jobs) -> Jobs:
+    """The columns by slot alone: the lay-out on lanes is of no interest to the server."""
+    nothing = jnp.zeros(jobs.id.shape[0], jnp.int32)
+    return jobs._replace(index=nothing, valid=nothing, slot=nothing)

@@ -25,7 +25,7 @@ def squared(outputs, y):
 LOSSES: dict[str, Callable] = {"cross_entropy": cross_entropy, "squared": squared}
 
 
-def task(model: Model, loss: Callable, optimizer: Callable, classes: int) -> Task:
+def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, classes: int) -> Task:
     """What a client works on: `value_and_grad` is over the mean of the valid rows of one batch."""
 
     def mean_loss(params, state, batch: Batch):
@@ -37,7 +37,7 @@ def task(model: Model, loss: Callable, optimizer: Callable, classes: int) -> Tas
     def value_and_grad(variables, batch: Batch):
         return jax.value_and_grad(mean_loss, has_aux=True)(variables["params"], variables["state"], batch)
 
-    return Task(value_and_grad, model.apply, loss, optimizer, model, classes)
+    return Task(value_and_grad, model.apply, loss, optimizer, rate, classes)
 
 
 def evaluator(task: Task) -> Callable:

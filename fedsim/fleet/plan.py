@@ -4,13 +4,17 @@ A round's plan is a pure function of `(scenario, seed, round)` and not of the me
 under the same cohorts, batches and failures.
 """
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.data import Federation
-from fedsim.fleet.selection import Cohort
+from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.streams import Stream, generator
+
+LOOKED_UP = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 
 
 class Local(NamedTuple):
@@ -21,7 +25,8 @@ class Local(NamedTuple):
     steps: int | list[int] | None  # exactly one of `epochs` and `steps`
     shuffle: bool
     drop_last: bool
-    lr: float
+    lr: Callable[[int], float]  # round, from 1 -> client learning rate
+    rate: Callable[[int], float] | None = None  # local step, from 0 -> learning rate instead
 
 
 class RoundPlan(NamedTuple):
@@ -34,25 +39,59 @@ class RoundPlan(NamedTuple):
     weight: np.ndarray  # n_k, 0 where nothing arrives
     steps: np.ndarray  # planned local steps
     lr: float
+    lr_sum: np.ndarray  # Σ of the learning rates of the planned steps
     seconds: float  # virtual duration of the round
 
 
 class Plan:
-    """The rounds of one run of one seed."""
+    """The rounds of one run of one seed.
 
-    def __init__(self, federation: Federation, cohort: Cohort, local: Local, seed: int):
+    Attributes:
+      steps: planned local steps of every client `[N]`.
+      malicious: clients that the attacker controls `[N]`.
+    """
+
+    def __init__(
+        self, federation: Federation, cohort: Cohort, local: Local, seed: int, rounds: int, malicious: np.ndarray
+    ):
         self.federation, self.cohort, self.local, self.seed = federation, cohort, local, seed
+        self.rounds, self.malicious = rounds, malicious
         self.eligible = np.flatnonzero(federation.sizes > 0)  # a client without samples cannot train
+        self.population = Population(self.eligible, federation.sizes[self.eligible])
         self.steps = planned_steps(federation.sizes, local)
 
     def round(self, r: int) -> RoundPlan:
         """Cohort, weights and work of round r ≥ 1."""
-        drawn = self.cohort.draw(self.eligible, r, generator(self.seed, Stream.COHORT, r))
-        ids, count = np.unique(drawn, return_counts=True)
+        drawn = np.sort(self.cohort.draw(self.population, r, generator(self.seed, Stream.COHORT, r)))
+        ids, count = (
+            (np.unique(drawn, return_counts=True)) if self.cohort.repeats else (drawn, np.ones(len(drawn), int))
+        )
         n, steps = self.federation.sizes[ids], self.steps[ids]
         weight = np.where(steps > 0, n, 0)
         seconds = float(steps.max()) if len(ids) else 0.0  # one virtual second a local step, infinite links
-        return RoundPlan(r, ids, count, n, weight, steps, self.local.lr, seconds)
+        lr = self.local.lr(r)
+        lr_sum = lr * steps if self.local.rate is None else self._rates[steps]
+        return RoundPlan(r, ids, count, n, weight, steps, lr, lr_sum, seconds)
+
+    @cached_property
+    def _rates(self) -> np.ndarray:
+        """Σ of the first t learning rates of a client, t = 0 … the longest."""
+        assert self.local.rate is not None
+        return np.concatenate([[0.0], np.cumsum([self.local.rate(t) for t in range(int(self.steps.max(initial=0)))])])
+
+    @cached_property
+    def members(self) -> np.ndarray:
+        """Clients that may ever take part, by id: looked up round by round up to LOOKED_UP, beyond that everybody."""
+        if self.rounds > LOOKED_UP:
+            return self.eligible
+        return np.unique(np.concatenate([[], *(self.round(r).ids for r in range(1, self.rounds + 1))]).astype(np.int64))
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """Row of every client in the memory of those that ever take part `[N]`."""
+        place = np.zeros(self.federation.N, np.int32)
+        place[self.members] = np.arange(len(self.members))
+        return place
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client in round r."""
@@ -71,6 +110,14 @@ class Plan:
         valid = np.full((epochs, per_epoch), B, np.int32)
         valid[:, -1] = min(n, width) - (per_epoch - 1) * B
         return index.reshape(-1, B)[:steps], valid.reshape(-1)[:steps]
+
+
+def controlled(share: float | list[int], N: int, seed: int) -> np.ndarray:
+    """Which clients the attacker controls `[N]`: these, or a share of all, drawn once per seed."""
+    mask = np.zeros(N, bool)
+    ids = share if isinstance(share, list) else generator(seed, Stream.MALICIOUS).permutation(N)[: round(share * N)]
+    mask[ids] = True
+    return mask
 
 
 def batches_per_epoch(n, local: Local):

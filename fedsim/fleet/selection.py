@@ -1,40 +1,101 @@
 """Cohorts: which clients take part in a round.
 
-A factory returns `draw(eligible, round, rng) -> ids` (repeats allowed: a client drawn twice counts twice); its attribute
-`nominal(N)` is the cohort's expected size.
+A factory returns a `Cohort`, whose `draw(population, round, rng) -> ids` may repeat an id: a client that is drawn twice
+counts twice.
 """
 
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Gt, Le, MinLen
 
 from fedsim.compose import cohort
+
+
+class Population(NamedTuple):
+    """Clients that can be drawn: those with samples."""
+
+    ids: np.ndarray
+    samples: np.ndarray  # n_k of each
 
 
 class Cohort(NamedTuple):
     """A way to choose a round's clients."""
 
-    draw: Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
-    nominal: Callable[[int], int]
+    draw: Callable[[Population, int, np.random.Generator], np.ndarray]
+    nominal: Callable[[int], int]  # clients in all -> (expected) size
     names: tuple[int, ...] = ()  # the clients it names itself
+    repeats: bool = False  # whether a client can be drawn twice
 
 
 @cohort
 def all() -> Cohort:
     """Everybody, every round."""
-    return Cohort(lambda eligible, round, rng: eligible, lambda N: N)
+    return Cohort(lambda population, round, rng: population.ids, lambda N: N)
 
 
 @cohort
 def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     """`size` clients, each set equally likely, without replacement.
 
+    With sample-count weights over the cohort the mean is a (slightly) biased estimate of the mean over all clients.
+
     Args:
       size: clients per round.
     """
-    return Cohort(lambda eligible, round, rng: rng.choice(eligible, size, replace=False), lambda N: size)
+    return Cohort(lambda population, round, rng: rng.choice(population.ids, size, replace=False), lambda N: size)
+
+
+@cohort
+def poisson(rate: Annotated[float, Gt(0), Le(1)] = 0.1) -> Cohort:
+    """Every client by itself with probability `rate`: the sampling that privacy accountants like best.
+
+    The size varies from round to round; an empty round leaves the model as it is.
+
+    Args:
+      rate: probability of taking part.
+    """
+
+    def draw(population, round, rng):
+        del round
+        return population.ids[rng.random(len(population.ids)) < rate]
+
+    return Cohort(draw, lambda N: max(round(rate * N), 1))
+
+
+@cohort
+def weighted(size: Annotated[int, Ge(1)] = 10) -> Cohort:
+    """`size` draws with replacement, client k with probability n_k / Σ n: with uniform weights an unbiased estimate.
+
+    Args:
+      size: draws per round.
+    References:
+      Li et al. 2020, On the Convergence of FedAvg on Non-IID Data, arXiv:1907.02189, scheme I.
+    """
+
+    def draw(population, round, rng):
+        del round
+        return rng.choice(population.ids, size, p=population.samples / population.samples.sum())
+
+    return Cohort(draw, lambda N: size, repeats=True)
+
+
+@cohort
+def cyclic(size: Annotated[int, Ge(1)] = 10) -> Cohort:
+    """The next `size` clients in the order of ids, again from the first after the last.
+
+    Args:
+      size: clients per round.
+    References:
+      Cho et al. 2023, On the Convergence of Federated Averaging with Cyclic Client Participation, arXiv:2302.03109.
+    """
+
+    def draw(population, round, rng):
+        del rng
+        return population.ids[((round - 1) * size + np.arange(size)) % len(population.ids)]
+
+    return Cohort(draw, lambda N: size)
 
 
 @cohort
@@ -45,8 +106,9 @@ def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(
       rounds: client ids of each round, cycled.
     """
 
-    def draw(eligible, round, rng):
-        del eligible, rng
+    def draw(population, round, rng):
+        del population, rng
         return np.asarray(rounds[(round - 1) % len(rounds)])
 
-    return Cohort(draw, lambda N: max(map(len, rounds)), tuple(sorted({i for ids in rounds for i in ids})))
+    named = tuple(sorted({i for ids in rounds for i in ids}))
+    return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=any(len(set(ids)) < len(ids) for ids in rounds))

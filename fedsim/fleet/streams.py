@@ -11,6 +11,8 @@ class Stream(IntEnum):
     PARTITION = 1
     COHORT = 2
     BATCHES = 3
+    MALICIOUS = 4
+    CLIENT_TEST = 5
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

@@ -13,6 +13,7 @@ from fedsim.compose import model
 from fedsim.types import Model
 
 Build = Callable[[tuple[int, ...], int], Model]  # (shape of one sample, outputs) -> Model
+Width = Annotated[int, Ge(1)]
 
 
 @model
@@ -21,55 +22,87 @@ def logistic() -> Build:
 
     outputs = x W + b. Zero is the usual start: the loss is convex, so only the data and the method decide.
     """
-
-    def build(shape: tuple[int, ...], outputs: int) -> Model:
-        features = math.prod(shape)
-
-        def init(key):
-            del key
-            return {"params": {"W": jnp.zeros((features, outputs)), "b": jnp.zeros(outputs)}, "state": {}}
-
-        def apply(variables, x, *, mask=None, key=None, train=False):
-            del mask, key, train
-            p = variables["params"]
-            return x.reshape(len(x), -1) @ p["W"] + p["b"], variables["state"]
-
-        return Model(init, apply)
-
-    return build
+    return _affine
 
 
 @model
-def mlp(hidden: Annotated[list[Annotated[int, Ge(1)]], MinLen(1)] = [64]) -> Build:  # noqa: B006 (read, never changed)
+def linear() -> Build:
+    """Linear regression, W [features, targets] and b [targets], both starting at zero.
+
+    outputs = x W + b, one column per number of the target; with the squared loss, least squares.
+    """
+    return _affine
+
+
+def _affine(shape: tuple[int, ...], outputs: int) -> Model:
+    features = math.prod(shape)
+
+    def init(key):
+        del key
+        return {"params": {"W": jnp.zeros((features, outputs)), "b": jnp.zeros(outputs)}, "state": {}}
+
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        del mask, key, train
+        return affine(variables["params"], x.reshape(len(x), -1)), variables["state"]
+
+    return Model(init, apply)
+
+
+@model
+def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B006 (read, never changed)
     """Multilayer perceptron with ReLU: features → hidden[0] → … → classes.
 
     Weights start uniform in ±√(6/fan_in) (He), those of the last layer in ±√(6/(fan_in+fan_out)) (Glorot); biases at 0.
+    `features` are the values of the last hidden layer `[B, hidden[-1]]`, `head` is the last layer.
 
     Args:
       hidden: widths of the hidden layers.
     """
 
     def build(shape: tuple[int, ...], outputs: int) -> Model:
-        widths = [math.prod(shape), *hidden, outputs]
-        layers = list(itertools.pairwise(widths))
+        layers = list(itertools.pairwise([math.prod(shape), *hidden, outputs]))
+        *inner, last = (f"layer{i}" for i in range(len(layers)))
 
         def init(key):
             params = {}
             for i, (fan_in, fan_out) in enumerate(layers):
-                bound = math.sqrt(6 / (fan_in if i < len(hidden) else fan_in + fan_out))
-                W = jax.random.uniform(jax.random.fold_in(key, i), (fan_in, fan_out), minval=-bound, maxval=bound)
-                params[f"layer{i}"] = {"W": W, "b": jnp.zeros(fan_out)}
+                bound = he(fan_in) if i < len(hidden) else glorot(fan_in, fan_out)
+                params[f"layer{i}"] = weights(jax.random.fold_in(key, i), (fan_in, fan_out), bound)
             return {"params": params, "state": {}}
+
+        def features(variables, x):
+            h = x.reshape(len(x), -1)
+            for name in inner:
+                h = jax.nn.relu(affine(variables["params"][name], h))
+            return h
+
+        def head(variables, h):
+            return affine(variables["params"][last], h)
 
         def apply(variables, x, *, mask=None, key=None, train=False):
             del mask, key, train
-            h = x.reshape(len(x), -1)
-            for i in range(len(layers)):
-                p = variables["params"][f"layer{i}"]
-                h = h @ p["W"] + p["b"]
-                h = jax.nn.relu(h) if i < len(hidden) else h
-            return h, variables["state"]
+            return head(variables, features(variables, x)), variables["state"]
 
-        return Model(init, apply)
+        return Model(init, apply, features, head)
 
     return build
+
+
+def affine(p, x):
+    """A layer without its nonlinearity: x W + b -> `[B, out]`."""
+    return x @ p["W"] + p["b"]
+
+
+def weights(key, shape: tuple[int, ...], bound: float) -> dict:
+    """A layer's start: W uniform in ±bound, b (one per output, the last axis of W) at zero."""
+    return {"W": jax.random.uniform(key, shape, minval=-bound, maxval=bound), "b": jnp.zeros(shape[-1])}
+
+
+def he(fan_in: int) -> float:
+    """√(6/fan_in), for a layer before a ReLU."""
+    return math.sqrt(6 / fan_in)
+
+
+def glorot(fan_in: int, fan_out: int) -> float:
+    """√(6/(fan_in+fan_out)), for the last layer."""
+    return math.sqrt(6 / (fan_in + fan_out))

@@ -1,42 +1,113 @@
 """Other people's models in the form of ours."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
+from fedsim.models import modules
 from fedsim.types import Model
 
 
-def as_model(init: Any, apply: Callable | None = None) -> Model:
-    """Wrap plain functions `init(key) -> params` and `apply(params, x) -> outputs` as a `Model`.
+def as_model(
+    init: Any,
+    apply: Callable | None = None,
+    *,
+    shape: tuple[int, ...] | None = None,
+    classes: int = 0,
+    targets: int = 0,
+) -> Model:
+    """Any network as a `Model`: plain functions, a Flax (linen, nnx) or an Equinox module. No library is imported for it.
+
+    Plain functions are `init(key) -> params` and `apply(params, x) -> outputs [B, ...]`. An `init` with two arguments
+    also gets a batch of one sample, and an `apply` whose signature has `mask`, `key` or `train` (or `training`,
+    `deterministic`, `use_running_average`) gets those by name; so do modules. Linen's mutable collections and
+    nnx's other variables go to `state` and are updated while training. Equinox modules are written for one sample and
+    are vmapped. Floats take the type of the run.
+
+    nnx and Equinox modules bring their parameters, so every seed starts from them; a function `key -> module` in their
+    place draws new ones for each seed.
 
     Args:
-      init: the first function, or a pair `(init, apply)`, or an object with both as attributes, or a `Model`.
-      apply: the second function; `x` is a batch `[B, ...]`, `outputs` has the same leading axis.
+      init: the first function, or a pair `(init, apply)`, an object with both as attributes, a module, a function
+        `key -> module`, or a `Model`.
+      apply: the second function.
+      shape: shape of one sample, without the batch; linen modules and `init(key, x)` need it.
+      classes: classes in the data, 0 = unknown; fewer outputs than that are an error.
+      targets: numbers per regression target, 0 = unknown; another number of outputs is an error.
 
     Raises:
-      TypeError: when neither form fits.
+      TypeError: when no form fits.
+      ValueError: for a missing `shape`; when traced, for outputs that do not fit the batch or the data.
     """
     if isinstance(init, Model):
-        return init
-    if apply is None:
-        init, apply = _pair(init)
-    assert apply is not None
-    inner_init, inner_apply = init, apply
-
-    def wrapped_init(key):
-        return {"params": inner_init(key), "state": {}}
-
-    def wrapped_apply(variables, x, *, mask=None, key=None, train=False):
-        del mask, key, train
-        return inner_apply(variables["params"], x), variables["state"]
-
-    return Model(wrapped_init, wrapped_apply)
+        return _checked(init, classes, targets)
+    example = None if shape is None else lambda: jnp.zeros((1, *shape))
+    model = modules.wrapped(init, example) if apply is None else None
+    if model is None:
+        model = _plain(*(_pair(init) if apply is None else (init, apply)), example)
+    return _checked(_in_one_type(model), classes, targets)
 
 
 def _pair(model: Any) -> tuple[Callable, Callable]:
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return model[0], model[1]
     init, apply = getattr(model, "init", None), getattr(model, "apply", None)
-    if callable(init) and callable(apply):
+    if callable(init) and callable(apply) and not isinstance(model, type):
         return init, apply
-    raise TypeError(f"model: {type(model).__name__} is no Model, no pair (init, apply) and has no .init and .apply")
+    name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    raise TypeError(
+        f"model: {name} is no Model, no pair (init, apply), has no .init and .apply, and is no Flax or Equinox module; "
+        "see fedsim.as_model"
+    )
+
+
+def _plain(init: Callable, apply: Callable, example: Callable | None) -> Model:
+    needs_sample = modules.required(init) >= 2
+    if needs_sample and example is None:
+        raise ValueError("model: init(key, x) needs a sample; give as_model(..., shape=) its shape without the batch")
+    names = modules.asked(apply, 2)
+
+    def wrapped_init(key):
+        return {"params": init(key, example()) if needs_sample else init(key), "state": {}}  # pyright: ignore
+
+    def wrapped_apply(variables, x, *, mask=None, key=None, train=False):
+        return apply(variables["params"], x, **modules.given(names, mask, key, train)), variables["state"]
+
+    return Model(wrapped_init, wrapped_apply)
+
+
+def _in_one_type(model: Model) -> Model:
+    """Start values in the float type of the run, whatever the library's own default is."""
+
+    def cast(leaf):
+        leaf = jnp.asarray(leaf)
+        return leaf.astype(jnp.result_type(float)) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return model._replace(init=lambda key: jax.tree.map(cast, model.init(key)))
+
+
+def _checked(model: Model, classes: int, targets: int) -> Model:
+    """Outputs are looked at when traced: their shapes are known then, and nothing is computed for it."""
+    inner = model.apply
+
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        outputs, state = inner(variables, x, mask=mask, key=key, train=train)
+        found = getattr(outputs, "shape", None)
+        if found is None:
+            raise ValueError(f"model: apply returned {type(outputs).__name__}, not one array of outputs")
+        if not found or found[0] != len(x):
+            raise ValueError(
+                f"model: apply returned outputs {found} for a batch of {len(x)}; the first axis is the batch"
+            )
+        if classes and (len(found) != 2 or found[1] < classes):
+            raise ValueError(
+                f"model: apply returned outputs {found}; the data have {classes} classes: [{len(x)}, {classes}]"
+            )
+        if targets and math.prod(found[1:]) != targets:
+            raise ValueError(f"model: apply returned outputs {found}; a target of the data has {targets} numbers")
+        return outputs, state
+
+    return model._replace(apply=apply)

@@ -51,9 +51,7 @@ def table(result: Result, out: Path) -> None:
         "MB down",
     ]
     for name in names:
-        view.add_column(
-            name, justify="left" if name in ("method", "metric") else "right", no_wrap=True, overflow="ignore"
-        )
+        view.add_column(name, justify="left" if name in ("method", "metric") else "right", no_wrap=True)
     for line in summary:
         last = [r for r in result.records["rounds"] if r["seed"] == line["seed"]][-1]
         numbers = [_number(line[name]) for name in ("final", "best", "mean_last_k")]

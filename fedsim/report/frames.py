@@ -12,7 +12,7 @@ Record = dict[str, Any]
 
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
-    "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy",
+    "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy",
 )  # fmt: skip
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (

@@ -1,6 +1,7 @@
 """`fedsim.run`: a scenario in, frames out."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pandas as pd
 
 from fedsim import tree
 from fedsim.data import Arrays, Federation
-from fedsim.engine.run import Row, Run, client_scores
+from fedsim.engine.run import Row, Run, client_scores, final_state
 from fedsim.report import directory, frames
 from fedsim.scenario import Experiment, build, read
 from fedsim.scenario.build import numerics
@@ -40,6 +41,7 @@ class Result:
         self.status = "done"
         self.records: dict[str, list[frames.Record]] = {name: [] for name in ORDER}
         self._models: dict[tuple[str, int], Any] = {}
+        self._states: dict[tuple[str, int], Any] = {}
 
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], ORDER[name])
@@ -60,12 +62,22 @@ class Result:
         Raises:
           KeyError: when that run is not part of the result.
         """
-        found = [v for (m, s), v in self._models.items() if method in (None, m) and seed in (None, s)]
+        return self._one(self._models, method, seed)["params"]
+
+    def state(self, method: str | None = None, seed: int | None = None) -> dict[str, dict[str, Any]]:
+        """What server and clients remember at the end, by the names of the papers.
+
+        `["server"]`: the method's shared section (SCAFFOLD's `c`) and the named states of optimisers (`m`, `v`, `trace`,
+        ...). `["client"]`: the clients' memory (`c_i`), stacked `[N, ...]` in the order of ids; a client that never took
+        part has the row it would start with.
+        """
+        return self._one(self._states, method, seed)
+
+    def _one(self, kept: dict[tuple[str, int], Any], method: str | None, seed: int | None) -> Any:
+        found = [v for (m, s), v in kept.items() if method in (None, m) and seed in (None, s)]
         if len(found) != 1:
-            raise KeyError(
-                f"{len(found)} models fit method={method!r}, seed={seed!r}; there are {sorted(self._models)}"
-            )
-        return found[0]["params"]
+            raise KeyError(f"{len(found)} runs fit method={method!r}, seed={seed!r}; there are {sorted(kept)}")
+        return found[0]
 
     def _keep(self, seed: int, rows: list[Row], run: Run) -> None:
         """One finished seed, as records."""
@@ -87,13 +99,14 @@ class Result:
         ]
         shared = tree.take(run.server.bank, 0)
         self._models[self.method, seed] = jax.tree.map(np.asarray, shared)
+        self._states[self.method, seed] = final_state(run)
 
     def save(self, path: Path, wall_seconds: float) -> None:
         """Write the run directory; `run.json` comes last, so a directory that has one is complete."""
         for name, order in ORDER.items():
             directory.write(path / f"{name}.csv", frames.to_csv(self.records[name], order))
         for (method, seed), variables in self._models.items():
-            directory.write_model(path / f"model.{method}.{seed}.safetensors", variables)
+            directory.write_model(path / f"model.{_slug(method)}.{seed}.safetensors", variables)
         directory.write_yaml(path / "scenario.yaml", self.scenario)
         plans = self.experiment.plans
         hashes = {seed: plan.federation.fingerprint() for seed, plan in plans.items()}
@@ -185,7 +198,7 @@ def run(
 
 def _clients(run: Run) -> list[frames.Record]:
     f = run.plan.federation
-    loss, accuracy = client_scores(run)
+    loss, accuracy, scored = client_scores(run)
     listed = _listed(f, run.joined)
     classes = (f.label_counts() > 0).sum(1) if f.classes else None
     records = []
@@ -196,10 +209,10 @@ def _clients(run: Run) -> list[frames.Record]:
         record |= {
             "rounds_joined": int(run.joined[k]),
             "bytes_up": int(run.joined[k]) * run.message_bytes["up"],
-            "global_loss": float(loss[k]) if f.sizes[k] else None,
+            "global_loss": float(loss[k]) if scored[k] else None,
         }
         if classes is not None:
-            record["global_accuracy"] = float(accuracy[k]) if f.sizes[k] else None
+            record["global_accuracy"] = float(accuracy[k]) if scored[k] else None
         records.append(record)
     return records
 
@@ -213,6 +226,11 @@ def _partition(f: Federation, joined: np.ndarray) -> list[frames.Record]:
         for k in _listed(f, joined)
         for label in np.flatnonzero(counts[k])
     ]
+
+
+def _slug(label: str) -> str:
+    """A method's label as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
 
 
 def _listed(f: Federation, joined: np.ndarray) -> np.ndarray:

@@ -1,9 +1,8 @@
 """The build: a checked scenario becomes plans (host) and a program (device)."""
 
 import contextlib
-import inspect
+import functools
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,20 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.compose import FAMILIES, chain
-from fedsim.data import Arrays, Federation, PartitionError, federate, natural, prepare
+from fedsim.clients import carrying
+from fedsim.compose import chain
+from fedsim.data import Federation
 from fedsim.engine.keys import start_key
 from fedsim.engine.lanes import lanes
+from fedsim.engine.memory import memories
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Run
 from fedsim.engine.serve import serve
 from fedsim.engine.task import LOSSES, evaluator, task
-from fedsim.fleet import Local, Plan
-from fedsim.fleet.streams import Stream, generator
+from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
+from fedsim.scenario.federation import federations_of, settled_data
+from fedsim.scenario.links import OrderError, link, server_of, stages_of
 from fedsim.scenario.schema import Scenario
-from fedsim.types import Model, Rule
+from fedsim.types import Client, Model, Rule, Task
 
 
 class Experiment(NamedTuple):
@@ -78,44 +80,46 @@ def build(
     """
     spec = scenario.spec
     dtype = np.dtype(spec.numerics.dtype)
-    federations = {seed: _federation(scenario, seed, data, dtype) for seed in spec.seeds}
+    federations = federations_of(scenario, data, dtype)
     some = next(iter(federations.values()))
     plans = {seed: _plan(scenario, federation, seed) for seed, federation in federations.items()}
     net = _model(scenario, some, model, params)
     init = net.init if model is not None else jax.jit(net.init)  # somebody else's init may not be traceable
-    shared = {seed: _start(scenario, init, seed, params, dtype) for seed in spec.seeds}
-    K = next(iter(plans.values())).cohort.nominal(some.N)
-    width = _width(spec, tree.payload_bytes(next(iter(shared.values()))), K, jax.default_backend())
-    job = task(
-        net, loss or LOSSES["cross_entropy" if some.classes else "squared"], _optimizer(spec.client), some.classes
+    job = _task(scenario, some, net, loss)
+    client = _client(scenario, job)
+    shared = {seed: _start(scenario, init, client, seed, params, dtype) for seed in spec.seeds}
+    cohort = next(iter(plans.values())).cohort
+    K = cohort.nominal(some.N)
+    width = _width(spec, tree.payload_bytes(next(iter(shared.values()))["params"]), K, jax.default_backend())
+    room = capacity(list(plans.values()), spec.rounds, width, pack)
+    memory = memories(client)
+    wire, stages, rule = _server(scenario)
+    server = serve(
+        wire,
+        stages,
+        rule,
+        memory,
+        client.reduce,
+        drop=spec.on_nonfinite != "keep",
+        N=some.N,
+        block=width.block,
+        blocks=room.blocks,
     )
-    program = Program(
-        lanes(_link("client", spec.client)(), job),
-        serve(_rule(scenario), spec.on_nonfinite, some.N, K),
-        evaluator(job),
-        width,
-        capacity(list(plans.values()), spec.rounds, width, pack),
-        dtype,
-        pack,
-    )
+    _demand_possible(scenario, server.least, K, rule.fold is not None, cohort.repeats)
+    program = Program(lanes(client, job), memory, server, evaluator(job), width, room, dtype, pack)
     settled = spec.numerics.model_copy(update=width._asdict())
-    done = scenario._replace(spec=spec.model_copy(update={"numerics": settled}))
-    return Experiment(done, _method(spec), program, plans, shared)
+    settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
+    done = scenario._replace(spec=spec.model_copy(update=settled_sections))
+    return Experiment(done, spec.method or _method(spec), program, plans, shared)
 
 
-def _federation(scenario: Scenario, seed: int, data: Arrays | None, dtype: np.dtype) -> Federation:
-    section = scenario.spec.data
-    own = data if data is not None else _link("dataset", section)()
-    test = section.test if data is None or "test" in section.model_fields_set else 0.0
-    arrays, classes = prepare(own, test=test, seed=section.seed, dtype=dtype)
-    if arrays.client is not None:
-        return federate(arrays, classes, natural(arrays.client))
-    assign = _link("partition", section.partition)()
-    rng = generator(seed, Stream.PARTITION)
-    try:
-        return federate(arrays, classes, assign(arrays.y, classes, section.clients, rng))
-    except PartitionError as error:
-        raise scenario.error(("data", "partition"), str(error)) from None
+def _demand_possible(scenario: Scenario, least: int, K: int, sums: bool, repeats: bool) -> None:
+    """The rule against the nominal cohort; survivors are checked again in every round."""
+    if least > K:
+        what = f"needs at least {least} reporting clients, the cohort has {K}; enlarge cohort or lower the rule's f"
+        raise scenario.error(("server",), what)
+    if repeats and not sums:
+        raise scenario.error(("cohort",), "draws a client twice, which only a rule that is a sum can weigh; use mean")
 
 
 def _plan(scenario: Scenario, federation: Federation, seed: int) -> Plan:
@@ -123,30 +127,64 @@ def _plan(scenario: Scenario, federation: Federation, seed: int) -> Plan:
     c, N = spec.client, federation.N
     if isinstance(c.steps, list) and len(c.steps) != N:
         raise scenario.error(("client", "steps"), f"{len(c.steps)} numbers of steps for {N} clients; one per client")
-    local = Local(None if c.batch == "full" else c.batch, c.epochs, c.steps, c.shuffle, c.drop_last, c.lr)
-    cohort = _link("cohort", spec.cohort)()
-    plan = Plan(federation, cohort, local, seed)
-    if "size" in spec.cohort.model_fields_set and spec.cohort.size > len(plan.eligible):
-        what = (
-            f"a cohort of {spec.cohort.size} of {len(plan.eligible)} clients with samples; at most {len(plan.eligible)}"
-        )
+    cohort = link(spec.cohort)()
+    attackers = spec.fleet.malicious
+    named = {
+        ("cohort", "rounds"): cohort.names,
+        ("fleet", "malicious"): attackers if isinstance(attackers, list) else (),
+    }
+    for path, ids in named.items():
+        unknown = [i for i in ids if i >= N]
+        if unknown:
+            raise scenario.error(path, f"there is no client {unknown[0]}; clients are 0 to {N - 1}")
+    plan = Plan(federation, cohort, _local(c), seed, spec.rounds, controlled(attackers, N, seed))
+    size = getattr(spec.cohort, "size", 0)
+    if size > len(plan.eligible) and not cohort.repeats:
+        what = f"a cohort of {size} of {len(plan.eligible)} clients with samples; at most {len(plan.eligible)}"
         raise scenario.error(("cohort", "size"), what)
-    unknown = [i for i in cohort.names if i >= N]
-    if unknown:
-        raise scenario.error(("cohort", "rounds"), f"there is no client {unknown[0]}; clients are 0 to {N - 1}")
     return plan
+
+
+def _local(c: Any) -> Local:
+    batch = None if c.batch == "full" else c.batch
+    parts = (batch, c.epochs, c.steps, c.shuffle, c.drop_last)
+    if isinstance(c.lr, float | int):
+        number = float(c.lr)
+        return Local(*parts, lr=lambda r: number)
+    numbers = link(c.lr)()
+    read = functools.cache(lambda count: float(numbers(count)))
+    if c.lr_per == "round":
+        return Local(*parts, lr=lambda r: read(r - 1))
+    return Local(*parts, lr=lambda r: read(0), rate=read)
+
+
+def _task(scenario: Scenario, federation: Federation, net: Model, loss: Callable | None) -> Task:
+    c = scenario.spec.client
+    named = LOSSES["cross_entropy" if federation.classes else "squared"]
+    rate = link(c.lr)() if not isinstance(c.lr, float | int) and c.lr_per == "step" else None
+    by_step = (lambda lr, step: jnp.asarray(rate(step.astype(lr.dtype)), lr.dtype)) if rate else (lambda lr, step: lr)
+    return task(net, loss or named, link(c.optimizer), by_step, federation.classes)
+
+
+def _client(scenario: Scenario, job: Task) -> Client:
+    method = link(scenario.spec.client)()
+    if scenario.spec.client.optimizer_state == "reset":
+        return method
+    return carrying(method, lambda params: job.optimizer(jnp.zeros(())).init(params))
 
 
 def _model(scenario: Scenario, federation: Federation, model: Any, params: Any) -> Model:
     if model is None:
         outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
-        return _link("model", scenario.spec.model)()(federation.x.shape[1:], outputs)
+        return link(scenario.spec.model)()(federation.x.shape[1:], outputs)
     if callable(model) and params is not None and not hasattr(model, "apply"):
         return as_model(lambda key: params, model)
     return as_model(model)
 
 
-def _start(scenario: Scenario, init: Callable, seed: int, params: Any, dtype: np.dtype) -> dict[str, Any]:
+def _start(
+    scenario: Scenario, init: Callable, client: Client, seed: int, params: Any, dtype: np.dtype
+) -> dict[str, Any]:
     variables = init(start_key(jax.random.key(seed)))
     if params is not None:
         given = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), params)
@@ -161,32 +199,18 @@ def _start(scenario: Scenario, init: Callable, seed: int, params: Any, dtype: np
                 f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into state"
             )
             raise scenario.error(("model",), what)
-    return {**jax.tree.map(jnp.asarray, variables), "aux": {}}
+    variables = jax.tree.map(jnp.asarray, variables)
+    return {**variables, "aux": client.aux(variables["params"])}
 
 
-def _rule(scenario: Scenario) -> Rule:
-    """The server list as one rule: a rule, then optimisers."""
-    links = scenario.spec.server
-    rules = [i for i, link in enumerate(links) if link.kind in FAMILIES["rule"]]
-    if len(rules) != 1:
-        where = ("server", rules[1]) if rules else ("server",)
-        raise scenario.error(where, f"needs exactly one rule (fedsim list rules), found {len(rules)}")
-    if rules[0] != 0:
-        raise scenario.error(
-            ("server", 0), f"{links[0].kind} is an optimiser and stands before the rule; move it behind"
-        )
-    return chain(_link("rule", links[0])(), *(_link("optimizer", link)() for link in links[1:]))
-
-
-def _optimizer(client: Any) -> Callable:
-    return _link("optimizer", client.optimizer)
-
-
-def _link(family: str, section: Any) -> Callable:
-    """A link's factory with its own hyper-parameters filled in (those of the section's common part left out)."""
-    factory = FAMILIES[family][section.kind]
-    names = [n for n in inspect.signature(factory).parameters if n in type(section).model_fields]
-    return partial(factory, **{name: getattr(section, name) for name in names})
+def _server(scenario: Scenario) -> tuple[list, list, Rule]:
+    """Wire and server lists -> (stages of the wire, stages of the server, the rule with its optimisers)."""
+    try:
+        stages, rule, tail = server_of(scenario.spec.server)
+    except OrderError as error:
+        where = ("server",) if error.index is None else ("server", error.index)
+        raise scenario.error(where, str(error)) from None
+    return stages_of(scenario.spec.wire), stages, chain(rule, *tail)
 
 
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:

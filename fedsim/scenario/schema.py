@@ -6,26 +6,24 @@ the union of them, told apart by `kind`. There is no second list of fields anywh
 
 import hashlib
 import inspect
-import itertools
 import json
 import types
 import typing
 from collections.abc import Callable
-from pathlib import Path as File
-from typing import Annotated, Any, Literal, NamedTuple, Union
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 
-import yaml
-from annotated_types import Ge, Lt, MinLen
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+from annotated_types import Ge, Le, Lt, MinLen
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 import fedsim.clients
 import fedsim.data
 import fedsim.fleet
 import fedsim.models
-import fedsim.rules  # noqa: F401 (importing a family registers its members)
-from fedsim.compose import FAMILIES
+import fedsim.rules
+import fedsim.stages  # noqa: F401 (importing a family registers its members)
+from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean, dotted
-from fedsim.scenario.reader import Document, Path, parse
+from fedsim.scenario.reader import Document, Path
 
 Count = Annotated[int, Ge(1)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
@@ -39,19 +37,31 @@ class Section(BaseModel):
 
 
 class DataCommon(Section):
+    class Server(Section):
+        samples: Annotated[int, Ge(0)] = 0
+        """Training samples that no client gets and the server keeps, stratified by label."""
+
     clients: Count = 100
     """How many clients the training samples are dealt to."""
     partition: Any = {"kind": "iid"}
     """Who holds what."""
     test: Annotated[float, Ge(0), Lt(1)] = 0.2
-    """Share of the samples to test on, stratified by label."""
+    """Share of the samples to test on, stratified by label; data that brings a test set keeps its own."""
+    validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Share of the training samples that no client gets, stratified by label: to choose hyper-parameters by."""
+    client_test: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Share of every client's samples kept for its own scores; at least one stays to train on."""
+    server: Server = Server()
+    """The server's own samples."""
     seed: Seed = 0
-    """Of sets, generators and the test split; the run's seed does not change them."""
+    """Of sets, generators and all splits but `client_test`; the run's seed does not change them."""
 
 
 class ClientCommon(Section):
-    lr: Annotated[float, Ge(0)] = 0.1
-    """Client learning rate η_l."""
+    lr: Any = 0.1
+    """Client learning rate η_l: a number, or an optax schedule of rounds (or of local steps, see `lr_per`)."""
+    lr_per: Literal["round", "step"] = "round"
+    """What a schedule counts: rounds of the run, or local steps of the client's round."""
     batch: Count | Literal["full"] = 16
     """Samples per step; `full` = all of the client's."""
     steps: Count | Annotated[list[Count], MinLen(1)] | None = None
@@ -63,7 +73,9 @@ class ClientCommon(Section):
     drop_last: bool = False
     """Leave a short last batch out (a client with fewer samples than `batch` keeps its only one)."""
     optimizer: Any = {"kind": "sgd"}
-    """Any optax optimizer, with its other hyper-parameters; its state starts afresh each round."""
+    """Any optax optimizer, with its other hyper-parameters."""
+    optimizer_state: Literal["reset", "carry"] = "reset"
+    """Whether the optimizer starts afresh each round, or goes on where the client's last round ended."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):
@@ -72,6 +84,11 @@ class ClientCommon(Section):
         if self.steps is None and self.epochs is None:
             self.epochs = 1
         return self
+
+
+class Fleet(Section):
+    malicious: Annotated[float, Ge(0), Le(1)] | list[Annotated[int, Ge(0)]] = 0.0
+    """Clients that the attacker controls: a share, drawn once per seed, or these."""
 
 
 class Evaluate(Section):
@@ -117,90 +134,27 @@ class Scenario(NamedTuple):
 
     def error(self, path: Path, what: str) -> ScenarioError:
         """A problem at a path of this scenario, as an exception."""
-        return ScenarioError([_problem(self.document, path, what)], self.document.file)
-
-
-def read(source: Any, edits: tuple[str, ...] = ()) -> Scenario:
-    """A path, text in a dictionary, or a Scenario -> a checked Scenario.
-
-    Args:
-      source: what to read.
-      edits: `PATH=VALUE` as of `--set`, applied left to right.
-
-    Raises:
-      ScenarioError: with every problem found.
-      OSError: when the file cannot be read.
-    """
-    if isinstance(source, Scenario):
-        source = source.document if edits else source
-    if isinstance(source, Scenario):
-        return source
-    if isinstance(source, Document):
-        document = source
-    elif isinstance(source, dict):
-        document = parse(yaml.safe_dump(source, sort_keys=False, default_flow_style=None), "scenario")
-        document = document._replace(places={})
-    else:
-        try:
-            document = parse(File(source).read_text(encoding="utf-8"), str(source))
-        except UnicodeDecodeError as error:
-            raise ScenarioError(
-                [Problem("", f"not UTF-8 text: {error.reason} at byte {error.start}")], str(source)
-            ) from None
-    for edit in edits:
-        document = edited(document, edit)
-    model = scenario_model()
-    try:
-        return Scenario(model.model_validate(document.values), document)
-    except ValidationError as error:
-        raise ScenarioError(_explain(document, model, error.errors()), document.file) from None
-
-
-def edited(document: Document, edit: str) -> Document:
-    """The document after `PATH=VALUE`; setting one of `steps` and `epochs` removes the other."""
-    path_text, equals, value_text = edit.partition("=")
-    if not equals or not path_text:
-        raise ScenarioError([Problem("", f"--set {edit}: write PATH=VALUE")], document.file)
-    path = tuple(int(p) if p.isdigit() else p for p in path_text.replace("[", ".").replace("]", "").split("."))
-    value = parse(f"value: {value_text}", f"--set {path_text}").values["value"]
-    values = json.loads(json.dumps(document.values))
-    here = values
-    for part, then in itertools.pairwise(path):
-        if isinstance(here, dict) and isinstance(part, str):
-            here = here.setdefault(part, [] if isinstance(then, int) else {})
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
-            here = here[part]
-        else:
-            raise ScenarioError([Problem(dotted(path), f"--set: there is no '{part}' to set in")], document.file)
-        if isinstance(here, str):
-            raise ScenarioError([Problem(dotted(path), f"--set: '{part}' is the word '{here}' here")], document.file)
-    last = path[-1]
-    if isinstance(here, dict) and isinstance(last, str):
-        other = {"steps": "epochs", "epochs": "steps"}.get(last)
-        if path[:-1] == ("client",) and other:
-            here.pop(other, None)
-        here[last] = value
-    elif isinstance(here, list) and isinstance(last, int) and last <= len(here):
-        here[last:] = [value, *here[last + 1 :]]
-    else:
-        raise ScenarioError([Problem(dotted(path), f"--set: there is no '{last}' to set")], document.file)
-    places = {p: place for p, place in document.places.items() if p[: len(path)] != path}
-    return Document(values, places, document.file)
+        return ScenarioError([problem_at(self.document, path, what)], self.document.file)
 
 
 def scenario_model() -> type[BaseModel]:
     """The model of a whole scenario, from what is registered now."""
     Data = union("dataset", DataCommon, partition=(union("partition"), {"kind": "iid"}))
-    Client = union("client", ClientCommon, "sgd", optimizer=(union("optimizer", without=("lr",)), {"kind": "sgd"}))
+    rate = Annotated[float, Ge(0)] | union("schedule")
+    optimizer = (union("optimizer", without=("lr",)), {"kind": "sgd"})
+    Client = union("client", ClientCommon, "sgd", optimizer=optimizer, lr=(rate, 0.1))
     fields: dict[str, Any] = {
         "name": (Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")], ...),
         "rounds": (Annotated[int, Ge(0)], 100),
         "seeds": (Annotated[list[Seed], MinLen(1), BeforeValidator(_first_seeds)], [0]),
+        "method": (str | None, None),
         "data": (Data, ...),
         "model": (union("model"), {"kind": "logistic"}),
+        "fleet": (Fleet, {}),
         "cohort": (union("cohort"), {"kind": "all"}),
         "client": (Client, {"kind": "sgd"}),
-        "server": (Annotated[list[union("rule", also=("optimizer",))], MinLen(1)], [{"kind": "mean"}]),
+        "wire": (links_type("wire"), []),
+        "server": (links_type("server"), [{"kind": "mean"}]),
         "evaluate": (Evaluate, {}),
         "numerics": (Numerics, {}),
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop"),
@@ -208,28 +162,40 @@ def scenario_model() -> type[BaseModel]:
     return create_model("Scenario", __base__=Section, **_validated(fields))
 
 
+def links_type(section: str) -> Any:
+    """Type of the lists `wire` and `server`."""
+    if section == "wire":
+        return list[union("attack", also=("stage",))]
+    return Annotated[list[union("stage", also=("rule", "optimizer"))], MinLen(1)]
+
+
 def union(family: str, common: type[Section] = Section, kind: str = "", also=(), without=(), **typed: Any) -> Any:
     """All kinds of a family as one type: a mapping with `kind`, or the bare name of a kind."""
-    members = {**FAMILIES[family]}
-    for other in also:
-        members |= FAMILIES[other]
-    models = [_kind_model(name, factory, common, without, typed) for name, factory in members.items()]
+    members = [(f, name, factory) for f in (family, *also) for name, factory in FAMILIES[f].items()]
+    models = [_kind_model(f, name, factory, common, without, typed) for f, name, factory in members]
 
     def spelled_out(value: Any) -> Any:
         if isinstance(value, str):
-            return {"kind": value}
-        return {"kind": kind, **value} if kind and isinstance(value, dict) else value
+            value = {"kind": value}
+        if not isinstance(value, dict):
+            return value
+        name = value.get("kind", kind)
+        return {**value, "kind": ALIASES.get(name, name)} if name and isinstance(name, str) else value
 
-    # a union of one is no union: the second, empty member keeps pydantic's errors alike
-    joined = Union[tuple(models)] if len(models) > 1 else Union[models[0], _Nothing]  # noqa: UP007 (made from a list)
+    # a union of one is no union: empty members fill it up, so that pydantic's errors stay alike
+    joined = Union[tuple([*models, _Nothing, _Never][: max(len(models), 2)])]  # noqa: UP007 (made from a list)
     return Annotated[joined, Field(discriminator="kind"), BeforeValidator(spelled_out)]
 
 
 class _Nothing(Section):
-    kind: Literal[""]
+    kind: Literal["-"]
 
 
-def _kind_model(name: str, factory: Callable, common: type[Section], without, typed) -> type[BaseModel]:
+class _Never(Section):
+    kind: Literal["--"]
+
+
+def _kind_model(family: str, name: str, factory: Callable, common: type[Section], without, typed) -> type[BaseModel]:
     fields: dict[str, Any] = {"kind": (Literal[name], ...)}
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name not in without:
@@ -239,6 +205,8 @@ def _kind_model(name: str, factory: Callable, common: type[Section], without, ty
             )
     fields |= typed
     body = {"__module__": __name__, "__annotations__": {n: t for n, (t, _) in fields.items()}}
+    body["family"] = family
+    body["__annotations__"]["family"] = ClassVar[str]
     body["model_config"] = ConfigDict(use_attribute_docstrings=False)  # made here: there is no source to read them from
     return types.new_class(
         name,
@@ -259,12 +227,12 @@ def _first_seeds(value: Any) -> Any:
     return list(range(value)) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _explain(document: Document, model: type[BaseModel], errors: list[Any]) -> list[Problem]:
+def explain(document: Document, model: Any, errors: list[Any], above: Path = ()) -> list[Problem]:
     """Pydantic's errors in our words, one line per place in the file."""
     found: dict[Path, list[str]] = {}
     values: dict[Path, Any] = {}
     for error in errors:
-        path, keys = _walk(model, error["loc"])
+        path, keys = _walk(model, error["loc"], above)
         match error["type"]:
             case "extra_forbidden":
                 path, what = (*path, "<key>"), f"unknown key{did_you_mean(path[-1], keys)}"
@@ -274,7 +242,7 @@ def _explain(document: Document, model: type[BaseModel], errors: list[Any]) -> l
                 tag, known = error["ctx"]["tag"], error["ctx"]["expected_tags"].split(", ")
                 path, what = (
                     (*path, "kind"),
-                    f"no such kind '{tag}'{did_you_mean(tag, {k.strip(chr(39)) for k in known} - {''})}",
+                    f"no such kind '{tag}'{did_you_mean(tag, {k.strip(chr(39)) for k in known} - {'-', '--'})}",
                 )
             case "union_tag_not_found":
                 what = "needs a kind: write {kind: ...} or the name alone"
@@ -284,7 +252,7 @@ def _explain(document: Document, model: type[BaseModel], errors: list[Any]) -> l
                 what = error["msg"].replace("Input should be ", "should be ").replace("String should", "should")
                 values[path] = error["input"]
         found.setdefault(path, []).append(what)
-    return [_problem(document, path, _joined(whats, values, path)) for path, whats in found.items()]
+    return [problem_at(document, path, _joined(whats, values, path)) for path, whats in found.items()]
 
 
 def _joined(whats: list[str], values: dict[Path, Any], path: Path) -> str:
@@ -304,7 +272,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _problem(document: Document, path: Path, what: str) -> Problem:
+def problem_at(document: Document, path: Path, what: str) -> Problem:
+    """A problem with the place in the file that its path has, or the nearest one above it."""
     above = path
     while above and above not in document.places:
         above = above[:-1]

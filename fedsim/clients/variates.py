@@ -1,0 +1,69 @@
+"""Methods that correct client drift by control variates."""
+
+from typing import Literal
+
+import jax
+
+from fedsim import tree
+from fedsim.clients.gradient import finish, gradient, start, step
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def scaffold(option: Literal[1, 2] = 2) -> Client:
+    """Control variates: every client steps along its gradient corrected by what all clients would do.
+
+    y ← y − η_l (∇f_i(y; batch) − c_i + c), from y = x; then
+    option I:   c_i⁺ = ∇f_i(x), over the batches that the client met;
+    option II:  c_i⁺ = c_i − c + (x − y) / Σ η_l;
+    sends Δ_i = y − x and δ_i = c_i⁺ − c_i;  server: x ← x + η_g mean Δ_i ;  c ← c + (1/N) Σ_{i∈S} δ_i.
+    c and all c_i start at 0, so c = mean of all c_i after every round, whoever took part.
+
+    State: c_i, one model a client; c, one model.    Sends: two models, receives two.    Rule: `mean(uniform)`.
+    Option I costs a second gradient per step.
+
+    Args:
+      option: I or II of the paper, as 1 or 2.
+
+    References:
+      Karimireddy et al. 2020, SCAFFOLD, arXiv:1910.06378, Algorithm 1.
+    """
+
+    def memory(shared, key):
+        del key
+        return {"c_i": tree.zeros_like(shared["params"])}
+
+    def begin(task, shared, row, facts):
+        variables, local = start(task, shared, row, facts)
+        seen = {"sum": tree.zeros_like(shared["params"]), "rows": 0 * facts.lr} if option == 1 else {}
+        return variables, {**local, "c_i": row["c_i"], "at_x": seen}
+
+    def corrected(task, variables, batch, local, shared, facts):
+        met, g = gradient(task, variables, batch, local, shared, facts)
+        return met, jax.tree.map(lambda g, c_i, c: g - c_i + c, g, local["c_i"], shared["aux"]["c"])
+
+    def at_start(task, variables, batch, local, shared, facts):
+        """Option I: the gradient at x of the same batch is summed on the way."""
+        met, g = corrected(task, variables, batch, local, shared, facts)
+        return met, (g, task.value_and_grad({**variables, "params": shared["params"]}, batch)[1], batch.mask.sum())
+
+    def step_and_sum(task, g, params, local, shared, facts):
+        g, at_x, rows = g
+        params, local = step(task, g, params, local, shared, facts)
+        n = rows.astype(facts.lr.dtype)
+        seen = local["at_x"]
+        total = jax.tree.map(lambda s, a: s + n * a, seen["sum"], at_x)
+        return params, {**local, "at_x": {"sum": total, "rows": seen["rows"] + n}}
+
+    def close(task, shared, variables, local, row, facts):
+        message = finish(task, shared, variables, local, row, facts)
+        if option == 1:
+            new = tree.divide(local["at_x"]["sum"], local["at_x"]["rows"])
+        else:
+            lead = tree.divide(message.delta, facts.lr_sum)
+            new = jax.tree.map(lambda c_i, c, d: c_i - c - d, row["c_i"], shared["aux"]["c"], lead)
+        return message._replace(aux={"c": tree.subtract(new, row["c_i"])}, memory={"c_i": new})
+
+    hooks = (begin, at_start, step_and_sum, close) if option == 1 else (begin, corrected, step, close)
+    return Client(memory, *hooks, aux=lambda params: {"c": tree.zeros_like(params)}, reduce={"c": "sum_over_N"})

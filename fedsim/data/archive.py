@@ -1,0 +1,77 @@
+"""NumPy archives: nothing is executed, nothing is allocated before its size is known to be true."""
+
+import math
+import zipfile
+from difflib import get_close_matches
+
+import numpy as np
+
+from fedsim.compose import dataset
+from fedsim.data.arrays import Arrays, DataError, checked
+from fedsim.data.files import MOST_BYTES, Name, opened
+
+MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
+
+
+@dataset
+def npz(path: Name, sha256: str | None = None) -> Arrays:
+    """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`.
+
+    Integer labels are classes, floats are regression targets; `client` is the natural partition. Archives that hold
+    Python objects, unpack to more than 8 GiB or to more than 200 times their size, or lie about sizes are refused.
+
+    Args:
+      path: of the file, from the scenario's folder or else from the working directory.
+      sha256: of the file; another file is refused (filled in by the resolved scenario).
+
+    Raises:
+      DataError: for a file that is not such an archive, naming it.
+    """
+    with opened(path, sha256) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                found = _members(archive)
+                arrays = Arrays(**{name: _array(archive, found[name], name) for name in found})
+        except DataError:
+            raise
+        except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
+            raise DataError(f"not a sound npz archive: {str(error).splitlines()[0] or type(error).__name__}") from None
+        checked(arrays, None)
+        return arrays
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays we want, after a look at what they all would unpack to."""
+    members = archive.infolist()
+    unpacked, packed = (sum(getattr(m, size) for m in members) for size in ("file_size", "compress_size"))
+    if unpacked > MOST_BYTES or unpacked > max(MOST_RATIO * packed, SMALL_BYTES):
+        raise DataError(f"unpacks from {packed} to {unpacked} bytes; at most {MOST_RATIO}-fold and {MOST_BYTES} bytes")
+    found = {m.filename.removesuffix(".npy"): m for m in members}
+    if len(found) < len(members):
+        raise DataError("two arrays have the same name")
+    missing = [name for name in ("x", "y") if name not in found]
+    if missing:
+        raise DataError(f"no array '{missing[0]}'; there are {', '.join(sorted(map(ascii, found))) or 'none'}")
+    for name in found.keys() - set(Arrays._fields):
+        if meant := get_close_matches(name, Arrays._fields, 1, 0.8):
+            raise DataError(f"array {name!a} has no meaning here; did you mean '{meant[0]}'?")
+    return {name: found[name] for name in Arrays._fields if name in found}
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
+    """One array, read only when its header agrees with the member's size."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
+            raise DataError(f"{name}: format {version} is for records, and plain numbers are needed")
+        header = np.lib.format.read_array_header_1_0 if version[0] == 1 else np.lib.format.read_array_header_2_0
+        shape, _, dtype = header(file)
+        if dtype.hasobject:
+            raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
+        if dtype.kind not in ("biufSU" if name == "client" else "biuf"):
+            raise DataError(f"{name}: numbers are needed, found {dtype}")
+        body = member.file_size - file.tell()
+        if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
+            raise DataError(f"{name}: its header promises {dtype} {shape}, but {body} bytes follow")
+    with archive.open(member) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)

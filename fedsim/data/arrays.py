@@ -1,0 +1,127 @@
+"""Samples in memory, and the checks that they can be learned from."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+MOST_CLASSES = 1_000_000
+
+
+class DataError(ValueError):
+    """Samples that cannot be learned from as they are (exit code 3)."""
+
+
+class PartitionError(ValueError):
+    """Samples that cannot be dealt out as asked; `where` is the key of the data section to blame."""
+
+    def __init__(self, what: str, where: str = "partition"):
+        self.where = where
+        super().__init__(what)
+
+
+class Arrays(NamedTuple):
+    """Samples in memory, what every reader ends in.
+
+    Args:
+      x: features `[n, ...]`; stored as floats.
+      y: labels `[n]` (integers: classes 0, 1, ...; floats: regression targets `[n, ...]`).
+      client: optional natural partition `[n]`, any ids that can be sorted; client k is the k-th smallest id.
+      x_test: optional test features.
+      y_test: optional test labels.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    client: np.ndarray | None = None
+    x_test: np.ndarray | None = None
+    y_test: np.ndarray | None = None
+
+
+def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
+    """Samples as the device wants them, and the number of classes (0: regression); every fault is named with its row.
+
+    Args:
+      arrays: samples.
+      dtype: float type of features and targets; None keeps what they are.
+
+    Raises:
+      DataError: lengths that differ, non-finite numbers, labels that are no classes, ids that are none.
+    """
+    x, y = np.asarray(arrays.x), np.asarray(arrays.y)
+    if x.ndim == 0 or len(x) == 0:
+        raise DataError("x: no samples")
+    if arrays.x_test is None and arrays.y_test is not None:
+        raise DataError("y_test is given without x_test")
+    if arrays.x_test is not None and arrays.y_test is None:
+        raise DataError("x_test is given without y_test")
+    regression = bool(np.issubdtype(y.dtype, np.floating))
+    done = [_features("x", x, x.shape[1:], len(y), dtype), _labels("y", y, y.shape[1:], regression, dtype)]
+    if arrays.x_test is None:
+        done += [np.zeros((0, *x.shape[1:]), dtype), done[1][:0]]
+    else:
+        x_test, y_test = np.asarray(arrays.x_test), np.asarray(arrays.y_test)
+        done.append(_features("x_test", x_test, x.shape[1:], len(y_test), dtype))
+        done.append(_labels("y_test", y_test, y.shape[1:], regression, dtype))
+    classes = 0 if regression else int(max(labels.max() for labels in (done[1], done[3]) if len(labels))) + 1
+    return Arrays(done[0], done[1], _ids(arrays.client, len(x)), done[2], done[3]), classes
+
+
+def numbered(ids: np.ndarray) -> tuple[np.ndarray, int]:
+    """Ids `[n]` -> (client number of every row, clients in all): client k is the k-th smallest id."""
+    try:
+        known, code = np.unique(ids, return_inverse=True)
+    except TypeError as error:
+        raise DataError(f"client: ids that cannot be sorted: {error}") from None
+    return code.astype(np.int32), len(known)
+
+
+def _features(name: str, x: np.ndarray, shape: tuple, rows: int, dtype: np.dtype | None) -> np.ndarray:
+    if len(x) != rows:
+        raise DataError(f"{name} has {len(x)} rows, {name.replace('x', 'y', 1)} has {rows}")
+    if x.shape[1:] != shape:
+        raise DataError(f"{name}: samples of shape {x.shape[1:]}, x has {shape}")
+    if x.dtype.kind not in "fiub":
+        raise DataError(f"{name}: numbers are needed, found {x.dtype}")
+    return _finite(name, x, dtype)
+
+
+def _labels(name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.dtype | None) -> np.ndarray:
+    if regression:
+        if y.dtype.kind not in "fiub" or y.shape[1:] != shape:
+            raise DataError(f"{name}: targets of {y.dtype} {y.shape[1:]}, those of y are floats {shape}")
+        return _finite(name, y, dtype)
+    if y.dtype.kind not in "iub" or y.ndim != 1:
+        raise DataError(f"{name}: integer labels [n] are needed, found {y.dtype} {y.shape}")
+    if len(y) and y.min() < 0:
+        raise DataError(f"{name}: row {int(y.argmin())} has label {y.min()}; classes are 0, 1, 2, ...")
+    if len(y) and y.max() >= MOST_CLASSES:
+        raise DataError(
+            f"{name}: row {int(y.argmax())} has label {y.max()}; classes are 0, 1, 2, ..., numbered closely"
+        )
+    return np.ascontiguousarray(y, np.int32)
+
+
+def _finite(name: str, values: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+    """Values as `dtype`; what is no finite number there is named."""
+    with np.errstate(over="ignore"):
+        cast = np.ascontiguousarray(values, dtype)
+    sound = np.isfinite(cast)
+    if not sound.all():
+        bad = ~sound.reshape(len(cast), -1).all(1)
+        row = int(bad.argmax())
+        why = f"does not fit {np.dtype(dtype)}" if np.isfinite(values[row]).all() else "is not finite"
+        raise DataError(f"{name}: row {row} {why} ({int(bad.sum())} rows in all)")
+    return cast
+
+
+def _ids(client: np.ndarray | None, rows: int) -> np.ndarray | None:
+    if client is None:
+        return None
+    ids = np.asarray(client)
+    if ids.ndim != 1:
+        raise DataError(f"client: one id per sample is needed, found an array of shape {ids.shape}")
+    if len(ids) != rows:
+        raise DataError(f"client: {len(ids)} ids for {rows} samples")
+    if ids.dtype.kind == "f" and not np.isfinite(ids).all():
+        raise DataError(f"client: row {int((~np.isfinite(ids)).argmax())} has no id")
+    return ids

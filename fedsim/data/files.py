@@ -1,0 +1,44 @@
+"""Files from strangers: what every reader asks of one before it reads."""
+
+import hashlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from annotated_types import MinLen
+
+from fedsim.data.arrays import DataError
+
+MOST_BYTES = 8 << 30  # of a file, unpacked
+Name = Annotated[str, MinLen(1)]
+
+
+@contextmanager
+def opened(path: str, sha256: str | None = None):
+    """The file, opened for bytes; its name stands in front of every fault that is found while it is open.
+
+    Args:
+      path: of the file.
+      sha256: what its content must hash to.
+
+    Raises:
+      DataError: for what is no regular file (a device may never end), another file than the one meant, or a huge one.
+    """
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise DataError("not a regular file")
+        with Path(path).open("rb") as file:
+            if file.seek(0, 2) > MOST_BYTES:
+                raise DataError(f"larger than {MOST_BYTES >> 30} GiB")
+            if sha256 is not None and (found := sha256_of(path)) != sha256.lower():
+                raise DataError(f"another file than the one meant: its SHA-256 is {found}, expected {sha256}")
+            file.seek(0)
+            yield file
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,118 @@
+"""What is set apart before clients get anything: the test set, the validation set, the server's own samples."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsim.data.arrays import Arrays, PartitionError, checked, numbered
+
+
+class Sets(NamedTuple):
+    """Checked samples by purpose; sets that were not asked for are empty.
+
+    Attributes:
+      x: training features.
+      y: training labels.
+      owner: client number of every training row, where the samples brought ids.
+      owners: clients that the ids name, those included whose samples were all set apart.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    owner: np.ndarray | None
+    owners: int
+    x_test: np.ndarray
+    y_test: np.ndarray
+    x_validation: np.ndarray
+    y_validation: np.ndarray
+    x_server: np.ndarray
+    y_server: np.ndarray
+
+
+def prepare(
+    arrays: Arrays, *, test: float, seed: int, dtype: np.dtype, validation: float = 0.0, server: int = 0
+) -> tuple[Sets, int]:
+    """Check the samples and set apart what clients do not get -> (sets, classes).
+
+    Args:
+      arrays: the samples.
+      test: share of the samples to test on, stratified by label; samples that bring a test set keep theirs.
+      seed: of all these splits; they do not change with the run's seed.
+      dtype: float type of the features.
+      validation: share of the other samples kept for validation, stratified by label.
+      server: samples of what is left then that the server keeps, stratified by label.
+
+    Raises:
+      DataError: for samples that cannot be learned from.
+      PartitionError: when nothing is left to train on.
+    """
+    arrays, classes = checked(arrays, dtype)
+    x, y, client, x_test, y_test = arrays
+    assert x_test is not None and y_test is not None
+    owner, owners = (None, 0) if client is None else numbered(client)
+    labels = y if classes else np.zeros(len(y), np.int32)
+    free, held = np.arange(len(y)), {}
+    for number, purpose in enumerate(("test", "validation", "server"), 1):
+        share = {"test": 0.0 if len(x_test) else test, "validation": validation, "server": server / max(len(free), 1)}
+        if share[purpose] >= 1:
+            raise PartitionError(f"{server} samples, but only {len(free)} are there for training", "server")
+        mask = stratified(labels[free], share[purpose], np.random.default_rng([seed, number]))
+        held[purpose], free = free[mask], free[~mask]
+        if not len(free):
+            raise PartitionError(f"nothing is left to train on of {len(y)} samples", purpose)
+    if len(held["test"]):
+        x_test, y_test = x[held["test"]], y[held["test"]]
+    apart = [part for purpose in ("validation", "server") for part in (x[held[purpose]], y[held[purpose]])]
+    if len(free) < len(y):  # a copy only where something was set apart
+        x, y, owner = x[free], y[free], None if owner is None else owner[free]
+    return Sets(x, y, owner, owners, x_test, y_test, *apart), classes
+
+
+def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Mask `[n]` of about `share` of the rows, the same share of every label (largest remainders)."""
+    held = np.zeros(len(labels), bool)
+    if not share:
+        return held
+    members, counts = by_label(labels)
+    take = apportion(counts * share, round(len(labels) * share))
+    for rows, k in zip(members, take, strict=True):
+        held[rng.permutation(rows)[:k]] = True
+    return held
+
+
+def by_label(labels: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """Rows of every label, in their order, and how many they are."""
+    counts = np.bincount(labels)
+    return np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1]), counts
+
+
+def apportion(quota: np.ndarray, total: int) -> np.ndarray:
+    """Whole numbers that sum to `total`, each within one of its quota (largest remainders, ties to the lowest index)."""
+    floor = np.floor(quota).astype(np.int64)
+    missing = total - int(floor.sum())
+    order = np.argsort(-(quota - floor), kind="stable")
+    floor[order[: max(missing, 0)]] += 1
+    while missing < 0:  # quotas that sum to more than `total` after rounding errors: give back, largest first
+        floor[np.argmax(floor)] -= 1
+        missing += 1
+    return floor
+
+
+def apportion_within(weight: np.ndarray, total: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whole numbers in [low, high] that sum to `total` and are proportional to `weight` where the bounds allow it.
+
+    One λ with Σ clip(λ·weight, low, high) = total, found by bisection; then largest remainders. Needs Σ low ≤ total ≤ Σ high.
+    """
+    weight = np.maximum(weight, weight.max() * 1e-12)  # nobody is out of λ's reach
+    below, above = 0.0, float((high / weight).max())
+    for _ in range(200):
+        middle = (below + above) / 2
+        if middle in (below, above):
+            break
+        below, above = (middle, above) if np.clip(middle * weight, low, high).sum() <= total else (below, middle)
+    quota = np.clip(below * weight, low, high)
+    whole = np.floor(quota).astype(np.int64)
+    room = np.flatnonzero(whole < high)
+    order = room[np.argsort(-(quota - whole)[room], kind="stable")]
+    whole[order[: total - int(whole.sum())]] += 1
+    return whole

@@ -1,0 +1,140 @@
+"""Stages and rules on somebody's own stack: `fedsim.aggregate` and `fedsim.transmit`."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from fedsim import tree
+from fedsim.compose import chain, line
+from fedsim.scenario.links import OrderError, server_of, stages_of
+from fedsim.scenario.problems import Problem, ScenarioError
+from fedsim.scenario.reader import Document
+from fedsim.scenario.schema import explain, links_type
+from fedsim.tree import Tree
+from fedsim.types import Context, Updates
+
+
+def aggregate(
+    server: Any,
+    deltas: Tree,
+    *,
+    weights: Any = None,
+    seed: int = 0,
+    reference: Tree | None = None,
+    params: Tree | None = None,
+    lr: float = 1.0,
+) -> Tree:
+    """Any server list on your own stacked updates: what a fresh server would add to the shared parameters.
+
+    Args:
+      server: a kind (`"median"`), a link (`{"kind": "krum", "f": 2}`), or a list of stages, one rule, and optimisers.
+      deltas: updates stacked on the leading axis, a PyTree with leaves `[K, ...]`, an array, or a nested list.
+      weights: sample counts `[K]`; 0 = did not report; 1 for everybody if left out.
+      seed: of rules and stages that draw.
+      reference: the server's own update, for rules that trust one.
+      params: the shared parameters, for optimisers that look at them; zeros if left out.
+      lr: client learning rate, for rules that use it.
+
+    Returns:
+      One tree of the structure, dtype and kind (NumPy or JAX) of a row.
+
+    Raises:
+      ScenarioError: for a list that cannot run, or fewer reporting rows than it needs.
+
+    >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
+    [2.0]
+    """
+    try:
+        stages, rule, tail = server_of(_checked("server", server))
+    except OrderError as error:
+        raise ScenarioError([Problem("server", str(error))], "aggregate") from None
+    before, rule = line(stages), chain(rule, *tail)
+
+    def reduce(updates: Updates, context: Context) -> Tree:
+        N = updates.weight.shape[0]
+        shared = context.shared["params"]
+        updates, _, _ = before.apply(updates, before.init(shared, N), context)
+        step, _, _ = rule.apply(updates, rule.init(shared, N), context)
+        moved = jnp.sum(updates.weight > 0) >= max(rule.least, before.least)
+        return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
+
+    stack = _arrays(deltas)
+    K = tree.rows(stack)
+    w = np.ones(K) if weights is None else np.asarray(weights, float)
+    if 0 < (w > 0).sum() < max(rule.least, before.least):
+        what = f"{int((w > 0).sum())} rows reported, at least {max(rule.least, before.least)} are needed"
+        raise ScenarioError([Problem("", what)], "aggregate")
+    return _on_device(reduce, stack, w, seed, params=params, reference=reference, lr=lr)
+
+
+def transmit(
+    wire: Any, deltas: Tree, *, weights: Any = None, malicious: Any = None, seed: int = 0, params: Tree | None = None
+) -> tuple[Tree, np.ndarray]:
+    """Any wire list on your own stacked updates -> (what arrives, bytes per client `[K]`).
+
+    Args:
+      wire: a kind, a link, or a list of attacks and stages.
+      deltas: as in `aggregate`.
+      weights: sample counts `[K]`; 0 = does not take part.
+      malicious: mask `[K]` (or ids) of the rows an attack controls; nobody if left out.
+      seed: of links that draw.
+      params: the shared parameters.
+    """
+    before = line(stages_of(_checked("wire", wire)))
+
+    def send(updates: Updates, context: Context) -> Tree:
+        N = updates.weight.shape[0]
+        return before.apply(updates, before.init(context.shared["params"], N), context)[0].delta
+
+    stack = _arrays(deltas)
+    K = tree.rows(stack)
+    w = np.ones(K) if weights is None else np.asarray(weights, float)
+    mask = np.zeros(K, bool)
+    if malicious is not None:
+        mask[np.asarray(malicious)] = True
+    arrived = _on_device(send, stack, w, seed, params=params, malicious=mask)
+    return arrived, np.full(K, tree.payload_bytes(tree.take(stack, 0)))
+
+
+def _on_device(
+    function, stack: Tree, weights, seed: int, *, params=None, reference=None, malicious=None, lr=1.0
+) -> Tree:
+    """Run `(updates, context) -> tree` in the stack's own float type; NumPy in, NumPy out."""
+    host = not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(stack))
+    double = any(np.dtype(leaf.dtype) == np.float64 for leaf in jax.tree.leaves(stack))
+    with jax.enable_x64(double):
+        dtype = jnp.float64 if double else jnp.float32
+        stack = jax.tree.map(jnp.asarray, stack)
+        K = tree.rows(stack)
+        w = jnp.asarray(weights, dtype)
+        one = jnp.ones_like(w)
+        shared = tree.zeros_like(tree.take(stack, 0)) if params is None else jax.tree.map(jnp.asarray, params)
+        mask = jnp.zeros(K, bool) if malicious is None else jnp.asarray(malicious)
+        own = None if reference is None else jax.tree.map(jnp.asarray, _arrays(reference))
+        updates = Updates(stack, {}, {}, w, one, jnp.full_like(w, jnp.nan), one, one)
+        context = Context(
+            jax.random.key(seed), jnp.int32(1), K, jnp.asarray(lr, dtype), {"params": shared}, jnp.arange(K), mask, own
+        )
+        rest = context._replace(N=None)  # N is static: it may be a shape
+        out = jax.jit(lambda u, c: function(u, c._replace(N=K)))(updates, rest)
+        return jax.tree.map(np.asarray, out) if host else out
+
+
+def _arrays(trees: Any) -> Tree:
+    """A nested list of numbers as an array; PyTrees of arrays as they are."""
+    leaves = jax.tree.leaves(trees)
+    if leaves and not any(hasattr(leaf, "dtype") for leaf in leaves):
+        return np.asarray(trees, float)
+    return trees
+
+
+def _checked(section: str, written: Any) -> list[BaseModel]:
+    listed = [written] if isinstance(written, str | dict) else list(written)
+    try:
+        return TypeAdapter(links_type(section)).validate_python(listed)
+    except ValidationError as error:
+        document = Document({section: listed}, {}, section)
+        raise ScenarioError(explain(document, links_type(section), error.errors(), (section,)), section) from None

@@ -1,0 +1,42 @@
+"""Bounds on the length of one update."""
+
+from typing import Annotated
+
+import jax
+from annotated_types import Gt
+
+from fedsim import tree
+from fedsim.compose import alias, stage
+from fedsim.types import Context, RowStage, Updates
+
+alias(norm_bounding="clip", norm_clipping="clip")
+
+
+@stage
+def clip(norm: Annotated[float, Gt(0)]) -> RowStage:
+    """Shortens every update that is longer than a bound.
+
+    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree. An update that is not finite stays so.
+
+    Resists: large updates; not many small ones that agree.    Cost: O(D) per client.    Needs: one row at a time.
+
+    Args:
+      norm: C, the longest update that passes unchanged.
+
+    References:
+      Sun et al. 2019, Can You Really Backdoor Federated Learning?, arXiv:1911.07963, section 5.
+
+    >>> import fedsim
+    >>> fedsim.transmit({"kind": "clip", "norm": 1.0}, [[3.0, 4.0], [0.3, 0.4]])[0].round(3).tolist()
+    [[0.6, 0.8], [0.3, 0.4]]
+    """
+
+    def apply(updates: Updates, context: Context) -> Updates:
+        del context
+        scale, rest = tree.scaled_norm(updates.delta)
+        # two factors: their product may be too large, and its inverse too small, for a float
+        shorter = lambda x: x / scale.astype(x.dtype) * (norm / rest).astype(x.dtype)
+        clipped = jax.tree.map(shorter, updates.delta)
+        return updates._replace(delta=tree.select(scale * rest > norm, clipped, updates.delta))
+
+    return RowStage(apply)

@@ -1,0 +1,69 @@
+"""What happens to every rule when clients misbehave or stay away: never a NaN, always a declared outcome."""
+
+import numpy as np
+import pytest
+from test_lanes import X64, ragged
+from test_rules import TABLE
+
+import fedsim
+
+CLIENT = {"lr": 0.3, "batch": "full", "steps": 2}
+KINDS = sorted(TABLE)
+
+
+def link(kind):
+    return {"kind": kind, **TABLE[kind].link}
+
+
+def run(kind, rounds=3, **sections):
+    written = {"name": "faults", "rounds": rounds, "client": CLIENT, "server": [link(kind)], "numerics": X64, **sections}
+    return fedsim.run(written, data=ragged(clients=14))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_non_finite_client_is_dropped_and_counted(kind, value):
+    result = run(kind, wire=[{"kind": "nonfinite", "value": value}], fleet={"malicious": [2]})
+    assert np.isfinite(result.model()["W"]).all() and result.status == "done"
+    assert result.rounds["n_nonfinite"].tolist() == [0, 1, 1, 1]
+    without = run(kind, cohort={"kind": "listed", "rounds": [[k for k in range(14) if k != 2]]})
+    np.testing.assert_allclose(result.model()["W"], without.model()["W"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_usable_leaves_everything_as_it_was(kind):
+    result = run(kind, rounds=2, wire=["nonfinite"], fleet={"malicious": 1.0}, server=[link(kind), {"kind": "adam", "lr": 0.1}])
+    assert (result.model()["W"] == 0).all() and result.rounds["skipped"].tolist() == [0, 1, 1]
+    assert (result.state()["server"]["mu"]["W"] == 0).all()  # the optimiser was not stepped either
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_few_survivors_skip_the_round(kind):
+    """Rounds of everybody and of two clients in turn: the small ones are skipped where the rule needs more."""
+    result = run(kind, cohort={"kind": "listed", "rounds": [list(range(14)), [3, 4]]})
+    least = result.experiment.program.serve.least
+    assert np.isfinite(result.model()["W"]).all()
+    assert result.rounds["skipped"].tolist() == [0, 0, int(least > 2), 0]
+    assert result.rounds["clients_reported"].tolist() == [0, 14, 2, 14]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_client_with_one_sample(kind):
+    data = fedsim.Arrays(np.array([[1.0, -2.0]]), np.array([0]), np.array([7]), np.array([[1.0, 0.0]]), np.array([1]))
+    written = {"name": "one", "rounds": 2, "client": CLIENT, "server": [link(kind)], "numerics": X64}
+    try:
+        result = fedsim.run(written, data=data)
+    except fedsim.ScenarioError as error:
+        assert "reporting clients, the cohort has 1" in str(error)
+    else:
+        assert np.isfinite(result.model()["W"]).all() and np.abs(result.model()["W"]).max() > 0
+
+
+def test_keep_lets_a_non_finite_row_pass_and_the_run_diverges():
+    result = run("mean", wire=["nonfinite"], fleet={"malicious": [2]}, on_nonfinite="keep")
+    assert result.status == "diverged" and result.summary["diverged"].tolist() == [1]
+
+
+def test_stop_ends_the_run_at_the_first_non_finite_row():
+    result = run("mean", wire=["nonfinite"], fleet={"malicious": [2]}, on_nonfinite="stop")
+    assert result.status == "stopped" and result.rounds["round"].tolist() == [0, 1]

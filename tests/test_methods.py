@@ -1,0 +1,224 @@
+"""Limit identities of client methods and server optimisers, memory, and what a method owns."""
+
+import numpy as np
+import pytest
+from test_lanes import X64, ragged
+
+import fedsim
+from fedsim.scenario import ScenarioError, read
+
+CLIENT = {"lr": 0.3, "batch": 4, "epochs": 2}
+CLOSE = {"rtol": 1e-12, "atol": 1e-14}
+
+
+def run(data=None, **sections):
+    written = {"name": "methods", "rounds": 4, "client": CLIENT, "numerics": X64, **sections}
+    return fedsim.run(written, data=data or ragged())
+
+
+def weights(**sections):
+    return run(**sections).model()["W"]
+
+
+def client(kind, **more):
+    return {**CLIENT, "kind": kind, **more}
+
+
+ONE = {"lr": 0.3, "batch": "full", "steps": 1}
+TWO_GROUPS = {"kind": "listed", "rounds": [list(range(6)), list(range(6, 12))]}
+HALVING = {"kind": "exponential_decay", "init_value": 0.3, "transition_steps": 1, "decay_rate": 0.5}
+UNIFORM = [{"kind": "mean", "weights": "uniform"}]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"client": client("fedprox", mu=0.0)}, {}),
+        ({"server": ["mean", {"kind": "sgd", "lr": 1.0}]}, {}),
+        ({"server": ["mean", {"kind": "fedavgm", "momentum": 0.0}]}, {}),
+        ({"client": client("scaffold"), "server": UNIFORM, "rounds": 1}, {"server": UNIFORM, "rounds": 1}),
+        ({"client": client("scaffold", option=1), "server": UNIFORM, "rounds": 1}, {"server": UNIFORM, "rounds": 1}),
+        ({"client": {**ONE, "kind": "scaffold", "option": 1}}, {"client": {**ONE, "kind": "scaffold"}}),
+        ({"client": client("sgd", lr={"kind": "constant_schedule", "value": 0.3})}, {}),
+        ({"client": client("sgd", lr={"kind": "constant_schedule", "value": 0.3}, lr_per="step")}, {}),
+        ({"client": client("sgd", optimizer_state="carry")}, {}),
+        ({"cohort": "all"}, {"cohort": {"kind": "uniform", "size": 12}}),
+        ({"cohort": {"kind": "cyclic", "size": 6}}, {"cohort": TWO_GROUPS}),
+        ({"method": "fedprox(mu=0.5)"}, {"client": client("fedprox", mu=0.5)}),
+        ({"method": {"kind": "scaffold"}}, {"client": client("scaffold"), "server": UNIFORM}),
+        ({"method": "fedavg"}, {}),
+        ({"method": "fedadam"}, {"server": [*UNIFORM, {"kind": "fedadam"}]}),
+    ],
+)  # fmt: skip
+def test_limit_identity(one, other):
+    np.testing.assert_allclose(weights(**one), weights(**other), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"client": client("fedprox", mu=1.0)}, {}),
+        ({"client": client("scaffold"), "server": UNIFORM}, {"server": UNIFORM}),
+        ({"server": ["mean", {"kind": "fedadam"}]}, {"server": ["mean", {"kind": "adam", "lr": 0.1, "b2": 0.99, "eps": 1e-3}]}),
+        ({"server": ["mean", {"kind": "fedyogi"}]}, {"server": ["mean", {"kind": "fedadam"}]}),
+        (
+            {"client": client("sgd", optimizer={"kind": "sgd", "momentum": 0.9}, optimizer_state="carry")},
+            {"client": client("sgd", optimizer={"kind": "sgd", "momentum": 0.9})},
+        ),
+        ({"client": client("sgd", lr=HALVING)}, {}),
+        ({"cohort": {"kind": "poisson", "rate": 0.5}}, {}),
+        ({"cohort": {"kind": "weighted", "size": 6}}, {}),
+    ],
+)  # fmt: skip
+def test_is_another_method(one, other):
+    assert np.abs(weights(**one) - weights(**other)).max() > 1e-6
+
+
+def test_identical_clients_scaffold_is_fedavg():
+    """Control variates have nothing to correct where all clients hold the same samples."""
+    data = ragged(clients=1)
+    n = len(data.y)
+    same = fedsim.Arrays(np.tile(data.x, (4, 1)), np.tile(data.y, 4), np.repeat(np.arange(4), n))
+    full = {"lr": 0.3, "batch": "full", "steps": 3}
+    a = weights(data=same, client={**full, "kind": "scaffold"}, server=UNIFORM)
+    np.testing.assert_allclose(a, weights(data=same, client=full, server=UNIFORM), rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("option", [1, 2])
+def test_scaffold_c_is_the_mean_of_all_c_i_after_every_round(option):
+    """10 of 100 clients: the server moves by (1/N) Σ δ, not by the mean over the cohort."""
+    data = ragged(clients=100)
+    for rounds in range(1, 6):
+        result = run(
+            data=data,
+            rounds=rounds,
+            cohort={"kind": "uniform", "size": 10},
+            client=client("scaffold", option=option),
+            server=UNIFORM,
+        )
+        state = result.state()
+        c, c_i = state["server"]["c"]["W"], state["client"]["c_i"]["W"]
+        assert c_i.shape == (100, 5, 3) and 10 <= (np.abs(c_i).max((1, 2)) > 0).sum() <= 10 * rounds
+        np.testing.assert_allclose(c, c_i.mean(0), rtol=1e-12, atol=1e-15)
+
+
+def test_memory_is_kept_only_where_the_message_arrived(root):
+    """A client whose message is dropped as non-finite keeps its old row, and c stays the mean of all c_i."""
+    result = run(
+        client=client("scaffold"),
+        server=UNIFORM,
+        wire=[{"kind": "nonfinite"}],
+        fleet={"malicious": [0, 3]},
+    )
+    state = result.state()
+    c_i = state["client"]["c_i"]["W"]
+    assert (c_i[[0, 3]] == 0).all() and (np.abs(c_i).max((1, 2)) > 0).sum() == 10
+    np.testing.assert_allclose(state["server"]["c"]["W"], c_i.mean(0), rtol=1e-12, atol=1e-15)
+    assert result.rounds["n_nonfinite"].tolist() == [0, 2, 2, 2, 2]
+    assert np.isfinite(result.model()["W"]).all()
+
+
+def test_scaffold_sends_and_receives_two_models():
+    plain, scaffold = run(), run(client=client("scaffold"), server=UNIFORM)
+    for column in ("bytes_up", "bytes_down"):
+        assert (scaffold.rounds[column] == 2 * plain.rounds[column]).all()
+
+
+def test_schedule_by_round_and_by_step():
+    """Halving every round is one lr per round; a schedule of steps starts again in every round."""
+    halving = {"kind": "exponential_decay", "init_value": 0.4, "transition_steps": 1, "decay_rate": 0.5}
+    one = {"batch": "full", "steps": 1}
+    by_round = run(rounds=2, client={**one, "lr": halving}).model()["W"]
+    first = run(rounds=1, client={**one, "lr": 0.4})
+    want = run(rounds=1, client={**one, "lr": 0.2}).model()["W"]
+    assert np.abs(by_round - first.model()["W"] - want).max() > 0  # from another start
+    second = fedsim.run(
+        {"name": "x", "rounds": 1, "client": {**one, "lr": 0.2}, "numerics": X64}, data=ragged(), params=first.model()
+    )
+    np.testing.assert_allclose(by_round, second.model()["W"], **CLOSE)
+    two = {"batch": "full", "steps": 2}
+    by_step = run(rounds=1, data=ragged(clients=1), client={**two, "lr": halving, "lr_per": "step"}).model()["W"]
+    alone = run(rounds=2, data=ragged(clients=1), client={**one, "lr": halving}).model()["W"]
+    np.testing.assert_allclose(by_step, alone, **CLOSE)
+
+
+def test_poisson_cohorts_vary_and_an_empty_round_is_skipped():
+    result = run(rounds=30, cohort={"kind": "poisson", "rate": 0.08}, client={"lr": 0.1, "batch": "full", "steps": 1})
+    rounds = result.rounds[1:]
+    assert rounds["clients_sampled"].nunique() > 2 and (rounds["skipped"] == (rounds["clients_sampled"] == 0)).all()
+    assert rounds["skipped"].sum() > 0 and result.status == "done"
+
+
+def test_cohorts_are_the_same_whatever_the_method():
+    joined = [
+        run(cohort={"kind": "uniform", "size": 5}, **s).clients["rounds_joined"].tolist()
+        for s in ({}, {"method": "scaffold"})
+    ]
+    assert joined[0] == joined[1]
+
+
+DATA = {"name": "x", "data": "digits"}
+
+
+def resolved(written, **door):
+    return read({**DATA, **written}, **door).resolved()
+
+
+def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
+    written = {
+        "client": {"kind": "fedprox", "mu": 3.0, "lr": 0.7, "batch": 5},
+        "server": [{"kind": "clip", "norm": 2.0}, "median", {"kind": "adam", "lr": 0.1}],
+        "wire": ["sign_flip"],
+    }
+    got = resolved(written, method="scaffold(lr=0.5)")
+    assert got["client"]["kind"] == "scaffold" and (got["client"]["lr"], got["client"]["batch"]) == (0.7, 5)
+    assert [link["kind"] for link in got["server"]] == ["clip", "mean", "sgd"] and got["server"][2]["lr"] == 0.5
+    assert got["wire"][0]["kind"] == "sign_flip" and got["method"] == "scaffold(lr=0.5)"
+    got = resolved(written, method="trimmed_mean(trim=2)")
+    assert [link["kind"] for link in got["server"]] == ["clip", "trimmed_mean", "adam"] and got["client"]["mu"] == 3.0
+    assert resolved(got) == got  # a resolved scenario repeats itself
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"method": "scaffold", "client": {"kind": "fedprox"}}, "kind is fedprox here and scaffold in method scaffold"),
+        ({"method": "scaffold", "server": ["median"]}, "kind is median here and mean in method scaffold"),
+        ({"method": "krum(f=2)", "server": [{"kind": "krum", "f": 1}]}, "f is 1 here and 2 in method krum"),
+        ({"method": "fedavg", "server": ["mean", {"kind": "adam", "lr": 1}]}, "owns what stands after the rule"),
+        ({"method": "fedpox"}, "method.kind: no such kind 'fedpox'; did you mean 'fedprox'?"),
+        ({"method": "fedprox(mu=x)"}, "method.mu: should be a valid number, found 'x'"),
+        ({"method": "fedprox(nu=1)"}, "method.nu: unknown key; known: kind, mu"),
+        ({"method": "fed prox"}, "write name or name(a=1)"),
+    ],
+)
+def test_a_method_in_a_file_must_not_meet_another_one(written, said):
+    with pytest.raises(ScenarioError) as error:
+        read({**DATA, **written})
+    assert said in str(error.value)
+
+
+def test_a_default_never_conflicts():
+    got = resolved({"method": "scaffold", "client": {"lr": 0.3}})
+    assert got["client"]["kind"] == "scaffold" and got["server"][0]["weights"] == "uniform"
+
+
+def test_method_column():
+    assert run(rounds=0).method == "fedavg"
+    assert run(rounds=0, server=["mean", {"kind": "adam", "lr": 0.1}]).method == "mean"
+    assert run(rounds=0, method="fedprox( mu = 0.5 )").method == "fedprox(mu=0.5)"
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"server": [{"kind": "krum", "f": 5}]}, "server: needs at least 13 reporting clients, the cohort has 12"),
+        ({"server": ["median"], "cohort": {"kind": "weighted", "size": 3}}, "draws a client twice"),
+        ({"fleet": {"malicious": [12]}}, "fleet.malicious: there is no client 12"),
+        ({"server": ["mean", {"kind": "clip", "norm": 1.0}]}, "clip works on a stack and stands after the rule"),
+    ],
+)
+def test_impossible(sections, said):
+    with pytest.raises(ScenarioError) as error:
+        run(**sections)
+    assert said in str(error.value)

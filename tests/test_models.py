@@ -1,0 +1,444 @@
+"""Models: laws over the registry, the convolution against XLA's own, and other people's modules with the real libraries."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.models import as_model, cnn, linear, logistic, mlp
+from fedsim.models.convolution import convolution, plain_convolution, pool
+from fedsim.types import Model
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)")
+KEY = jax.random.key(3)
+BUILT_IN = sorted(name for name, f in FAMILIES["model"].items() if f.__module__.startswith("fedsim."))
+
+
+@pytest.fixture
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def numbers(*shape, seed=0, dtype=None):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), dtype)
+
+
+def size(params) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def close(a, b, tolerance):
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def training(model: Model):
+    """(params, x, mask) -> the mean square of the valid rows' outputs: a loss to differentiate."""
+
+    def loss(params, x, mask):
+        outputs, _ = model.apply({"params": params, "state": {}}, x, mask=mask, key=KEY, train=True)
+        return jnp.sum(jnp.where(mask, jnp.sum((outputs - 1) ** 2, 1), 0)) / mask.sum()
+
+    return loss
+
+
+# Laws, for every model that has a name
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+class TestLaws:
+    shape = (8, 8, 1)
+
+    def build(self, name) -> Model:
+        return FAMILIES["model"][name]()(self.shape, 10)
+
+    def test_start_is_a_function_of_the_key(self, name):
+        model = self.build(name)
+        first, again, other = model.init(KEY), jax.jit(model.init)(KEY), model.init(jax.random.key(4))
+        assert set(first) == {"params", "state"}
+        close(first, again, 1e-6)
+        changed = any(jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (first, other)), strict=True))
+        assert changed != (name in ("linear", "logistic"))  # those start at zero
+
+    @pytest.mark.parametrize("train", [False, True])
+    def test_batch_axis_is_kept_and_rows_are_apart(self, name, train):
+        model = self.build(name)
+        variables, x = model.init(KEY), numbers(6, *self.shape)
+        mask = jnp.arange(6) < 4
+        outputs, state = model.apply(variables, x, mask=mask, key=KEY, train=train)
+        changed, _ = model.apply(variables, x.at[4:].set(1e3), mask=mask, key=KEY, train=train)
+        assert outputs.shape == (6, 10) and state == variables["state"]
+        np.testing.assert_array_equal(outputs[:4], changed[:4])
+
+    def test_one_program_for_several_weights(self, name, x64):
+        model = self.build(name)
+        start = [model.init(jax.random.key(i))["params"] for i in range(3)]
+        x, mask = numbers(3, 5, *self.shape), jnp.arange(5) < jnp.asarray([5, 3, 1])[:, None]
+        step = jax.jit(jax.grad(training(model)))
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *start)
+        together = jax.jit(jax.vmap(step))(stacked, x, mask)
+        for i in range(3):
+            close(jax.tree.map(lambda leaf: leaf[i], together), step(start[i], x[i], mask[i]), 1e-10)
+
+    def test_float64_throughout(self, name, x64):
+        model = self.build(name)
+        variables = model.init(KEY)
+        gradient = jax.jit(jax.grad(training(model)))(variables["params"], numbers(2, *self.shape), jnp.ones(2, bool))
+        for leaf in jax.tree.leaves((variables, gradient)):
+            assert leaf.dtype == jnp.float64
+
+    def test_head_of_features_is_the_model(self, name, x64):
+        model = self.build(name)
+        variables, x = model.init(KEY), numbers(4, *self.shape)
+        if model.features is None or model.head is None:
+            assert name in ("linear", "logistic") and model.features is model.head is None
+            return
+        hidden = model.features(variables, x)
+        assert hidden.ndim == 2 and len(hidden) == 4
+        close(model.head(variables, hidden), model.apply(variables, x)[0], 1e-12)
+
+
+# Sizes and starts
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "outputs", "count"),
+    [
+        (cnn(), (28, 28, 1), 10, 1_663_370),  # McMahan et al. 2017, section 3
+        (cnn(), (28, 28), 10, 1_663_370),
+        (cnn([8], 3, 16), (8, 8, 1), 10, 80 + (4 * 4 * 8 + 1) * 16 + 17 * 10),
+        (cnn([4, 8], 2, 5), (9, 7, 3), 3, 52 + 136 + (2 * 1 * 8 + 1) * 5 + 6 * 3),
+        (mlp([200, 200]), (28, 28, 1), 10, 199_210),  # the same paper's 2NN
+        (logistic(), (60,), 10, 610),
+        (linear(), (5,), 3, 18),
+    ],
+)
+def test_parameters(build, shape, outputs, count):
+    assert size(build(shape, outputs).init(KEY)["params"]) == count
+
+
+def test_linear_learns_least_squares():
+    x, W = np.random.default_rng(0).normal(size=(40, 3)), np.asarray([[1.0, -1], [2, 0], [0, 3]])
+    data = fedsim.Arrays(x, x @ W + 5, client=np.arange(40) % 4)
+    written = {"name": "line", "rounds": 60, "model": "linear", "client": {"lr": 0.3, "batch": "full", "steps": 2}}
+    params = fedsim.run({**written, "numerics": {"dtype": "float64"}}, data=data).model()
+    close(params, {"W": jnp.asarray(W), "b": jnp.full(2, 5.0)}, 1e-4)
+
+
+@pytest.mark.parametrize(("shape", "says"), [((64,), "height, width"), ((2, 8, 1), "halved 2 times")])
+def test_cnn_refuses_what_is_no_image(shape, says):
+    with pytest.raises(ValueError, match=says):
+        cnn()(shape, 10)
+
+
+# The convolution
+
+SHAPES = [  # batch, height, width, channels, out, kernel: both forms of the product, even kernels, kernels above the image
+    (2, 28, 28, 1, 32, 5),
+    (2, 14, 14, 32, 64, 5),
+    (3, 8, 8, 3, 4, 3),
+    (2, 7, 9, 4, 2, 4),
+    (1, 5, 6, 2, 7, 2),
+    (2, 3, 2, 8, 4, 5),
+    (2, 4, 4, 3, 5, 1),
+]
+
+
+@pytest.mark.parametrize(("B", "H", "W", "C", "out", "k"), SHAPES)
+def test_convolution_is_xlas(B, H, W, C, out, k, x64):
+    x, kernel, g = numbers(B, H, W, C), numbers(k, k, C, out, seed=1), numbers(B, H, W, out, seed=2)
+    mine, theirs = (
+        jax.jit(lambda x, kernel, f=f: (f(x, kernel), jax.vjp(f, x, kernel)[1](g)))(x, kernel)
+        for f in (convolution, plain_convolution)
+    )
+    close(mine[0], theirs[0], 1e-12)
+    close(mine[1], theirs[1], 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [
+        (cnn(), (28, 28, 1)),
+        (cnn([4, 8], 4, 16), (9, 13, 3)),
+        (cnn([6], 2, 8), (8, 8)),
+        (cnn([8, 16, 32], 3, 8), (8, 8, 1)),
+    ],
+)
+def test_training_and_evaluation_see_one_network(build, shape, x64):
+    model = build(shape, 10)
+    variables, x = model.init(KEY), numbers(3, *shape)
+    close(model.apply(variables, x, train=True), model.apply(variables, x, train=False), 1e-12)
+    losses = [
+        lambda p, t=t: jnp.sum(model.apply({"params": p, "state": {}}, x, train=t)[0] ** 2) for t in (True, False)
+    ]
+    close(*(jax.jit(jax.grad(loss))(variables["params"]) for loss in losses), 1e-10)
+
+
+def test_no_grouped_convolution_in_training():
+    model = cnn()((8, 8, 1), 10)
+    params = jax.vmap(lambda key: model.init(key)["params"])(jax.random.split(KEY, 2))
+    step = jax.vmap(jax.grad(training(model)))
+    assert "conv_general_dilated" not in str(
+        jax.make_jaxpr(step)(params, numbers(2, 3, 8, 8, 1), jnp.ones((2, 3), bool))
+    )
+
+
+def test_pool(x64):
+    x = numbers(2, 5, 7, 3)
+    squares = [x[:, i:4:2, j:6:2] for i, j in itertools.product((0, 1), repeat=2)]
+    np.testing.assert_array_equal(pool(x), np.max(squares, 0))
+    gradient = jax.grad(lambda x: pool(x).sum())
+    assert gradient(x).sum() == 2 * 2 * 3 * 3 and set(np.unique(gradient(x))) == {0, 1}
+    flat = gradient(jnp.zeros((1, 4, 4, 1)))[0, :, :, 0]
+    np.testing.assert_array_equal(flat, [[1, 0, 1, 0], [0, 0, 0, 0]] * 2)  # the first of equals, once
+
+
+# Other people's models
+
+ROWS = np.random.default_rng(5).normal(size=(60, 6))
+DATA = fedsim.Arrays(ROWS, (ROWS[:, 0] > 0) + 2 * (ROWS[:, 1] > 0), client=np.arange(60) % 3)
+SCENARIO = {"name": "own", "rounds": 2, "client": {"lr": 0.1, "batch": 8, "epochs": 2}}
+
+
+def train(model, **door) -> "fedsim.Result":
+    return fedsim.run({**SCENARIO, "numerics": {"dtype": "float64"}}, data=DATA, model=model, **door)
+
+
+def learns(model) -> "fedsim.Result":
+    result = train(model)
+    losses = result.rounds["train_loss"].dropna()
+    assert len(losses) == 2 and losses.iloc[1] < losses.iloc[0]
+    return result
+
+
+@functools.cache
+def plain_mlp():
+    """Our mlp, and what it becomes from its own start when trained in float64: the trajectory to meet."""
+    model = mlp([7])((6,), 4)
+    with jax.enable_x64(True):
+        start = model.init(KEY)["params"]
+    return start, train(model, params=start).model()
+
+
+def test_plain_functions():
+    start, end = plain_mlp()
+
+    def apply(params, x):
+        return jax.nn.relu(x @ params[0] + params[1]) @ params[2] + params[3]
+
+    flat = [start["layer0"]["W"], start["layer0"]["b"], start["layer1"]["W"], start["layer1"]["b"]]
+    mine = train(as_model(lambda key: flat, apply, classes=4)).model()
+    close(mine, [end["layer0"]["W"], end["layer0"]["b"], end["layer1"]["W"], end["layer1"]["b"]], 1e-12)
+
+
+def test_plain_functions_get_what_they_ask_for():
+    seen = {}
+
+    def apply(params, x, *, mask, deterministic, key=None):
+        seen.update(mask=mask, deterministic=deterministic, key=key)
+        return x * params
+
+    model = as_model(lambda key, x: jnp.ones(x.shape[1:]), apply, shape=(3,))
+    variables = model.init(KEY)
+    assert variables["params"].shape == (3,)
+    mask = jnp.ones(2, bool)
+    model.apply(variables, jnp.ones((2, 3)), mask=mask, key=KEY, train=True)
+    assert seen["mask"] is mask and seen["key"] is KEY and seen["deterministic"] is False
+
+
+def test_a_pair_an_object_and_a_model_are_one():
+    class Net:
+        def init(self, key):
+            return jnp.ones(2)
+
+        def apply(self, params, x):
+            return x * params
+
+    net = Net()
+    for model in (as_model(net), as_model((net.init, net.apply)), as_model(as_model(net))):
+        assert jnp.all(model.apply(model.init(KEY), jnp.ones((3, 2)))[0] == 1)
+
+
+@pytest.mark.parametrize("thing", [3, "mlp", None, dict, lambda a, b: a, lambda key: 1, (1, 2)])
+def test_what_is_no_model_is_named(thing):
+    with pytest.raises(TypeError, match=r"model: .* is no Model, no pair \(init, apply\)"):
+        as_model(thing)
+
+
+@pytest.mark.parametrize(
+    ("apply", "demand", "says"),
+    [
+        (lambda p, x: x.sum(), {}, r"outputs \(\) for a batch of 5"),
+        (lambda p, x: x[:2], {}, r"outputs \(2, 3\) for a batch of 5"),
+        (lambda p, x: (x, x), {}, "returned tuple"),
+        (lambda p, x: x, {"classes": 4}, "the data have 4 classes"),
+        (lambda p, x: x[:, 0], {"classes": 2}, "the data have 2 classes"),
+        (lambda p, x: x, {"targets": 1}, "a target of the data has 1 numbers"),
+    ],
+)
+def test_outputs_that_do_not_fit_are_named(apply, demand, says):
+    model = as_model(lambda key: jnp.ones(1), apply, **demand)
+    with pytest.raises(ValueError, match=says):
+        jax.jit(model.apply)(model.init(KEY), jnp.ones((5, 3)))
+
+
+def test_a_sample_is_asked_for():
+    with pytest.raises(ValueError, match="shape="):
+        as_model(lambda key, x: x, lambda params, x: x)
+
+
+class TestLinen:
+    @pytest.fixture
+    def nn(self):
+        return pytest.importorskip("flax.linen", reason="flax is not installed")
+
+    def test_trajectory_of_our_mlp(self, nn):
+        start, end = plain_mlp()
+        module = nn.Sequential([nn.Dense(7), nn.relu, nn.Dense(4)])
+        model = as_model(module, shape=(6,), classes=4)
+        names = {"layers_0": "layer0", "layers_2": "layer1"}
+        theirs = lambda p: {n: {"kernel": p[o]["W"], "bias": p[o]["b"]} for n, o in names.items()}
+        assert jax.tree.structure(model.init(KEY)["params"]) == jax.tree.structure(theirs(start))
+        close(train(model, params=theirs(start)).model(), theirs(end), 1e-12)
+        learns(model)
+
+    def test_statistics_and_noise(self, nn):
+        class Net(nn.Module):
+            @nn.compact
+            def __call__(self, x, train: bool, mask):
+                x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(nn.Dense(5)(x), mask=mask[:, None])
+                return nn.Dense(4)(nn.Dropout(0.5, deterministic=not train)(x))
+
+        with jax.enable_x64(True):
+            model = as_model(Net(), shape=(6,))
+            variables = model.init(KEY)
+            assert set(variables["state"]) == {"batch_stats"}
+            x, mask = jnp.asarray(ROWS[:8]), jnp.arange(8) < 5
+            step = lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True)
+            outputs, state = step(x, KEY)
+            again, state_again = step(x.at[5:].set(9.0), KEY)
+            close((outputs[:5], state), (again[:5], state_again), 1e-12)  # padding changes nothing
+            assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
+            moved = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), state, variables["state"])
+            assert all(jax.tree.leaves(moved))
+            still = model.apply(variables, x, mask=mask, key=KEY, train=False)
+            close(still[1], variables["state"], 0)
+        assert not getattr(model, "mixes_rows", False)
+        learns(model)
+
+    def test_rows_mixed_without_a_mask_are_declared(self, nn):
+        class Net(nn.Module):
+            @nn.compact
+            def __call__(self, x, train: bool):
+                return nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x))
+
+        if not hasattr(Model, "mixes_rows"):
+            pytest.skip("Model has no field for it")
+        assert getattr(as_model(Net(), shape=(6,)), "mixes_rows")
+
+    def test_a_sample_is_asked_for(self, nn):
+        with pytest.raises(ValueError, match="linen module needs a sample"):
+            as_model(nn.Dense(3))
+
+
+class TestNnx:
+    @pytest.fixture
+    def nnx(self):
+        return pytest.importorskip("flax.nnx", reason="flax is not installed")
+
+    @pytest.fixture
+    def make(self, nnx):
+        class Net(nnx.Module):
+            def __init__(self, key):
+                rngs = nnx.Rngs(key)
+                self.first, self.last = nnx.Linear(6, 7, rngs=rngs), nnx.Linear(7, 4, rngs=rngs)
+
+            def __call__(self, x):
+                return self.last(nnx.relu(self.first(x)))
+
+        return Net
+
+    def test_trajectory_of_our_mlp(self, make):
+        start, end = plain_mlp()
+        model = as_model(make(KEY), classes=4)
+        theirs = lambda p: {
+            n: {"kernel": p[o]["W"], "bias": p[o]["b"]} for n, o in (("first", "layer0"), ("last", "layer1"))
+        }
+        assert jax.tree.structure(model.init(KEY)["params"]) == jax.tree.structure(theirs(start))
+        close(train(model, params=theirs(start)).model(), theirs(end), 1e-12)
+        learns(model)
+
+    def test_seeds(self, make):
+        fixed, drawn = as_model(make(KEY)), as_model(lambda key: make(key))
+        kernels = lambda model: [model.init(jax.random.key(i))["params"]["first"]["kernel"] for i in (1, 2)]
+        assert jnp.all(kernels(fixed)[0] == kernels(fixed)[1])
+        assert jnp.any(kernels(drawn)[0] != kernels(drawn)[1])
+
+    def test_statistics_and_noise(self, nnx):
+        class Net(nnx.Module):
+            def __init__(self):
+                rngs = nnx.Rngs(0)
+                self.inner, self.last = nnx.Linear(6, 5, rngs=rngs), nnx.Linear(5, 4, rngs=rngs)
+                self.norm, self.drop = nnx.BatchNorm(5, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
+
+            def __call__(self, x, mask):
+                return self.last(self.drop(self.norm(self.inner(x), mask=mask[:, None])))
+
+        model = as_model(Net())
+        variables = model.init(KEY)
+        x, mask = jnp.asarray(ROWS[:8], jnp.float32), jnp.arange(8) < 5
+        step = jax.jit(lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True))
+        outputs, state = step(x, KEY)
+        close((outputs[:5], state), (step(x.at[5:].set(9.0), KEY)[0][:5], state), 1e-6)
+        assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
+        assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.any(a != b)), state, variables["state"])))
+        close(model.apply(variables, x, mask=mask, key=KEY)[1], variables["state"], 0)
+        assert not getattr(model, "mixes_rows", False)
+        learns(model)
+
+
+class TestEquinox:
+    @pytest.fixture
+    def eqx(self):
+        return pytest.importorskip("equinox", reason="equinox is not installed")
+
+    def test_trajectory_of_our_mlp(self, eqx):
+        start, end = plain_mlp()
+        with jax.enable_x64(True):
+            module = eqx.nn.MLP(6, 4, 7, 1, key=KEY)
+            where = lambda m: [m.layers[0].weight, m.layers[0].bias, m.layers[1].weight, m.layers[1].bias]
+            values = [start["layer0"]["W"].T, start["layer0"]["b"], start["layer1"]["W"].T, start["layer1"]["b"]]
+            module = eqx.tree_at(where, module, values)
+        got = where(learns(as_model(module, classes=4)).model())
+        want = [end["layer0"]["W"].T, end["layer0"]["b"], end["layer1"]["W"].T, end["layer1"]["b"]]
+        close(got, want, 1e-12)
+
+    def test_seeds(self, eqx):
+        model = as_model(lambda key: eqx.nn.Linear(6, 4, key=key))
+        first, second = (model.init(jax.random.key(i))["params"].weight for i in (1, 2))
+        assert jnp.any(first != second)
+        learns(model)
+
+    def test_noise_only_while_training(self, eqx):
+        module = eqx.nn.Sequential([eqx.nn.Linear(6, 4, key=KEY), eqx.nn.Dropout(0.5)])
+        model = as_model(module)
+        variables, x = model.init(KEY), jnp.asarray(ROWS[:8], jnp.float32)
+        noisy, plain = (model.apply(variables, x, key=KEY, train=t)[0] for t in (True, False))
+        close(plain, jax.vmap(module[0])(x), 1e-6)
+        assert 0 < jnp.sum(noisy == 0) < noisy.size  # every row has its own noise
+        assert len({tuple(row) for row in np.asarray(noisy == 0)}) > 1
+
+    def test_state_is_refused(self, eqx):
+        class Net(eqx.Module):
+            def __call__(self, x, state):
+                return x, state
+
+        with pytest.raises(TypeError, match="more than one sample"):
+            as_model(Net())

@@ -1,0 +1,257 @@
+"""Partitions: nothing lost, nothing twice, the same again, minimums met or refused, never a hang."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.compose import FAMILIES
+from fedsim.data import (
+    PartitionError,
+    Pool,
+    dirichlet,
+    dirichlet_client,
+    iid,
+    natural,
+    pathological,
+    quantity,
+    shards,
+)
+from fedsim.data.draws import dealt_by_wish, dirichlet_draw
+from fedsim.data.splits import apportion, apportion_within
+
+# parameters to try, and the minimum that every client must then hold
+TABLE = {
+    "iid": [({}, 1)],
+    "natural": [({}, 0)],
+    "dirichlet": [({"alpha": 0.01, "min_samples": 3}, 3), ({"alpha": 100.0}, 1), ({"min_samples": 0}, 0)],
+    "dirichlet_client": [({"alpha": 0.01, "min_samples": 5}, 5), ({"alpha": 100.0}, 1)],
+    "shards": [({"per_client": 1}, 1), ({"per_client": 3}, 3)],
+    "pathological": [({"classes": 1}, 1), ({"classes": 3}, 3)],
+    "quantity": [
+        ({"sigma": 2.0, "min_samples": 4}, 4),
+        ({"distribution": "powerlaw", "exponent": 1.5}, 1),
+        ({"distribution": "dirichlet", "alpha": 0.01, "min_samples": 2}, 2),
+        ({"min_samples": 0, "sigma": 5.0}, 0),
+    ],
+}
+CASES = [(kind, parameters, least) for kind, rows in TABLE.items() for parameters, least in rows]
+
+
+def pool(n: int, classes: int, seed: int = 0, owners: int = 0) -> Pool:
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)]).astype(np.int32)
+    owner = rng.integers(0, owners, n).astype(np.int32) if owners else None
+    return Pool(rng.permutation(y), classes, owner, owners)
+
+
+def lists(parts) -> list[np.ndarray]:
+    return np.split(parts.indices, parts.offsets[1:-1])
+
+
+def check(parts, n: int, clients: int, least: int = 0) -> None:
+    assert parts.indices.dtype == np.int32 and parts.offsets.dtype == np.int64
+    assert np.array_equal(np.sort(parts.indices), np.arange(n))
+    assert len(parts.offsets) == clients + 1 and parts.offsets[0] == 0 and parts.offsets[-1] == n
+    assert np.diff(parts.offsets).min() >= least
+
+
+def same(one, other) -> bool:
+    return np.array_equal(one.indices, other.indices) and np.array_equal(one.offsets, other.offsets)
+
+
+def test_every_partition_is_in_the_table():
+    builtin = {kind for kind, factory in FAMILIES["partition"].items() if factory.__module__.startswith("fedsim.")}
+    assert set(TABLE) == builtin
+
+
+@pytest.mark.parametrize(("kind", "parameters", "least"), CASES)
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 30), st.integers(4, 9), st.integers(0, 200), st.integers(0, 5))
+def test_every_sample_is_dealt_once_and_the_same_again(kind, parameters, least, clients, classes, more, seed):
+    # room for every minimum, and for every class a holder
+    n = max(clients * max(least, 1), classes) * 2 + more
+    samples = pool(n, classes, seed, clients)
+    assign = FAMILIES["partition"][kind](**parameters)
+    deal = lambda s: assign(samples, clients, np.random.default_rng(s))
+    try:
+        parts = deal(seed)
+    except PartitionError as error:
+        assert kind == "pathological" and "classes at" in str(error)  # the only one that needs more than a minimum
+        return
+    check(parts, n, clients, least)
+    assert same(parts, deal(seed))
+
+
+@pytest.mark.parametrize(("kind", "parameters", "least"), [c for c in CASES if c[0] != "natural"])
+def test_another_seed_deals_otherwise(kind, parameters, least):
+    samples, assign = pool(600, 6), FAMILIES["partition"][kind](**parameters)
+    one, other = (assign(samples, 20, np.random.default_rng(seed)) for seed in (1, 2))
+    assert not np.array_equal(one.indices, other.indices)
+
+
+@pytest.mark.parametrize("make", [lambda: dirichlet(0.01, 5), lambda: dirichlet_client(0.01, 5)])
+def test_500_clients_at_a_hundredth_take_no_time(make):
+    started = time.monotonic()
+    parts = make()(Pool(np.repeat(np.arange(100, dtype=np.int32), 50), 100), 500, np.random.default_rng(0))
+    check(parts, 5000, 500, 5)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(TABLE))
+def test_a_million_clients_of_three_samples(kind):
+    N = 1_000_000
+    y = np.random.default_rng(0).integers(0, 10, 3 * N).astype(np.int32)
+    samples = Pool(y, 10, np.repeat(np.arange(N, dtype=np.int32), 3), N)
+    started = time.monotonic()
+    parts = FAMILIES["partition"][kind]()(samples, N, np.random.default_rng(1))
+    assert time.monotonic() - started < 60  # 1 to 6 seconds when nobody else is working
+    check(parts, 3 * N, N, 1)
+
+
+def test_iid_sizes_differ_by_one():
+    sizes = np.diff(iid()(pool(103, 3), 10, np.random.default_rng(0)).offsets)
+    assert sorted(set(sizes.tolist())) == [10, 11]
+
+
+def test_natural_follows_the_ids_and_keeps_clients_without_samples():
+    owner = np.array([1, 0, 1, 3], np.int32)
+    parts = natural()(Pool(np.zeros(4, np.int32), 1, owner, 5), 99, np.random.default_rng(0))
+    assert [p.tolist() for p in lists(parts)] == [[1], [0, 2], [], [3], []]
+    with pytest.raises(PartitionError, match="bring none"):
+        natural()(pool(10, 2), 3, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("make", [dirichlet, dirichlet_client])
+def test_small_alpha_is_skewed_and_large_alpha_is_not(make):
+    samples = Pool(np.repeat(np.arange(10, dtype=np.int32), 1000), 10)
+    top = lambda alpha: np.median(
+        [
+            np.bincount(samples.y[p], minlength=10).max() / len(p)
+            for p in lists(make(alpha, 10)(samples, 50, np.random.default_rng(0)))
+        ]
+    )
+    assert top(0.05) > 0.6 > 0.16 > top(10_000.0)
+
+
+def test_dirichlet_client_keeps_sizes_equal_and_follows_the_wishes():
+    samples = Pool(np.repeat(np.arange(4, dtype=np.int32), 5000), 4)
+    parts = dirichlet_client(4.0)(samples, 1000, np.random.default_rng(0))
+    assert set(np.diff(parts.offsets).tolist()) == {20}
+    share = np.array([np.mean(samples.y[p] == 0) for p in lists(parts)])
+    # Dirichlet-multinomial: q(1−q)·(1/n)·(n + α)/(1 + α), a little less because the margins are exact
+    assert share.mean() == pytest.approx(0.25) and share.var() == pytest.approx(0.1875 / 20 * 24 / 5, rel=0.15)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 20), st.integers(1, 8), st.floats(-8, 3).map(lambda e: 10**e), st.integers(0, 9))
+def test_wishes_are_dealt_to_the_margins(clients, classes, alpha, seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(0, 9, clients)
+    supply = np.bincount(rng.integers(0, classes, sizes.sum()), minlength=classes)
+    given = dealt_by_wish(dirichlet_draw(alpha, (clients, classes), rng), sizes, supply, rng)
+    assert (given >= 0).all() and (given.sum(1) == sizes).all() and (given.sum(0) == supply).all()
+
+
+def test_shards_are_cut_from_sorted_labels():
+    samples = Pool(np.repeat(np.arange(10, dtype=np.int32), 60), 10)
+    parts = shards(2)(samples, 30, np.random.default_rng(0))
+    assert set(np.diff(parts.offsets).tolist()) == {20}
+    assert max(len(np.unique(samples.y[p])) for p in lists(parts)) == 2  # shards of 10 never straddle classes of 60
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 30), st.integers(2, 8), st.integers(1, 8), st.integers(0, 5))
+def test_pathological_holds_exactly_so_many_classes(clients, classes, k, seed):
+    samples = pool(60 * classes, classes, seed)
+    assign = lambda: pathological(k)(samples, clients, np.random.default_rng(seed))
+    if k > classes or clients * k < classes:
+        with pytest.raises(PartitionError, match=r"classes at (most|least)"):
+            assign()
+        return
+    parts = assign()
+    check(parts, len(samples.y), clients, k)
+    assert {len(np.unique(samples.y[p])) for p in lists(parts)} == {k}
+
+
+def test_pathological_mixes_the_sets_and_balances_the_sizes():
+    samples = Pool(np.repeat(np.arange(10, dtype=np.int32), 400), 10)
+    parts = pathological(2)(samples, 100, np.random.default_rng(0))
+    pairs = {tuple(np.unique(samples.y[p])) for p in lists(parts)}
+    assert len(pairs) > 30 and set(np.diff(parts.offsets).tolist()) == {40}
+    with pytest.raises(PartitionError, match="classes at most 1"):
+        pathological(2)(Pool(np.repeat([0, 1], [30, 2]).astype(np.int32), 2), 20, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "spread"),
+    [({"sigma": 1.0}, 1.0), ({"distribution": "powerlaw", "exponent": 0.5}, 0.5), ({"distribution": "dirichlet"}, 2.0)],
+)
+def test_quantity_skews_sizes_and_not_labels(parameters, spread):
+    samples = Pool(np.repeat(np.arange(2, dtype=np.int32), 50_000), 2)
+    parts = quantity(min_samples=0, **parameters)(samples, 200, np.random.default_rng(0))
+    sizes = np.diff(parts.offsets)
+    logarithm = np.log(sizes[sizes > 0])
+    assert logarithm.std() == pytest.approx(spread, rel=0.25)
+    large = [p for p in lists(parts) if len(p) > 500]
+    assert large and all(abs(samples.y[p].mean() - 0.5) < 0.1 for p in large)
+
+
+def test_powerlaw_sizes_follow_the_ranks():
+    sizes = np.diff(quantity("powerlaw", exponent=1.0)(pool(10_000, 2), 4, np.random.default_rng(0)).offsets)
+    np.testing.assert_allclose(np.sort(sizes)[::-1], 10_000 / (25 / 12) / np.arange(1, 5), atol=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "n", "clients", "said"),
+    [
+        (lambda: dirichlet(0.3, 3), 25, 10, "min_samples at most 2"),
+        (lambda: dirichlet_client(0.3, 3), 25, 10, "min_samples at most 2"),
+        (lambda: quantity(min_samples=9), 25, 10, "min_samples at most 2"),
+        (lambda: shards(3), 25, 10, "per_client at most 2"),
+        (iid, 5, 6, "clients at most 5"),
+        (lambda: pathological(3), 25, 10, "samples have only 2; classes at most 2"),
+        (lambda: quantity("powerlaw", sigma=1.0), 25, 10, "sigma belongs to the distribution lognormal"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_bound(make, n, clients, said):
+    with pytest.raises(PartitionError, match=said):
+        make()(pool(n, 2), clients, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("make", [dirichlet, dirichlet_client, shards, pathological])
+def test_targets_are_no_classes(make):
+    with pytest.raises(PartitionError, match="no classes"):
+        make()(Pool(np.zeros(30), 0), 3, np.random.default_rng(0))
+
+
+def test_proportions_have_the_moments_of_the_distribution():
+    alpha, n = np.array([0.3, 0.3, 1.0, 2.0]), 4
+    draws = dirichlet_draw(alpha, (40_000, n), np.random.default_rng(0))
+    mean = alpha / alpha.sum()
+    np.testing.assert_allclose(draws.mean(0), mean, atol=0.006)
+    np.testing.assert_allclose(draws.var(0), mean * (1 - mean) / (alpha.sum() + 1), rtol=0.06)
+    assert np.isfinite(dirichlet_draw(1e-12, (50, 7), np.random.default_rng(0))).all()
+
+
+@given(st.lists(st.floats(0, 50), min_size=1, max_size=30))
+def test_apportion(quota):
+    quota = np.array(quota)
+    whole = apportion(quota, round(quota.sum()))
+    assert whole.sum() == round(quota.sum()) and (np.abs(whole - quota) <= 1 + 1e-6).all()
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5), st.integers(0, 20)), min_size=1, max_size=20),
+    st.floats(0, 1),
+)
+def test_apportion_within_bounds(rows, place):
+    weight, low, room = map(np.array, zip(*rows, strict=True))
+    weight = np.maximum(weight, 1e-9)
+    high = low + room
+    total = int(low.sum() + np.floor(place * room.sum()))
+    whole = apportion_within(weight, total, low, high)
+    assert whole.sum() == total and (whole >= low).all() and (whole <= high).all()

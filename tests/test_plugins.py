@@ -1,0 +1,85 @@
+"""The same door for a user's links as for ours: on the command line and from Python."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.scenario import ScenarioError
+
+SCENARIO = {
+    "name": "mine",
+    "rounds": 2,
+    "data": {"kind": "two_points", "clients": 5},
+    "model": "signs",
+    "client": {"kind": "decayed", "strength": 0.0, "lr": 0.5, "batch": "full", "steps": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def mine(root):
+    fedsim.enable(str(root / "tests/plugins/mine.py"))
+
+
+def model(**sections):
+    return fedsim.run({**SCENARIO, **sections}).model()
+
+
+def test_client_rule_stage_attack_data_and_model(mine):
+    plain = model(client={"kind": "sgd", "lr": 0.5, "batch": "full", "steps": 2})
+    np.testing.assert_array_equal(model(), plain)
+    assert np.abs(model(client={**SCENARIO["client"], "strength": 1.0}) - plain).max() > 1e-3
+    np.testing.assert_allclose(model(rounds=1, server=["halve", "mean"]), model(rounds=1) / 2, rtol=1e-6)
+    assert np.abs(model(server=["loudest"])).max() > 0
+    np.testing.assert_array_equal(model(wire=["silence"], fleet={"malicious": 1.0}), np.zeros((3, 2)))
+    assert np.abs(model(wire=["silence"], fleet={"malicious": [0]})).max() > 0
+
+
+def test_on_your_own_stack(mine):
+    assert fedsim.aggregate("loudest", [[1.0], [-3.0], [2.0]]).tolist() == [-3.0]
+    assert fedsim.aggregate({"kind": "loudest", "scale": 2}, [[1.0], [-3.0]], weights=[1, 0]).tolist() == [2.0]
+    arrived, sent = fedsim.transmit("silence", np.ones((3, 2)), malicious=[1])
+    assert arrived.tolist() == [[1, 1], [0, 0], [1, 1]] and sent.tolist() == [16, 16, 16]
+
+
+def test_hyper_parameters_are_checked_by_the_signature(mine):
+    with pytest.raises(ScenarioError, match=r"client.strength: should be a valid number, found 'x'"):
+        fedsim.run({**SCENARIO, "client": {"kind": "decayed", "strength": "x"}})
+    with pytest.raises(ScenarioError, match=r"unknown key; did you mean 'scale'"):
+        fedsim.aggregate({"kind": "loudest", "scal": 2}, [[1.0]])
+
+
+def test_unannotated_hyper_parameter_is_refused():
+    with pytest.raises(fedsim.compose.RegistrationError, match="'a' needs a type annotation"):
+
+        @fedsim.rule
+        def bare(a=1):
+            return lambda updates, context: updates.delta
+
+
+def test_names_cannot_be_taken_twice():
+    with pytest.raises(fedsim.compose.RegistrationError, match=r"already defined in fedsim\.rules\.mean"):
+
+        @fedsim.rule
+        def mean():
+            return lambda updates, context: updates.delta
+
+
+def test_command_line(root, tmp_path):
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        "name: s\nrounds: 2\ndata: {kind: two_points, clients: 4}\nclient: {kind: decayed}\nserver: [loudest]\n"
+    )
+    command = [sys.executable, "-m", "fedsim.cli", "run", str(scenario), "--out", str(tmp_path / "out"), "--quiet"]
+    without = subprocess.run(command, capture_output=True, text=True)
+    assert without.returncode == 2 and "s.yaml:3:14: data.kind: no such kind 'two_points'" in without.stderr
+    plugin = str(root / "tests/plugins/mine.py")
+    done = subprocess.run([*command, "--plugin", plugin], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert pd.read_csv(tmp_path / "out/rounds.csv")["method"].unique().tolist() == ["loudest"]
+    for wrong in ("nowhere.py", "nobody"):
+        done = subprocess.run([*command, "--plugin", wrong], capture_output=True, text=True)
+        assert done.returncode == 2 and wrong in done.stderr

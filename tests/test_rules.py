@@ -1,0 +1,279 @@
+"""Laws of aggregation, for every registered rule: a new rule is tested the moment it has a line in the table."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+import fedsim.rules
+import fedsim.stages
+from fedsim.compose import ALIASES, FAMILIES
+from fedsim.types import Context, Updates
+
+K = 9
+
+
+class Law(NamedTuple):
+    """What is promised of a rule with these hyper-parameters."""
+
+    link: dict[str, Any] = {}  # noqa: RUF012 (read only)
+    resists: int = 0  # malicious clients of K that cannot move it far; 0: one can
+    equivariant: bool = True  # to translations and positive factors
+    sampled: bool = False  # do sample counts matter
+    unanimous: bool = True
+
+
+TABLE = {
+    "mean": Law(sampled=True),
+    "median": Law(resists=4),
+    "trimmed_mean": Law({"trim": 2}, resists=2),
+    "krum": Law({"f": 3}, resists=3),
+    "multi_krum": Law({"f": 3}, resists=3),
+    "geometric_median": Law(resists=4),
+    "rfa": Law({"smoothing": 1e-12}, sampled=True),  # three steps do not come back from an outlier
+    "centered_clipping": Law({"radius": 1.0}, resists=4, equivariant=False, unanimous=False),
+}
+OURS = {
+    family: {name: f for name, f in FAMILIES[family].items() if f.__module__.startswith("fedsim.")}
+    for family in ("rule", "stage", "attack")
+}
+every_rule = pytest.mark.parametrize("name", OURS["rule"])
+
+
+def rule(name: str) -> dict[str, Any]:
+    return {"kind": name, **TABLE[name].link}
+
+
+def least(name: str) -> int:
+    return FAMILIES["rule"][name](**TABLE[name].link).least
+
+
+def deltas(K=K, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return {"w": rng.normal(size=(K, 3, 2)).astype(dtype), "b": [rng.normal(size=(K, 4)).astype(dtype)]}
+
+
+def counts(K=K) -> np.ndarray:
+    return np.arange(3.0, 3.0 + K)
+
+
+def close(a, b, rtol=1e-9, atol=1e-9):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=rtol, atol=atol), a, b)
+
+
+def bits(tree) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
+
+
+def largest(tree) -> float:
+    return max(np.abs(leaf).max() for leaf in jax.tree.leaves(tree))
+
+
+def poisoned(stack, rows, value):
+    def put(leaf):
+        leaf = leaf.copy()
+        leaf[rows] = value
+        return leaf
+
+    return jax.tree.map(put, stack)
+
+
+def test_every_rule_has_a_line():
+    assert set(TABLE) == set(OURS["rule"])
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_aliases_name_something(alias):
+    assert sum(ALIASES[alias] in members for members in FAMILIES.values()) == 1
+    assert not any(alias in members for members in FAMILIES.values())
+
+
+@every_rule
+def test_order_of_clients_is_of_no_interest(name):
+    stack, order = deltas(), np.random.default_rng(1).permutation(K)
+    shuffled = jax.tree.map(lambda leaf: leaf[order], stack)
+    close(
+        fedsim.aggregate(rule(name), stack, weights=counts()),
+        fedsim.aggregate(rule(name), shuffled, weights=counts()[order]),
+    )
+
+
+@every_rule
+@pytest.mark.parametrize(("factor", "offset"), [(1.0, 2.0), (3.0, 0.0)], ids=["translation", "scale"])
+def test_translation_and_positive_scale(name, factor, offset):
+    there = lambda tree: jax.tree.map(lambda leaf: factor * leaf + offset, tree)
+    want = there(fedsim.aggregate(rule(name), deltas(), weights=counts()))
+    got = fedsim.aggregate(rule(name), there(deltas()), weights=counts())
+    if TABLE[name].equivariant:
+        close(got, want, rtol=1e-7)
+    else:
+        with pytest.raises(AssertionError, match="Not equal"):
+            close(got, want, rtol=1e-3, atol=1e-3)
+
+
+@every_rule
+def test_unanimous_clients_are_believed(name):
+    same = jax.tree.map(lambda leaf: np.repeat(leaf[:1], K, 0), deltas())
+    got, want = fedsim.aggregate(rule(name), same, weights=counts()), jax.tree.map(lambda leaf: leaf[0], same)
+    if TABLE[name].unanimous:
+        close(got, want, rtol=1e-12)
+    else:
+        assert largest(got) < largest(want)
+
+
+@every_rule
+def test_sample_counts_matter_where_they_are_said_to(name):
+    same = bits(fedsim.aggregate(rule(name), deltas(), weights=counts())) == bits(
+        fedsim.aggregate(rule(name), deltas())
+    )
+    assert same is not TABLE[name].sampled
+
+
+@every_rule
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_absent_rows_change_no_bit_whatever_they_hold_and_wherever_they_stand(name, dtype):
+    stack, w = deltas(dtype=dtype), counts()
+    want = bits(fedsim.aggregate(rule(name), stack, weights=w))
+    rng = np.random.default_rng(2)
+    for place in (np.arange(K), np.sort(rng.permutation(2 * K + 1)[:K]), np.arange(K) + 2):
+        wide = np.zeros(2 * K + 1)
+        wide[place] = w
+
+        def spread(leaf, place=place):
+            out = np.empty((2 * K + 1, *leaf.shape[1:]), leaf.dtype)
+            for k in range(len(out)):
+                out[k] = (np.nan, -np.inf, np.inf, 1e30)[k % 4]
+            out[place] = leaf
+            return out
+
+        assert bits(fedsim.aggregate(rule(name), jax.tree.map(spread, stack), weights=wide)) == want
+
+
+@every_rule
+def test_nobody_reports_and_nothing_moves(name):
+    got = fedsim.aggregate(rule(name), poisoned(deltas(), slice(None), np.nan), weights=np.zeros(K))
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(got))
+
+
+@every_rule
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_structure_dtype_and_kind_are_kept(name, dtype, array):
+    if array is jnp.asarray and dtype == np.float64:
+        pytest.skip("JAX arrays are float32 here")
+    stack = jax.tree.map(array, deltas(dtype=dtype))
+    got = fedsim.aggregate(rule(name), stack, weights=counts())
+    assert jax.tree.structure(got) == jax.tree.structure(stack)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(stack), strict=True):
+        assert a.dtype == dtype and a.shape == b.shape[1:] and isinstance(a, type(b))
+
+
+@every_rule
+@pytest.mark.parametrize("value", [1e9, -1e20, 1e30])
+def test_outliers_do_not_move_what_resists_them(name, value):
+    f = max(TABLE[name].resists, 1)
+    stack = poisoned(deltas(dtype=np.float32), slice(1, 1 + f), value)
+    small = largest(fedsim.aggregate(rule(name), stack, weights=np.full(K, 2.0))) < 10
+    assert bool(small) is (TABLE[name].resists > 0)
+
+
+@every_rule
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_client_that_is_not_finite_does_not_poison_what_resists_it(name, value):
+    if not TABLE[name].resists and name != "rfa":
+        pytest.skip("resists nothing; the filter before it does")
+    got = fedsim.aggregate(rule(name), poisoned(deltas(dtype=np.float32), slice(4, 5), value))
+    assert largest(got) < 10  # also false for NaN
+
+
+@every_rule
+def test_few_clients(name):
+    n = least(name)
+    assert np.isfinite(largest(fedsim.aggregate(rule(name), deltas(n))))
+    if n > 1:
+        with pytest.raises(fedsim.ScenarioError, match=f"at least {n} are needed"):
+            fedsim.aggregate(rule(name), deltas(n - 1))
+        with pytest.raises(fedsim.ScenarioError, match="2 rows reported" if n > 2 else "1 rows reported"):
+            fedsim.aggregate(rule(name), deltas(), weights=np.arange(K) < min(n - 1, 2))
+
+
+@pytest.mark.parametrize("name", [n for n in OURS["rule"] if least(n) <= 1 and TABLE[n].unanimous])
+def test_one_client_is_believed(name):
+    close(fedsim.aggregate(rule(name), deltas(1), weights=[7]), jax.tree.map(lambda leaf: leaf[0], deltas(1)))
+
+
+@pytest.mark.parametrize("name", [n for n in OURS["rule"] if least(n) > 1])
+def test_too_small_a_round_does_not_crash_the_rule_itself(name):
+    noun, stack = FAMILIES["rule"][name](**TABLE[name].link), jax.tree.map(jnp.asarray, deltas(2, dtype=np.float32))
+    one = jnp.ones(2)
+    row = jax.tree.map(lambda leaf: leaf[0], stack)
+    for w in (one, one.at[0].set(0), 0 * one):
+        updates = Updates(stack, {}, {}, w, one, one, one, one)
+        context = Context(jax.random.key(0), jnp.int32(1), 2, one[0], {"params": row}, jnp.arange(2), w < 0)
+        got, _, _ = noun.apply(updates, noun.init(row, 2), context)
+        assert jax.tree.structure(got) == jax.tree.structure(row)
+
+
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family in OURS for name in OURS[family]])
+def test_docstrings_say_what_one_has_to_know(family, name):
+    text = OURS[family][name].__doc__ or ""
+    assert all(f"{section}:" in text for section in ("Resists", "Cost", "Needs", "References"))
+    assert text.splitlines()[0].endswith(".") and not text.splitlines()[1]
+
+
+def test_trimming_nothing_is_the_mean_and_trimming_all_but_one_the_median():
+    close(fedsim.aggregate({"kind": "trimmed_mean", "trim": 0}, deltas()), fedsim.aggregate("mean", deltas()))
+    close(fedsim.aggregate({"kind": "trimmed_mean", "trim": 4}, deltas()), fedsim.aggregate("median", deltas()))
+
+
+def test_order_statistics_are_those_of_numpy_in_every_block_of_columns():
+    rng = np.random.default_rng(4)
+    for K, D in ((1, 3), (2, 5000), (7, 9001), (33, 2500), (100, 700)):
+        X = rng.normal(size=(K, D)).astype(np.float32)
+        np.testing.assert_array_equal(fedsim.aggregate("median", X), np.median(X, 0))
+
+
+def test_krum_relatives():
+    one = fedsim.aggregate({"kind": "multi_krum", "f": 2, "select": 1}, deltas())
+    close(fedsim.aggregate({"kind": "krum", "f": 2}, deltas()), one)
+    close(fedsim.aggregate({"kind": "krum", "f": 2, "neighbours": K - 4}, deltas()), one)
+    everybody = fedsim.aggregate({"kind": "multi_krum", "f": 2, "select": K}, deltas())
+    close(everybody, fedsim.aggregate("mean", deltas()))
+
+
+def test_krum_sees_small_differences_on_a_large_common_offset():
+    """The Gram form loses them: 2,000 coordinates at 1, and differences of 1e-3."""
+    X = np.random.default_rng(5).normal(size=(K, 2000)) * 1e-3 * np.linspace(1, 2, K)[:, None]
+    want = fedsim.aggregate({"kind": "krum", "f": 2}, X)
+    got = fedsim.aggregate({"kind": "krum", "f": 2}, (X + 1).astype(np.float32))
+    np.testing.assert_allclose(got - 1, want, atol=1e-6)
+
+
+def test_geometric_median_stays_on_a_point_that_is_one():
+    X = np.array([[0.0, 0.0]] * 3 + [[1.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_allclose(fedsim.aggregate("geometric_median", X), [0, 0], atol=1e-12)
+    square = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]])  # starts on the fifth
+    np.testing.assert_allclose(fedsim.aggregate("geometric_median", square), [1, 1], atol=1e-12)
+    off = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0], [2.0, 2.0], [-8.0, -8.0]])  # its mean is a row, no median
+    got = fedsim.aggregate("geometric_median", off)
+    spread = lambda v: np.linalg.norm(off - v, axis=1).sum()
+    around = got + 1e-5 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, -1]])
+    assert all(spread(got) <= spread(v) for v in around)
+
+
+def test_centered_clipping_remembers():
+    noun = FAMILIES["rule"]["centered_clipping"](radius=1.0)
+    x = jnp.full((4, 1), 5.0)
+    updates = Updates(x, {}, {}, jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4))
+    v = noun.init(x[0], 4)
+    context = Context(
+        jax.random.key(0), jnp.int32(1), 4, jnp.ones(()), {"params": v}, jnp.arange(4), jnp.zeros(4, bool)
+    )
+    for want in (1, 2, 3):
+        got, v, _ = noun.apply(updates, v, context)
+        assert got.tolist() == [want] == v.tolist()
+    got, kept, _ = noun.apply(updates._replace(weight=jnp.zeros(4)), v, context)
+    assert got.tolist() == [0] and kept.tolist() == [3]

@@ -1,0 +1,314 @@
+"""Data sets: recipes against an independent reference, moments, files that are read, files that are refused."""
+
+import time
+import zipfile
+
+import numpy as np
+import pytest
+from conftest import oracle
+
+import fedsim
+from fedsim.data import (
+    Arrays,
+    DataError,
+    csv,
+    digits,
+    gaussian_blobs,
+    leaf_synthetic,
+    linear_regression,
+    npz,
+    prepare,
+    quadratics,
+    sha256_of,
+    synthetic,
+)
+from fedsim.scenario import read
+from fedsim.scenario.federation import federations_of, settled_data
+
+F32 = np.dtype("float32")
+CASES = oracle("synthetic_data")
+
+
+def test_digits_are_the_real_ones():
+    x, y, *_ = digits()
+    assert x.shape == (1797, 8, 8, 1) and x.min() == 0 and x.max() == 1
+    assert np.bincount(y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not c["name"].startswith("leaf")], ids=lambda c: c["name"])
+def test_synthetic_is_the_published_generator(case):
+    p, want = dict(case["params"]), case["expected"]
+    p |= {"clients": p.pop("users", 30), "multiple": p.pop("mult", 1)}
+    p["alpha"], p["beta"] = float(p["alpha"]), float(p["beta"])
+    x, y, client, *_ = synthetic(**p)
+    sizes = np.bincount(client)
+    assert sizes.tolist() == want["sizes"] and len(y) == want["total"]
+    # another generator would have to agree in moments only; ours draws the very numbers
+    np.testing.assert_allclose(x[0, :5], want["first_row"], rtol=case["rtol"])
+    assert y[:10].tolist() == want["first_labels"]
+    assert np.bincount(y, minlength=10).tolist() == want["label_hist_total"]
+    starts = np.cumsum(sizes) - sizes
+    kinds = [len(np.unique(y[s : s + n])) for s, n in zip(starts, sizes, strict=True)]
+    assert kinds == want["classes_per_client"]
+    means = np.add.reduceat(x[:, 0], starts)[:5] / sizes[:5]
+    np.testing.assert_allclose(means, want["mean_feature0_by_client"], rtol=case["rtol"], atol=case["atol"])
+    assert x[: sizes[0], 0].var() == pytest.approx(want["within_var_feature0_client0"], rel=1e-6)
+
+
+def test_leaf_synthetic_is_the_published_data_set():
+    case = next(c for c in CASES if c["name"].startswith("leaf"))
+    want = case["expected"]
+    _, y, client, *_ = leaf_synthetic()
+    sizes = np.bincount(client)
+    assert sizes[:20].tolist() == want["sizes_first20"] and len(sizes) == want["published"]["users"]
+    assert len(y) == want["total"] == want["published"]["samples"]
+    assert sizes.mean() == pytest.approx(want["mean"]) and sizes.std() == pytest.approx(want["std"])
+    assert np.bincount(y[: sizes[:50].sum()]).tolist() == want["label_hist_first50_tasks"]
+
+
+def test_all_cases_are_there():
+    assert len(CASES) == 19 and len({c["name"] for c in CASES}) == 19
+
+
+def test_blobs_have_the_moments_they_promise():
+    x, y, *_ = gaussian_blobs([3, 2], classes=4, samples=40_001, spread=0.5, seed=3)
+    assert x.shape == (40_001, 3, 2) and x.dtype == np.float32
+    assert sorted(np.bincount(y).tolist()) == [10_000] * 3 + [10_001]
+    for label in range(4):
+        np.testing.assert_allclose(x[y == label].std(0), 0.5, rtol=0.04)
+    centres = np.array([gaussian_blobs([1], 200, 200, 1e-6, s).x.ravel() for s in range(20)])
+    assert centres.mean() == pytest.approx(0, abs=0.05) and centres.std() == pytest.approx(1, rel=0.05)
+    again = gaussian_blobs([3, 2], classes=4, samples=40_001, spread=0.5, seed=3)
+    assert (again.x == x).all() and not (gaussian_blobs([3, 2], 4, 40_001, 0.5, 4).x == x).any()
+
+
+@pytest.mark.slow
+def test_three_million_blobs_take_seconds():
+    started = time.monotonic()
+    assert gaussian_blobs([20], 10, 3_000_000).x.nbytes == 240_000_000
+    assert time.monotonic() - started < 30
+
+
+def test_linear_regression_has_the_truth_it_promises():
+    x, y, client, *_ = linear_regression(features=4, samples=500, noise=0.2, heterogeneity=0.5, clients=40, seed=1)
+    assert np.bincount(client).tolist() == [500] * 40 and y.dtype == np.float64
+    found = np.array([np.linalg.lstsq(x[client == k], y[client == k])[0] for k in range(40)])
+    residual = y - np.einsum("nd,nd->n", x, found[client])
+    assert residual.std() == pytest.approx(0.2, rel=0.03) and found.std(0).mean() == pytest.approx(0.5, rel=0.2)
+    same = linear_regression(features=4, samples=500, noise=0.0, clients=3)
+    np.testing.assert_allclose(same.x @ np.linalg.lstsq(same.x[:50], same.y[:50])[0], same.y, atol=1e-9)
+
+
+def test_quadratics_are_the_quadratics():
+    x, y, client, x_test, y_test = quadratics(features=4, smallest=0.1, largest=2.0, clients=3, seed=5)
+    w = np.array([0.3, -1.0, 2.0, 0.5])
+    for k in range(3):
+        A, t = x[client == k], y[client == k]
+        H, a = A.T @ A / len(A), np.linalg.solve(A, t)
+        np.testing.assert_allclose(np.linalg.eigvalsh(H)[[0, -1]], [0.1, 2.0], rtol=1e-10)
+        assert np.mean((A @ w - t) ** 2) / 2 == pytest.approx((w - a) @ H @ (w - a) / 2)
+        np.testing.assert_allclose(A.T @ (A @ w - t) / len(A), H @ (w - a), rtol=1e-9)
+    assert (x_test == x).all() and (y_test == y).all()
+    with pytest.raises(DataError, match="smallest"):
+        quadratics(smallest=2.0)
+
+
+def federation(data: dict, **more):
+    scenario = read({"name": "s", "data": data, **more})
+    return scenario, federations_of(scenario, None, F32)[0]
+
+
+@pytest.mark.parametrize("kind", ["synthetic", "linear_regression", "quadratics"])
+def test_sources_with_ids_are_dealt_by_them(kind):
+    scenario, f = federation({"kind": kind, "clients": 7})
+    assert f.N == 7 and f.named and len(f.x_test)
+    assert settled_data(scenario, None, f).partition.kind == "natural"
+    _, dealt = federation({"kind": kind, "clients": 7, "partition": "iid"})
+    assert dealt.sizes.max() - dealt.sizes.min() <= 1
+
+
+def test_the_generator_takes_the_seed_of_the_data_and_not_of_the_run():
+    data = {"kind": "synthetic", "seed": 2}
+    a, b = (federations_of(read({"name": "s", "data": data, "seeds": [s]}), None, F32)[s] for s in (0, 1))
+    assert (a.x == b.x).all() and not np.array_equal(a.x[:5], federation({"kind": "synthetic"})[1].x[:5])
+
+
+# ---------------------------------------------------------------------------------------------------------- files
+
+X = np.arange(24, dtype=np.float32).reshape(12, 2)
+Y = np.arange(12) % 3
+
+
+def test_npz_round_trip(tmp_path):
+    path = tmp_path / "w.npz"
+    ids = np.array(list("bbbbaaaacccc"))
+    np.savez_compressed(path, x=X, y=Y, client=ids, x_test=X[:2], y_test=Y[:2])
+    got = npz(str(path))
+    for one, other in zip(got, (X, Y, ids, X[:2], Y[:2]), strict=True):
+        assert np.array_equal(one, other) and one.dtype == other.dtype
+    np.savez(path, x=np.asfortranarray(X), y=Y / 2)
+    assert np.array_equal(npz(str(path)).x, X) and npz(str(path)).client is None
+
+
+def test_csv_round_trip(tmp_path):
+    path = tmp_path / "t.csv"
+    lines = ["a,who,label,b"] + [f"{x},{k},{y},{-x}" for x, k, y in zip(range(12), [10, 9, 8] * 4, Y, strict=True)]
+    path.write_text("\ufeff" + "\r\n".join(lines) + "\r\n\r\n", encoding="utf-8")
+    x, y, client, *_ = csv(str(path), "label", "who")
+    assert np.array_equal(x, np.stack([np.arange(12), -np.arange(12)], 1)) and np.array_equal(y, Y)
+    assert client.tolist() == [10, 9, 8] * 4
+    path.write_text('y,client,"x, quoted"\n1.5,"k, 1",1e-3\n2,k2,4\n')
+    x, y, client, *_ = csv(str(path))
+    assert y.tolist() == [1.5, 2.0] and client.tolist() == ["k, 1", "k2"] and x.tolist() == [[1e-3], [4.0]]
+
+
+def test_files_through_a_scenario(tmp_path, monkeypatch):
+    """Paths are looked up beside the scenario first; the settled section names file and hash, and reads the same."""
+    folder = tmp_path / "study"
+    folder.mkdir()
+    np.savez(folder / "w.npz", x=X, y=Y, client=[5, 5, 5, 7, 7, 7, 7, 7, 9, 9, 9, 9])
+    (folder / "s.yaml").write_text("name: s\ndata: {kind: npz, path: w.npz, test: 0}\n")
+    scenario = read(folder / "s.yaml")
+    f = federations_of(scenario, None, F32)[0]
+    assert f.sizes.tolist() == [3, 5, 4]
+    settled = settled_data(scenario, None, f)
+    assert settled.clients == 3 and settled.sha256 == sha256_of(folder / "w.npz")
+    again = read({"name": "s", "data": settled.model_dump(mode="json")})
+    g = federations_of(again, None, F32)[0]
+    assert f.fingerprint() == g.fingerprint()
+    assert settled_data(again, None, g).model_dump() == settled.model_dump()
+    np.savez(folder / "w.npz", x=X + 1, y=Y)
+    with pytest.raises(DataError, match="another file than the one meant"):
+        federations_of(again, None, F32)
+    with pytest.raises(FileNotFoundError):
+        federation({"kind": "npz", "path": str(tmp_path / "none.npz")})
+    monkeypatch.chdir(folder)
+    assert federation({"kind": "npz", "path": "w.npz", "clients": 2})[1].N == 2
+
+
+def test_clients_that_contradict_the_ids(tmp_path):
+    np.savez(tmp_path / "w.npz", x=X, y=Y, client=Y)
+    with pytest.raises(fedsim.ScenarioError, match=r"data\.clients: 5 clients, but the samples name 3"):
+        federation({"kind": "npz", "path": str(tmp_path / "w.npz"), "clients": 5})
+
+
+def hostile_npz(path, name):
+    if name == "pickle":
+        np.savez(path, x=X, y=np.array([{"a": 1}] * 12, object))
+    elif name == "bomb":
+        np.savez_compressed(path, x=np.zeros((200_000, 10)), y=np.zeros(200_000, int))
+    elif name == "lie":
+        with zipfile.ZipFile(path, "w") as archive, archive.open("x.npy", "w") as member:
+            head = {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2)}
+            np.lib.format.write_array_header_1_0(member, head)
+            member.write(b"0" * 64)
+        with zipfile.ZipFile(path, "a") as archive, archive.open("y.npy", "w") as member:
+            np.lib.format.write_array(member, Y)
+    elif name == "negative shape":
+        np.savez(path, x=X, y=Y)
+        path.write_bytes(path.read_bytes().replace(b"(12, 2)", b"(-1, 2)"))
+    elif name == "code in header":
+        np.savez(path, x=X, y=Y)
+        path.write_bytes(path.read_bytes().replace(b"'shape': (12, 2)", b"'shape': exit(1)"))
+    elif name == "records":
+        np.savez(path, x=np.zeros(12, [("a", "f4")]), y=Y)
+    elif name == "missing":
+        np.savez(path, X=X, labels=Y)
+    elif name == "misspelt":
+        np.savez(path, x=X, y=Y, clients=Y)
+    elif name == "cut off":
+        np.savez(path, x=X, y=Y)
+        path.write_bytes(path.read_bytes()[:300])
+    elif name == "no zip":
+        np.save(path.with_suffix(".npy"), X)
+        path.with_suffix(".npy").rename(path)
+    elif name == "nothing":
+        path.write_bytes(b"")
+    elif name == "no samples":
+        np.savez(path, x=X[:0], y=Y[:0])
+    elif name == "text labels":
+        np.savez(path, x=X, y=np.array(list("abcabcabcabc")))
+    elif name == "negative label":
+        np.savez(path, x=X, y=Y - 1)
+    elif name == "nan":
+        np.savez(path, x=np.where(X == 7, np.nan, X), y=Y)
+    elif name == "lengths":
+        np.savez(path, x=X, y=Y[:5])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pickle", "y: holds Python objects"),
+        ("bomb", "unpacks from"),
+        ("lie", "x: its header promises float64 .*1099511627776, 2.*, but 64 bytes follow"),
+        ("negative shape", "sound npz|promises"),
+        ("code in header", "not a sound npz archive"),
+        ("records", "x: numbers are needed"),
+        ("missing", "no array 'x'; there are 'X', 'labels'"),
+        ("misspelt", "did you mean 'client'"),
+        ("cut off", "not a sound npz archive"),
+        ("no zip", "not a sound npz archive"),
+        ("nothing", "not a sound npz archive"),
+        ("no samples", "x: no samples"),
+        ("text labels", "y: numbers are needed"),
+        ("negative label", "y: row 0 has label -1"),
+        ("nan", "x: row 3 is not finite"),
+        ("lengths", "x has 12 rows, y has 5"),
+    ],
+)
+def test_hostile_npz(tmp_path, name, said):
+    path = tmp_path / "evil.npz"
+    hostile_npz(path, name)
+    with pytest.raises(DataError, match=rf"evil\.npz: .*({said})"):
+        npz(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "empty"),
+        (b"a,y\n", "no samples"),
+        (b"a,y\n1,2\n1,2,3\n", "line 3: 3 cells"),
+        (b"a,y\n1,0\n\n1\n", "line 4: 1 cells"),
+        (b"a,y\n1,0\nnan,1\n", "line 3, column 'a': nan"),
+        (b"a,y\n1,0\n1e999,1\n", "line 3, column 'a': inf"),
+        (b"a,b,y\n1,2,0\n1,oops,1\n", "line 3: column 'b': 'oops'"),
+        (b"a,y\n1,0\n1,-4\n", "line 3, column 'y': -4"),
+        (b"a,y\n1,0\n1,cat\n", "line 3, column 'y': 'cat'"),
+        (b"a,y\n1,0.5\n1,inf\n", "line 3, column 'y': inf"),
+        (b"a,label\n1,0\n", "no column 'y'; there are 'a', 'label'"),
+        (b"a,a,y\n1,2,0\n", "two columns are called 'a'"),
+        (b"y\n1\n", "no feature columns"),
+        (b"a,client,y\n1,,0\n", "line 2, column 'client'"),
+        (b"a,y\n\xff\xfe,0\n", "not UTF-8"),
+        (b'a,y\n"1,0\n', "line 2"),
+        (b"a,y\n" + b"1" * 200_000 + b",0\n", "line 2: field larger"),
+        (b"a,\x1b[31my\n1,0\n", r"there are 'a', '\\x1b\[31my'"),
+    ],
+)
+def test_hostile_csv(tmp_path, content, said):
+    path = tmp_path / "evil.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"evil\.csv: .*{said}"):
+        csv(str(path))
+
+
+def test_what_is_no_file_is_not_read(tmp_path):
+    for reader in (npz, csv):
+        with pytest.raises(DataError, match="not a regular file"):
+            reader(str(tmp_path))
+        with pytest.raises(DataError, match="not a regular file"):
+            reader("/dev/zero")
+
+
+def test_faults_found_late_name_the_file_too(tmp_path):
+    np.savez(tmp_path / "big.npz", x=np.array([[1.0], [1e300], [2.0]]), y=np.array([0, 1, 0]))
+    with pytest.raises(DataError, match=r"big\.npz: x: row 1 does not fit float32"):
+        federation({"kind": "npz", "path": str(tmp_path / "big.npz"), "test": 0.0, "clients": 1})
+    assert prepare(npz(str(tmp_path / "big.npz")), test=0.0, seed=0, dtype=np.dtype("float64"))[1] == 2
+
+
+def test_arrays_bring_what_files_bring():
+    got, classes = prepare(Arrays(X, Y, client=Y), test=0.0, seed=0, dtype=F32)
+    assert classes == 3 and got.owner.tolist() == Y.tolist() and got.owners == 3

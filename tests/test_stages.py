@@ -1,0 +1,187 @@
+"""Laws of stages and of attacks on messages, for every registered one."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_rules import OURS, bits, deltas, poisoned
+
+import fedsim
+from fedsim.compose import FAMILIES, lift
+from fedsim.tree import take
+from fedsim.types import Context, RowStage, Updates
+
+K = 9
+STAGES: dict[str, dict[str, Any]] = {"clip": {"norm": 0.5}, "mix_neighbours": {"f": 3}}
+ATTACKS: dict[str, dict[str, Any]] = {"sign_flip": {"scale": 2.0}, "gaussian": {"std": 3.0}, "nonfinite": {}}
+EVERY = [*STAGES.items(), *ATTACKS.items()]
+MALICIOUS = np.array([0, 0, 1, 0, 0, 0, 1, 1, 0], bool)
+
+every_link = pytest.mark.parametrize(
+    "link", [{"kind": name, **rest} for name, rest in EVERY], ids=lambda link: link["kind"]
+)
+every_attack = pytest.mark.parametrize(
+    "link", [{"kind": name, **rest} for name, rest in ATTACKS.items()], ids=lambda link: link["kind"]
+)
+
+
+def test_every_stage_and_attack_has_a_line():
+    assert set(STAGES) == set(OURS["stage"]) and set(ATTACKS) == set(OURS["attack"])
+
+
+def sent(link, stack, **more):
+    return fedsim.transmit(link, stack, **more)[0]
+
+
+def through(link, updates: Updates, malicious=MALICIOUS) -> Updates:
+    """The whole struct behind a link, not only its deltas."""
+    name, rest = link["kind"], {key: value for key, value in link.items() if key != "kind"}
+    noun = next(family[name] for family in FAMILIES.values() if name in family)(**rest)
+    noun = lift(noun) if isinstance(noun, RowStage) else noun
+    params = take(updates.delta, 0)
+    rest = (jnp.int32(1), K, jnp.ones(()), {"params": params}, jnp.arange(K), jnp.asarray(malicious))
+    return noun.apply(updates, noun.init(params, K), Context(jax.random.key(0), *rest))[0]
+
+
+def a_cohort(weight) -> Updates:
+    one = jnp.ones(K)
+    stack = jax.tree.map(jnp.asarray, deltas(dtype=np.float32))
+    return Updates(stack, {"mean": jnp.ones((K, 2))}, {"c": jnp.ones((K, 1))}, jnp.asarray(weight), one, one, one, one)
+
+
+@every_link
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_shape_dtype_and_kind_are_kept(link, dtype):
+    stack = deltas(dtype=dtype)
+    got = sent(link, stack, malicious=MALICIOUS)
+    assert jax.tree.structure(got) == jax.tree.structure(stack)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(stack), strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype and isinstance(a, np.ndarray)
+
+
+@every_link
+def test_weight_never_grows_and_the_other_sections_are_left_alone(link):
+    before = a_cohort(np.arange(K, dtype=np.float32))
+    after = through(link, before)
+    assert (after.weight <= before.weight).all()
+    assert bits(after._replace(delta=(), weight=())) == bits(before._replace(delta=(), weight=()))
+
+
+@every_link
+def test_absent_rows_change_no_bit_of_the_others(link):
+    w = np.array([1.0, 0, 1, 2, 0, 3, 1, 1, 0])
+    stack = deltas(dtype=np.float32)
+    here = lambda tree: [leaf[w > 0] for leaf in jax.tree.leaves(tree)]
+    want = bits(here(sent(link, stack, weights=w, malicious=MALICIOUS)))
+    for value in (np.nan, np.inf, 1e30):
+        got = sent(link, poisoned(stack, w == 0, value), weights=w, malicious=MALICIOUS)
+        assert bits(here(got)) == want
+
+
+@every_attack
+def test_honest_rows_pass_bit_for_bit(link):
+    stack = poisoned(deltas(), slice(0, 1), np.nan)  # an honest client may have diverged
+    got = sent(link, stack, malicious=MALICIOUS)
+    assert bits(take(got, ~MALICIOUS)) == bits(take(stack, ~MALICIOUS))
+    assert bits(sent(link, stack)) == bits(stack)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(stack), strict=True):
+        assert (a != b)[MALICIOUS].all()
+
+
+def test_sign_flip_reverses():
+    got, stack = sent({"kind": "sign_flip", "scale": 2.5}, deltas(), malicious=MALICIOUS), deltas()
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[MALICIOUS], -2.5 * b[MALICIOUS]), got, stack)
+
+
+@pytest.mark.parametrize(("value", "test"), [("nan", np.isnan), ("inf", np.isposinf)])
+def test_nonfinite_sends_what_it_says(value, test):
+    got = sent({"kind": "nonfinite", "value": value}, deltas(), malicious=MALICIOUS)
+    assert all(test(leaf[MALICIOUS]).all() for leaf in jax.tree.leaves(got))
+
+
+def test_gaussian_noise_differs_between_clients_leaves_and_seeds_and_comes_again():
+    stack = {"a": np.zeros((3, 20_000), np.float32), "b": np.full((3, 20_000), 5, np.float32)}
+    draw = lambda seed: sent({"kind": "gaussian", "std": 3.0}, stack, malicious=[0, 2], seed=seed)
+    got, again, other = draw(0), draw(0), draw(1)
+    assert bits(got) == bits(again)
+    rows = [got["a"][0], got["a"][2], got["b"][0], got["b"][2], other["a"][0], other["b"][2]]
+    assert np.abs(np.corrcoef(rows) - np.eye(6)).max() < 0.03
+    for row in rows:
+        assert abs(row.mean()) < 0.1 and abs(row.std() - 3) < 0.1  # nothing is left of the 5
+
+
+def test_gaussian_noise_goes_with_the_client_not_with_its_place():
+    stack = np.zeros((4, 8))
+    alone, both = (sent({"kind": "gaussian", "std": 1.0}, stack, malicious=ids) for ids in ([2], [1, 2]))
+    assert bits(alone[2]) == bits(both[2])
+
+
+def test_clip_shortens_only_what_is_longer():
+    X = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    got = sent({"kind": "clip", "norm": 1.0}, X)
+    np.testing.assert_allclose(got[0], [0.6, 0.8], rtol=1e-15)
+    assert bits(got[1:]) == bits(X[1:])
+
+
+def test_clip_measures_the_whole_tree():
+    stack = {"a": np.array([[3.0]]), "b": np.array([[[4.0]]])}
+    got = sent({"kind": "clip", "norm": 1.0}, stack)
+    np.testing.assert_allclose([got["a"].item(), got["b"].item()], [0.6, 0.8], rtol=1e-15)
+
+
+@pytest.mark.parametrize("value", [1e-30, 1e20, 3e38])
+def test_clip_neither_overflows_nor_underflows(value):
+    X = np.full((1, 400), value, np.float32)
+    X[0, 7] = -value
+    got = sent({"kind": "clip", "norm": value if value < 1 else 1.0}, X)
+    np.testing.assert_allclose(np.linalg.norm(got[0].astype(float)), min(value, 1.0), rtol=1e-5)
+
+
+def test_clip_at_the_neutral_bound_changes_no_bit():
+    assert bits(sent({"kind": "clip", "norm": 1e30}, deltas(dtype=np.float32))) == bits(deltas(dtype=np.float32))
+
+
+def test_mixing_with_nobody_expected_mixes_all_to_their_mean():
+    w = np.array([1.0, 0, 1, 2, 0, 3, 1, 1, 0])
+    got, stack = sent({"kind": "mix_neighbours", "f": 0}, deltas(), weights=w), deltas()
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a[w > 0], np.broadcast_to(b[w > 0].mean(0), a[w > 0].shape)), got, stack
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_mixing_keeps_outliers_to_themselves(value):
+    got = sent({"kind": "mix_neighbours", "f": 2}, poisoned(deltas(dtype=np.float32), slice(3, 5), value))
+    for leaf in jax.tree.leaves(got):
+        others = np.delete(leaf, [3, 4], 0)
+        assert (np.abs(others) < 10).all()
+
+
+def test_mixing_gives_row_and_answer_alike_in_every_block_of_columns():
+    X = np.random.default_rng(3).normal(size=(40, 3000))
+    distance = ((X[:, None] - X[None]) ** 2).sum(-1)
+    nearest = np.argsort(distance, 1, kind="stable")[:, :33]
+    np.testing.assert_allclose(sent({"kind": "mix_neighbours", "f": 7}, X), X[nearest].mean(1), rtol=1e-12, atol=1e-14)
+
+
+def test_mixing_needs_more_rows_than_it_expects_attackers():
+    with pytest.raises(fedsim.ScenarioError, match="at least 4 are needed"):
+        fedsim.aggregate([{"kind": "mix_neighbours", "f": 3}, "mean"], np.ones((3, 2)))
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"kind": "clip", "norm": 0.0},
+        {"kind": "mix_neighbours", "f": -1},
+        {"kind": "gaussian", "std": 0.0},
+        {"kind": "sign_flip", "scale": -1.0},
+        {"kind": "nonfinite", "value": "zero"},
+    ],
+    ids=lambda link: link["kind"],
+)
+def test_values_out_of_range_are_refused(link):
+    with pytest.raises(fedsim.ScenarioError, match=rf"{next(key for key in link if key != 'kind')}: should be"):
+        fedsim.transmit(link, np.ones((3, 2)))
