@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from fedsim import tree
@@ -131,9 +132,10 @@ def _corrupting(corrupt: Callable[[Updates, Context], Tree]) -> Callable[[Update
 
 
 def lift(stage: RowStage, width: int | None = None) -> Stage:
-    """A stage for ONE row as a stage for K rows: `vmap`, over exactly `width` rows at a time.
+    """A stage for ONE row as a stage for K rows: `vmap` over exactly `width` rows at a time (over all if left out).
 
-    Each row sees the context with its own id, its own `malicious` and its own key.
+    Each row sees the context with its own id, its own `malicious` and its own key. The width is that of the lanes: XLA's
+    bits depend on the width of a vmapped axis, and so a row's do not depend on how many rows stand in its block.
     """
 
     def per_row(row: Updates, id, malicious, key, context: Context) -> Updates:
@@ -141,14 +143,19 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
 
     def apply(updates: Updates, carry: Tree, context: Context):
         K = updates.weight.shape[0]
-        rows = (updates, context.ids, context.malicious)
-        mapped = jax.vmap(per_row, in_axes=(0, 0, 0, None, None))
         wide = width or K
-        if wide >= K:
-            return mapped(updates, context.ids, context.malicious, context.key, context), carry, {}
-        cut = jax.tree.map(lambda leaf: leaf.reshape(K // wide, wide, *leaf.shape[1:]), rows)
-        done = jax.lax.map(lambda block: mapped(block[0], block[1], block[2], context.key, context), cut)
-        return jax.tree.map(lambda leaf: leaf.reshape(K, *leaf.shape[2:]), done), carry, {}
+        chunks = -(-K // wide)
+
+        def cut(leaf):
+            return jnp.pad(leaf, [(0, chunks * wide - K)] + [(0, 0)] * (leaf.ndim - 1)).reshape(
+                chunks, wide, *leaf.shape[1:]
+            )
+
+        def chunk(rows):
+            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(*rows, context.key, context)
+
+        done = jax.lax.map(chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
+        return jax.tree.map(lambda leaf: leaf.reshape(chunks * wide, *leaf.shape[2:])[:K], done), carry, {}
 
     return Stage(apply, name=stage.name)
 

@@ -16,15 +16,13 @@ Shared = dict[str, Any]
 
 
 class Model(NamedTuple):
-    """A network as two pure functions; `variables` = `{"params", "state"}`.
-
-    A model that mixes rows of a batch must honour `mask` (True = a real row).
-    """
+    """A network as two pure functions; `variables` = `{"params", "state"}`; `mask`: True = a real row of the batch."""
 
     init: Callable[[Key[Array, ""]], dict[str, Tree]]
     apply: Callable[..., tuple[Array, Tree]]  # (variables, x, *, mask, key, train) -> (outputs, state)
     features: Callable[..., Array] | None = None
     head: Callable[..., Array] | None = None
+    mixes_rows: bool = False  # whether rows of a batch see each other, and `mask` is not honoured
 
 
 class Batch(NamedTuple):

@@ -122,3 +122,46 @@ def test_one_compilation_over_all_rounds():
 
     fedsim.run(scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}), watch=watch, seeds=2)
     assert compiled[-1] == [1, 1, 1, 1, 1]
+
+
+VARIANTS = {
+    "scaffold": {"method": "scaffold", "server": "mean"},
+    "clip": {"server": [{"kind": "clip", "norm": 0.5}, "mean"]},
+    "noise": {"server": ["mean"], "wire": [{"kind": "gaussian", "std": 0.1}], "fleet": {"malicious": 0.3}},
+    "median": {"server": ["median"]},
+    "mixed": {"server": [{"kind": "mix_neighbours", "f": 2}, {"kind": "trimmed_mean", "trim": 2}]},
+}
+
+
+def variant(name, **sections):
+    written = scenario(**{**VARIANTS[name], **sections})
+    if "method" in written:
+        del written["server"]
+    return fedsim.run(written)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_block_under_every_kind_of_link(name):
+    whole = digest(variant(name))
+    for block in (3, 7):
+        assert digest(variant(name, numerics={"lanes": 4, "block": block})) == whole
+
+
+def test_links_differ():
+    assert len({digest(variant(name)) for name in VARIANTS}) == len(VARIANTS)
+
+
+@pytest.mark.parametrize("name", ["scaffold", "median"])
+def test_one_compilation_with_memory_and_with_a_whole_stack(name):
+    written = {**scenario(rounds=6, numerics={"lanes": 4, "block": 7}), **VARIANTS[name]}
+    if name == "scaffold":
+        del written["server"]
+    sizes = []
+
+    def watch(experiment, seed, row):
+        p = experiment.program
+        parts = (p.lanes.begin, p.lanes.train, p.memories.gather, p.serve.add, p.serve.close, p.evaluate)
+        sizes.append([f._cache_size() for f in parts])
+
+    fedsim.run(written, watch=watch, seeds=2)
+    assert sizes[-1] == [1] * 6

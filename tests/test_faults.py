@@ -16,7 +16,14 @@ def link(kind):
 
 
 def run(kind, rounds=3, **sections):
-    written = {"name": "faults", "rounds": rounds, "client": CLIENT, "server": [link(kind)], "numerics": X64, **sections}
+    written = {
+        "name": "faults",
+        "rounds": rounds,
+        "client": CLIENT,
+        "server": [link(kind)],
+        "numerics": X64,
+        **sections,
+    }
     return fedsim.run(written, data=ragged(clients=14))
 
 
@@ -32,7 +39,9 @@ def test_one_non_finite_client_is_dropped_and_counted(kind, value):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nobody_usable_leaves_everything_as_it_was(kind):
-    result = run(kind, rounds=2, wire=["nonfinite"], fleet={"malicious": 1.0}, server=[link(kind), {"kind": "adam", "lr": 0.1}])
+    result = run(
+        kind, rounds=2, wire=["nonfinite"], fleet={"malicious": 1.0}, server=[link(kind), {"kind": "adam", "lr": 0.1}]
+    )
     assert (result.model()["W"] == 0).all() and result.rounds["skipped"].tolist() == [0, 1, 1]
     assert (result.state()["server"]["mu"]["W"] == 0).all()  # the optimiser was not stepped either
 

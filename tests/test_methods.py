@@ -206,6 +206,7 @@ def test_a_default_never_conflicts():
 def test_method_column():
     assert run(rounds=0).method == "fedavg"
     assert run(rounds=0, server=["mean", {"kind": "adam", "lr": 0.1}]).method == "mean"
+    assert run(rounds=0, server=[{"kind": "clip", "norm": 1.0}, "median"]).method == "median"
     assert run(rounds=0, method="fedprox( mu = 0.5 )").method == "fedprox(mu=0.5)"
 
 

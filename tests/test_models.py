@@ -330,7 +330,7 @@ class TestLinen:
             assert all(jax.tree.leaves(moved))
             still = model.apply(variables, x, mask=mask, key=KEY, train=False)
             close(still[1], variables["state"], 0)
-        assert not getattr(model, "mixes_rows", False)
+        assert not model.mixes_rows
         learns(model)
 
     def test_rows_mixed_without_a_mask_are_declared(self, nn):
@@ -339,9 +339,15 @@ class TestLinen:
             def __call__(self, x, train: bool):
                 return nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x))
 
-        if not hasattr(Model, "mixes_rows"):
-            pytest.skip("Model has no field for it")
-        assert getattr(as_model(Net(), shape=(6,)), "mixes_rows")
+        assert as_model(Net(), shape=(6,)).mixes_rows
+        data = fedsim.Arrays(np.zeros((9, 6)), np.arange(9) % 4, np.arange(9) // 5)  # clients of 5 and 4 samples
+        written = {"name": "bn", "rounds": 1, "client": {"batch": 4, "epochs": 1}}
+        with pytest.raises(
+            fedsim.ScenarioError, match="mixes the rows of a batch without looking at mask, and client 0"
+        ):
+            fedsim.run(written, data=data, model=Net())
+        written["client"]["drop_last"] = True
+        assert fedsim.run(written, data=data, model=Net()).status == "done"
 
     def test_a_sample_is_asked_for(self, nn):
         with pytest.raises(ValueError, match="linen module needs a sample"):
@@ -400,7 +406,7 @@ class TestNnx:
         assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
         assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.any(a != b)), state, variables["state"])))
         close(model.apply(variables, x, mask=mask, key=KEY)[1], variables["state"], 0)
-        assert not getattr(model, "mixes_rows", False)
+        assert not model.mixes_rows
         learns(model)
 
 

@@ -51,7 +51,7 @@ def least(name: str) -> int:
     return FAMILIES["rule"][name](**TABLE[name].link).least
 
 
-def deltas(K=K, seed=0, dtype=np.float64):
+def deltas(K=K, seed=0, dtype: Any = np.float64):
     rng = np.random.default_rng(seed)
     return {"w": rng.normal(size=(K, 3, 2)).astype(dtype), "b": [rng.normal(size=(K, 4)).astype(dtype)]}
 

@@ -9,7 +9,7 @@ leave no padding behind. Which lane a client lands on changes no bit of its upda
 
 import heapq
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -65,8 +65,8 @@ class Jobs(NamedTuple):
 
 
 @jax.jit
-def unpack(layout: Layout) -> Jobs:
-    """Host to device, in one call."""
+def unpack(layout: Any) -> Jobs:
+    """A `Layout` from the host to the device, in one call."""
     start, id, steps, place, malicious = layout.ints
     return Jobs(layout.index, layout.valid, layout.slot, start, id, steps, place, malicious > 0, *layout.floats)
 

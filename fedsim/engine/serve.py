@@ -93,6 +93,7 @@ def serve(
     *,
     drop: bool,
     N: int,
+    width: int,
     block: int,
     blocks: int,
 ) -> Serve:
@@ -106,10 +107,11 @@ def serve(
       reduce: reducer of every key of `aux`.
       drop: give weight 0 to a row that is not finite.
       N: clients in all.
+      width: rows that a row-wise stage works on at a time.
       block: rows of a block.
       blocks: blocks of the largest cohort.
     """
-    travel, screen = line(wire, block), line(stages, block)
+    travel, screen = line(wire, width), line(stages, width)
     folds = rule.fold is not None and all(isinstance(s, RowStage) for s in (*wire, *stages))
     least = max(travel.least, screen.least, rule.least)
 

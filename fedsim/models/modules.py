@@ -67,7 +67,7 @@ def linen(module: Any, example: Callable | None) -> Model:
         return outputs, {**variables["state"], **new}
 
     collections = jax.eval_shape(init, jax.random.key(0))["state"]
-    return marked(Model(init, apply), "batch_stats" in collections and "mask" not in names)
+    return Model(init, apply, mixes_rows="batch_stats" in collections and "mask" not in names)
 
 
 def nnx(module: Any, make: Callable) -> Model:
@@ -103,7 +103,7 @@ def nnx(module: Any, make: Callable) -> Model:
         return outputs, pure(split(whole)[3]) if train else variables["state"]
 
     averages = bool(jax.tree.leaves(flax_nnx.state(module, flax_nnx.BatchStat)))
-    return marked(Model(init, apply), averages and "mask" not in names)
+    return Model(init, apply, mixes_rows=averages and "mask" not in names)
 
 
 def equinox(module: Any, make: Callable) -> Model:
@@ -153,11 +153,6 @@ def asked(function: Callable, skip: int) -> frozenset[str]:
 def given(names: frozenset[str], mask, key, train: bool) -> dict[str, Any]:
     """The arguments asked for."""
     return {n: mask if n == "mask" else key if n == "key" else SWITCHES[n](train) for n in sorted(names)}
-
-
-def marked(model: Model, mixes_rows: bool) -> Model:
-    """Say of a model that rows of a batch change each other's outputs while training, without looking at the mask."""
-    return model._replace(mixes_rows=mixes_rows) if hasattr(Model, "mixes_rows") else model
 
 
 def _is_key(leaf: Any) -> bool:

@@ -23,6 +23,7 @@ from fedsim.engine.serve import serve
 from fedsim.engine.task import LOSSES, evaluator, task
 from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
+from fedsim.models.modules import required
 from fedsim.scenario.federation import federations_of, settled_data
 from fedsim.scenario.links import OrderError, link, server_of, stages_of
 from fedsim.scenario.schema import Scenario
@@ -83,11 +84,13 @@ def build(
     federations = federations_of(scenario, data, dtype)
     some = next(iter(federations.values()))
     plans = {seed: _plan(scenario, federation, seed) for seed, federation in federations.items()}
-    net = _model(scenario, some, model, params)
+    net = _model(scenario, some, model, params, loss)
     init = net.init if model is not None else jax.jit(net.init)  # somebody else's init may not be traceable
     job = _task(scenario, some, net, loss)
     client = _client(scenario, job)
     shared = {seed: _start(scenario, init, client, seed, params, dtype) for seed in spec.seeds}
+    for seed, plan in plans.items():
+        _demand_fitting(scenario, net, federations[seed], plan, shared[seed])
     cohort = next(iter(plans.values())).cohort
     K = cohort.nominal(some.N)
     width = _width(spec, tree.payload_bytes(next(iter(shared.values()))["params"]), K, jax.default_backend())
@@ -102,6 +105,7 @@ def build(
         client.reduce,
         drop=spec.on_nonfinite != "keep",
         N=some.N,
+        width=width.lanes,
         block=width.block,
         blocks=room.blocks,
     )
@@ -173,13 +177,36 @@ def _client(scenario: Scenario, job: Task) -> Client:
     return carrying(method, lambda params: job.optimizer(jnp.zeros(())).init(params))
 
 
-def _model(scenario: Scenario, federation: Federation, model: Any, params: Any) -> Model:
-    if model is None:
-        outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
-        return link(scenario.spec.model)()(federation.x.shape[1:], outputs)
-    if callable(model) and params is not None and not hasattr(model, "apply"):
-        return as_model(lambda key: params, model)
-    return as_model(model)
+def _model(scenario: Scenario, federation: Federation, model: Any, params: Any, loss: Any) -> Model:
+    """The scenario's model for the data at hand, or the user's own; a custom loss may take any outputs."""
+    shape = federation.x.shape[1:]
+    outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
+    try:
+        if model is None:
+            return link(scenario.spec.model)()(shape, outputs)
+        expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
+        if callable(model) and params is not None and not hasattr(model, "apply") and required(model) >= 2:
+            return as_model(lambda key: params, model, shape=shape, **expects)
+        return as_model(model, shape=shape, **expects)
+    except (TypeError, ValueError) as error:
+        raise scenario.error(("model",), str(error)) from None
+
+
+def _demand_fitting(scenario: Scenario, net: Model, federation: Federation, plan: Plan, variables: Any) -> None:
+    """One batch, traced only: shapes that do not fit are a line, not a traceback; and no short batch may be mixed."""
+    sizes = federation.sizes[plan.eligible]
+    batch = scenario.spec.client.batch
+    wide = int(sizes.max(initial=1)) if batch == "full" else batch
+    x = jax.ShapeDtypeStruct((wide, *federation.x.shape[1:]), federation.x.dtype)
+    mask, key = jax.ShapeDtypeStruct((wide,), bool), jax.eval_shape(jax.random.key, 0)
+    try:
+        jax.eval_shape(lambda v, x, mask, key: net.apply(v, x, mask=mask, key=key, train=True), variables, x, mask, key)
+    except (TypeError, ValueError) as error:
+        raise scenario.error(("model",), str(error).splitlines()[0]) from None
+    short = (sizes < wide) if scenario.spec.client.drop_last else (sizes % wide != 0)
+    if net.mixes_rows and short.any():
+        what = f"mixes the rows of a batch without looking at mask, and client {plan.eligible[short.argmax()]} has short batches"
+        raise scenario.error(("model",), f"{what}; set client.drop_last and a batch that every client can fill")
 
 
 def _start(
@@ -224,6 +251,6 @@ def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
 
 def _method(spec: Any) -> str:
     """What stands in the `method` column: `fedavg` for plain local training and the plain mean, else the rule."""
-    rule = spec.server[0]
+    rule = next(section for section in spec.server if section.family == "rule")
     plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
     return "fedavg" if plain else rule.kind
