@@ -152,7 +152,8 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
             )
 
         def chunk(rows):
-            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(*rows, context.key, context)
+            block, ids, malicious = rows
+            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(block, ids, malicious, context.key, context)
 
         done = jax.lax.map(chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
         return jax.tree.map(lambda leaf: leaf.reshape(chunks * wide, *leaf.shape[2:])[:K], done), carry, {}

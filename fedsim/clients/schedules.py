@@ -19,14 +19,13 @@ def by_name(factory: Callable) -> Callable:
     """An optax schedule's factory as a link: its own parameter names; counts are integers, the rest are floats."""
     parameters = []
     for name, parameter in inspect.signature(factory).parameters.items():
+        default: Any = parameter.default
         whole = name.endswith(("steps", "begin"))
-        kind: Any = bool if isinstance(parameter.default, bool) else Annotated[int, Ge(0)] if whole else float
-        kind = kind | None if parameter.default is None else kind
-        default = (
-            float(parameter.default)
-            if kind is float and parameter.default is not parameter.empty
-            else parameter.default
-        )
+        kind: Any = bool if isinstance(default, bool) else Annotated[int, Ge(0)] if whole else float
+        if default is None:
+            kind = kind | None
+        elif kind is float and default is not parameter.empty:
+            default = float(default)
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default))
 
     def build(**numbers: Any) -> Callable:
