@@ -71,6 +71,27 @@ def run(
         sys.exit(5)
 
 
+@cli.command("list")
+@click.argument("family", required=False)
+def list_(family: str | None) -> None:
+    r"""Name what there is: methods, rules, stages, attacks, clients, models, datasets, partitions, cohorts ...
+
+    \b
+    Examples:
+      fedsim list
+      fedsim list rules
+    """
+    from fedsim.scenario import catalogue
+
+    found = catalogue(family)
+    if not found:
+        raise click.UsageError(f"no family '{family}'; there are {', '.join(catalogue(None))}")
+    for name, kinds in found.items():
+        click.secho(name, bold=True)
+        for kind, line in kinds.items():
+            click.echo(f"  {kind:<24} {line}")
+
+
 def _seeds(text: str) -> str:
     """`5` -> 5, `0,1` -> [0, 1], `3,` -> [3]; anything else is left to the schema to refuse."""
     return "[" + ",".join(part for part in text.split(",") if part.strip()) + "]" if "," in text else text

@@ -191,3 +191,20 @@ def test_help_does_not_import_jax():
     lines = "import sys; from fedsim.cli import main", "try: main(['run', '--help'])", "except SystemExit: pass"
     code = "\n".join((*lines, "assert 'jax' not in sys.modules"))
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_list_names_every_kind():
+    from fedsim.compose import FAMILIES
+
+    done = run("list")
+    assert done.returncode == 0
+    for kinds in FAMILIES.values():
+        assert all(
+            f"  {kind}" in done.stdout for kind, factory in kinds.items() if factory.__module__.startswith("fedsim")
+        )
+    rules = run("list", "rules")
+    assert "krum(f, neighbours)" in rules.stdout and "also: fedmedian" in rules.stdout.replace(
+        "coordinate_median, ", ""
+    )
+    assert "digits" not in rules.stdout
+    assert run("list", "ruls").returncode == 2

@@ -5,6 +5,7 @@ import pytest
 from test_lanes import X64, ragged
 
 import fedsim
+from fedsim.compose import FAMILIES
 from fedsim.scenario import ScenarioError, read
 
 CLIENT = {"lr": 0.3, "batch": 4, "epochs": 2}
@@ -223,3 +224,29 @@ def test_impossible(sections, said):
     with pytest.raises(ScenarioError) as error:
         run(**sections)
     assert said in str(error.value)
+
+
+def test_losses_by_name():
+    data = ragged()
+    onehot = data._replace(y=np.eye(3)[data.y])
+    by_label = run(data=data, model={"kind": "logistic", "loss": "squared"}).model()["W"]
+    np.testing.assert_allclose(by_label, run(data=onehot, model="linear").model()["W"], **CLOSE)
+    with pytest.raises(ScenarioError, match="cross_entropy needs classes"):
+        run(data=onehot, model={"kind": "linear", "loss": "cross_entropy"})
+
+
+@pytest.mark.parametrize(
+    "kind", sorted(k for k, f in FAMILIES["optimizer"].items() if f.__module__.startswith("fedsim"))
+)
+def test_every_optimizer_steps_downhill_on_the_server(kind):
+    """Behind the mean each of them moves along Δ̄, and not at all where Δ̄ = 0 and its parameters are 0."""
+    deltas = {"w": np.tile([[1.0, -2.0], [0.5, 3.0]], (3, 1, 1))}
+    step = fedsim.aggregate(["mean", {"kind": kind, "lr": 0.1}], deltas, params={"w": np.ones((2, 2))})["w"]
+    assert np.isfinite(step).all() and (
+        np.sum(step * deltas["w"][0]) > 0 or kind == "rprop"
+    )  # whose first step only looks
+
+
+def test_a_client_may_use_any_of_them():
+    for optimizer in ("adam", {"kind": "rmsprop", "decay": 0.5}, {"kind": "sgd", "momentum": 0.9, "nesterov": True}):
+        assert np.isfinite(weights(client=client("sgd", lr=0.01, optimizer=optimizer))).all()

@@ -48,8 +48,21 @@ def check_table(root, printed: str) -> None:
 
 def test_python_block(root, monkeypatch, capsys):
     monkeypatch.chdir(root)
-    exec(compile(blocks(root, "python"), "README.md", "exec"), {})
+    exec(compile(blocks(root, "python"), "README.md", "exec"), {"__name__": "readme"})
     assert "(64, 64)" in capsys.readouterr().out
+
+
+def test_own_block(root, capsys):
+    exec(compile(blocks(root, "own"), "README.md", "exec"), {"__name__": "readme"})
+    median, clipped, midrange = capsys.readouterr().out.strip().split("\n")
+    assert median == "[1.2 1.8]" and midrange == "[ 50.5 -49. ]" and clipped.startswith("[0.")
+
+
+def test_robust_block(root, tmp_path):
+    (tmp_path / "robust.yaml").write_text(blocks(root, "robust"))
+    result = fedsim.run(tmp_path / "robust.yaml")
+    mean = fedsim.run(tmp_path / "robust.yaml", edits=["server=[mean]"])
+    assert result.summary["final"][0] > mean.summary["final"][0] + 0.1  # the defence is worth its place in the README
 
 
 def test_table_of_files_is_what_a_run_writes(root, tmp_path):

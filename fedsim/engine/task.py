@@ -17,7 +17,9 @@ def cross_entropy(outputs, y):
 
 
 def squared(outputs, y):
-    """½‖outputs − y‖² per row -> `[B]`."""
+    """½‖outputs − y‖² per row -> `[B]`; labels stand for their unit vectors."""
+    if jnp.issubdtype(y.dtype, jnp.integer):
+        y = jax.nn.one_hot(y, outputs.shape[-1], dtype=outputs.dtype)
     difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
     return 0.5 * jnp.sum(difference * difference, axis=1)
 

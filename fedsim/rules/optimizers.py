@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from fedsim.compose import optimizer
 
-NOT_FIRST_ORDER = {"polyak_sgd", "lbfgs", "noisy_sgd"}  # want a loss value, a line search, a key in their state
+LEFT_OUT = {"polyak_sgd", "lbfgs", "noisy_sgd", "optimistic_adam"}  # want a loss, a line search, a key; deprecated
 
 
 def by_name(factory: Callable) -> Callable:
@@ -19,7 +19,7 @@ def by_name(factory: Callable) -> Callable:
         kind = type(parameter.default)
         if kind in (bool, int, float):
             known = {"kind": inspect.Parameter.KEYWORD_ONLY, "default": parameter.default}
-            parameters.append(inspect.Parameter(name, annotation=float if kind is not bool else bool, **known))
+            parameters.append(inspect.Parameter(name, annotation=int | float if kind is int else kind, **known))
         elif name == "momentum":
             known = {"kind": inspect.Parameter.KEYWORD_ONLY, "default": None}
             parameters.append(inspect.Parameter(name, annotation=float | None, **known))
@@ -35,5 +35,5 @@ def by_name(factory: Callable) -> Callable:
 
 for _name, _factory in vars(optax).items():
     if getattr(_factory, "__module__", "") == "optax._src.alias" and inspect.isfunction(_factory):
-        if "learning_rate" in inspect.signature(_factory).parameters and _name not in NOT_FIRST_ORDER:
+        if "learning_rate" in inspect.signature(_factory).parameters and _name not in LEFT_OUT:
             optimizer(by_name(_factory))

@@ -2,6 +2,7 @@
 
 from fedsim.scenario.build import Experiment as Experiment
 from fedsim.scenario.build import build as build
+from fedsim.scenario.catalogue import catalogue as catalogue
 from fedsim.scenario.load import read as read
 from fedsim.scenario.plugins import enable as enable
 from fedsim.scenario.problems import Problem as Problem

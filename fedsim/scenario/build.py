@@ -164,10 +164,14 @@ def _local(c: Any) -> Local:
 
 def _task(scenario: Scenario, federation: Federation, net: Model, loss: Callable | None) -> Task:
     c = scenario.spec.client
-    named = LOSSES["cross_entropy" if federation.classes else "squared"]
+    asked = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
+    if asked == "cross_entropy" and not federation.classes:
+        raise scenario.error(
+            ("model", "loss"), "cross_entropy needs classes, and these targets are numbers; use squared"
+        )
     rate = link(c.lr)() if not isinstance(c.lr, float | int) and c.lr_per == "step" else None
     by_step = (lambda lr, step: jnp.asarray(rate(step.astype(lr.dtype)), lr.dtype)) if rate else (lambda lr, step: lr)
-    return task(net, loss or named, link(c.optimizer), by_step, federation.classes)
+    return task(net, loss or LOSSES[asked], link(c.optimizer), by_step, federation.classes)
 
 
 def _client(scenario: Scenario, job: Task) -> Client:

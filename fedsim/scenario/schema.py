@@ -86,6 +86,11 @@ class ClientCommon(Section):
         return self
 
 
+class ModelCommon(Section):
+    loss: Literal["cross_entropy", "squared"] | None = None
+    """What a row costs; left out: cross-entropy for classes, squared error for targets."""
+
+
 class Fleet(Section):
     malicious: Annotated[float, Ge(0), Le(1)] | list[Annotated[int, Ge(0)]] = 0.0
     """Clients that the attacker controls: a share, drawn once per seed, or these."""
@@ -149,7 +154,7 @@ def scenario_model() -> type[BaseModel]:
         "seeds": (Annotated[list[Seed], MinLen(1), BeforeValidator(_first_seeds)], [0]),
         "method": (str | None, None),
         "data": (Data, ...),
-        "model": (union("model"), {"kind": "logistic"}),
+        "model": (union("model", ModelCommon), {"kind": "logistic"}),
         "fleet": (Fleet, {}),
         "cohort": (union("cohort"), {"kind": "all"}),
         "client": (Client, {"kind": "sgd"}),
