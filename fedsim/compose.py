@@ -36,6 +36,14 @@ FAMILIES: dict[str, dict[str, Callable]] = {
 }
 
 
+_registrations = [0]
+
+
+def registrations() -> int:
+    """How many there have been: what was derived from the families is stale when this has grown."""
+    return _registrations[0]
+
+
 class RegistrationError(TypeError):
     """A factory that cannot serve as the schema of its own section."""
 
@@ -56,6 +64,7 @@ def register(family: str) -> Callable[[Callable], Callable]:
         if known is not None and known.__module__ != factory.__module__:
             raise RegistrationError(f"{family} '{name}' is already defined in {known.__module__}")
         FAMILIES[family][name] = factory
+        _registrations[0] += 1
         return factory
 
     return keep

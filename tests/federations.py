@@ -1,5 +1,7 @@
 """Oracle problems in the form in which a user would bring them: arrays, a model, start parameters."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,14 +11,37 @@ import fedsim
 def softmax(inputs: dict) -> dict:
     """Softmax regression, flat parameters: W row-major, then b."""
     d, C = inputs["d"], inputs["C"]
+    model = softmax_model(d, C)
     sizes = inputs["sizes"]
     x = np.concatenate([np.reshape(inputs[f"X{i}"], (n, d)) for i, n in enumerate(sizes)])
     y = np.concatenate([np.asarray(inputs[f"y{i}"]) for i in range(len(sizes))])
 
+    return bring(x, y, np.repeat(np.arange(len(sizes)), sizes), model, inputs["x0"])
+
+
+@functools.cache
+def softmax_model(d: int, C: int):
+    """One pair of functions per shape: cases that share it share compiled programs."""
+
     def apply(params, x):
         return x @ params[: d * C].reshape(d, C) + params[d * C :]
 
-    return bring(x, y, np.repeat(np.arange(len(sizes)), sizes), apply, inputs["x0"])
+    return (lambda key: jnp.zeros(d * C + C)), apply
+
+
+@functools.cache
+def quadratic_model(d: int):
+    def apply(params, x):
+        H, a = x[:, : d * d].reshape(-1, d, d), x[:, d * d :]
+        e = params - a
+        return 0.5 * jnp.einsum("bi,bij,bj->b", e, H, e)
+
+    return (lambda key: jnp.zeros(d)), apply
+
+
+def as_it_is(outputs, y):
+    """The model's output is the loss."""
+    return outputs
 
 
 def quadratic(inputs: dict) -> dict:
@@ -26,18 +51,12 @@ def quadratic(inputs: dict) -> dict:
     rows = np.concatenate([H.reshape(len(sizes), -1), a], axis=1)
     owner = np.repeat(np.arange(len(sizes)), sizes)
 
-    def apply(params, x):
-        H, a = x[:, : d * d].reshape(-1, d, d), x[:, d * d :]
-        e = params - a
-        return 0.5 * jnp.einsum("bi,bij,bj->b", e, H, e)
-
-    problem = bring(rows[owner], np.zeros(len(owner)), owner, apply, inputs["x0"])
-    return {**problem, "loss": lambda outputs, y: outputs}
+    problem = bring(rows[owner], np.zeros(len(owner)), owner, quadratic_model(d), inputs["x0"])
+    return {**problem, "loss": as_it_is}
 
 
-def bring(x, y, owner, apply, x0) -> dict:
-    data = fedsim.Arrays(x, y, client=owner)
-    return {"data": data, "model": (lambda key: jnp.zeros(len(x0)), apply), "params": np.asarray(x0)}
+def bring(x, y, owner, model, x0) -> dict:
+    return {"data": fedsim.Arrays(x, y, client=owner), "model": model, "params": np.asarray(x0)}
 
 
 def problem(case: dict) -> dict:

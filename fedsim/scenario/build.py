@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -10,24 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.clients import carrying
-from fedsim.compose import chain
 from fedsim.data import Federation
 from fedsim.engine.keys import start_key
-from fedsim.engine.lanes import lanes
-from fedsim.engine.memory import memories
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Run
-from fedsim.engine.serve import serve
-from fedsim.engine.task import LOSSES, evaluator, task
+from fedsim.engine.serve import Serve
 from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
 from fedsim.models.modules import required
 from fedsim.scenario.federation import federations_of, settled_data
-from fedsim.scenario.links import OrderError, link, server_of, stages_of
+from fedsim.scenario.links import OrderError, link
+from fedsim.scenario.programs import Written, client_key, is_pair, own, serving, training, zoo
 from fedsim.scenario.schema import Scenario
-from fedsim.types import Client, Model, Rule, Task
+from fedsim.types import Client, Model
 
 
 class Experiment(NamedTuple):
@@ -85,32 +80,26 @@ def build(
     some = next(iter(federations.values()))
     plans = {seed: _plan(scenario, federation, seed) for seed, federation in federations.items()}
     net = _model(scenario, some, model, params, loss)
-    init = net.init if model is not None else jax.jit(net.init)  # somebody else's init may not be traceable
-    job = _task(scenario, some, net, loss)
-    client = _client(scenario, job)
-    shared = {seed: _start(scenario, init, client, seed, params, dtype) for seed in spec.seeds}
+    learned = (net, loss or _loss(scenario, some), some.classes, client_key(spec.client))
+    trained = training(*learned)
+    shared = {seed: _start(scenario, net, trained.client, seed, params, dtype) for seed in spec.seeds}
     for seed, plan in plans.items():
         _demand_fitting(scenario, net, federations[seed], plan, shared[seed])
     cohort = next(iter(plans.values())).cohort
     K = cohort.nominal(some.N)
     width = _width(spec, tree.payload_bytes(next(iter(shared.values()))["params"]), K, jax.default_backend())
     room = capacity(list(plans.values()), spec.rounds, width, pack)
-    memory = memories(client)
-    wire, stages, rule = _server(scenario)
-    server = serve(
-        wire,
-        stages,
-        rule,
-        memory,
-        client.reduce,
+    server, sums = _server(
+        scenario,
+        learned,
         drop=spec.on_nonfinite != "keep",
         N=some.N,
         width=width.lanes,
         block=width.block,
         blocks=room.blocks,
     )
-    _demand_possible(scenario, server.least, K, rule.fold is not None, cohort.repeats)
-    program = Program(lanes(client, job), memory, server, evaluator(job), width, room, dtype, pack)
+    _demand_possible(scenario, server.least, K, sums, cohort.repeats)
+    program = Program(trained.lanes, trained.memories, server, trained.evaluate, width, room, dtype, pack)
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
@@ -162,23 +151,13 @@ def _local(c: Any) -> Local:
     return Local(*parts, lr=lambda r: read(0), rate=read)
 
 
-def _task(scenario: Scenario, federation: Federation, net: Model, loss: Callable | None) -> Task:
-    c = scenario.spec.client
+def _loss(scenario: Scenario, federation: Federation) -> str:
     asked = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
     if asked == "cross_entropy" and not federation.classes:
         raise scenario.error(
             ("model", "loss"), "cross_entropy needs classes, and these targets are numbers; use squared"
         )
-    rate = link(c.lr)() if not isinstance(c.lr, float | int) and c.lr_per == "step" else None
-    by_step = (lambda lr, step: jnp.asarray(rate(step.astype(lr.dtype)), lr.dtype)) if rate else (lambda lr, step: lr)
-    return task(net, loss or LOSSES[asked], link(c.optimizer), by_step, federation.classes)
-
-
-def _client(scenario: Scenario, job: Task) -> Client:
-    method = link(scenario.spec.client)()
-    if scenario.spec.client.optimizer_state == "reset":
-        return method
-    return carrying(method, lambda params: job.optimizer(jnp.zeros(())).init(params))
+    return asked
 
 
 def _model(scenario: Scenario, federation: Federation, model: Any, params: Any, loss: Any) -> Model:
@@ -187,10 +166,12 @@ def _model(scenario: Scenario, federation: Federation, model: Any, params: Any, 
     outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
     try:
         if model is None:
-            return link(scenario.spec.model)()(shape, outputs)
+            return zoo(Written(scenario.spec.model, {"loss"}), shape, outputs)
         expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
         if callable(model) and params is not None and not hasattr(model, "apply") and required(model) >= 2:
             return as_model(lambda key: params, model, shape=shape, **expects)
+        if is_pair(model):
+            return own(*model, shape, tuple(expects.items()))
         return as_model(model, shape=shape, **expects)
     except (TypeError, ValueError) as error:
         raise scenario.error(("model",), str(error)) from None
@@ -213,10 +194,8 @@ def _demand_fitting(scenario: Scenario, net: Model, federation: Federation, plan
         raise scenario.error(("model",), f"{what}; set client.drop_last and a batch that every client can fill")
 
 
-def _start(
-    scenario: Scenario, init: Callable, client: Client, seed: int, params: Any, dtype: np.dtype
-) -> dict[str, Any]:
-    variables = init(start_key(jax.random.key(seed)))
+def _start(scenario: Scenario, net: Model, client: Client, seed: int, params: Any, dtype: np.dtype) -> dict[str, Any]:
+    variables = net.init(start_key(jax.random.key(seed)))
     if params is not None:
         given = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), params)
         try:
@@ -234,14 +213,14 @@ def _start(
     return {**variables, "aux": client.aux(variables["params"])}
 
 
-def _server(scenario: Scenario) -> tuple[list, list, Rule]:
-    """Wire and server lists -> (stages of the wire, stages of the server, the rule with its optimisers)."""
+def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Serve, bool]:
+    """Wire and server lists as one program; a wrong order is a line that names the link."""
+    wire, server = (tuple(map(Written, links)) for links in (scenario.spec.wire, scenario.spec.server))
     try:
-        stages, rule, tail = server_of(scenario.spec.server)
+        return serving(*learned, wire, server, **shape)
     except OrderError as error:
         where = ("server",) if error.index is None else ("server", error.index)
         raise scenario.error(where, str(error)) from None
-    return stages_of(scenario.spec.wire), stages, chain(rule, *tail)
 
 
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedsim.compose import ALIASES, FAMILIES, method
 from fedsim.scenario.problems import ScenarioError
 from fedsim.scenario.reader import Document, parse
-from fedsim.scenario.schema import ClientCommon, explain, problem_at, union
+from fedsim.scenario.schema import ClientCommon, explain, per_registry, problem_at, union
 
 Rate = Annotated[float, Ge(0)]
 Decay = Annotated[float, Ge(0), Lt(1)]
@@ -63,6 +63,12 @@ def fedyogi(lr: Rate = 0.1, b1: Decay = 0.9, b2: Decay = 0.99, tau: Annotated[fl
     return {"client": SGD, "server": [UNIFORM, {"kind": "fedyogi", "lr": lr, "b1": b1, "b2": b2, "tau": tau}]}
 
 
+@per_registry
+def _kinds() -> Any:
+    """Every method, and every rule as one."""
+    return union("method", also=("rule",))
+
+
 def label_of(written: Any) -> str:
     """What stands in the `method` column: as typed, without spaces."""
     if isinstance(written, dict):
@@ -110,7 +116,7 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
       ScenarioError: for an unknown method, wrong hyper-parameters, or a conflict.
     """
     asked = spelled_out(written, document)
-    kinds = union("method", also=("rule",))
+    kinds = _kinds()
     try:
         section: Any = TypeAdapter(kinds).validate_python(asked)
     except ValidationError as error:

@@ -4,6 +4,7 @@ Every `kind` of a family becomes one strict model whose fields are the factory's
 the union of them, told apart by `kind`. There is no second list of fields anywhere.
 """
 
+import functools
 import hashlib
 import inspect
 import json
@@ -21,7 +22,7 @@ import fedsim.fleet
 import fedsim.models
 import fedsim.rules
 import fedsim.stages  # noqa: F401 (importing a family registers its members)
-from fedsim.compose import ALIASES, FAMILIES
+from fedsim.compose import ALIASES, FAMILIES, registrations
 from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean, dotted
 from fedsim.scenario.reader import Document, Path
 
@@ -142,6 +143,18 @@ class Scenario(NamedTuple):
         return ScenarioError([problem_at(self.document, path, what)], self.document.file)
 
 
+def per_registry(make: Callable) -> Callable:
+    """Decorator: made once, and again when something was registered since."""
+    kept = functools.lru_cache(8)(lambda count, *arguments: make(*arguments))
+
+    @functools.wraps(make)
+    def current(*arguments):
+        return kept(registrations(), *arguments)
+
+    return current
+
+
+@per_registry
 def scenario_model() -> type[BaseModel]:
     """The model of a whole scenario, from what is registered now."""
     Data = union("dataset", DataCommon, partition=(union("partition"), {"kind": "iid"}))
@@ -167,6 +180,7 @@ def scenario_model() -> type[BaseModel]:
     return create_model("Scenario", __base__=Section, **_validated(fields))
 
 
+@per_registry
 def links_type(section: str) -> Any:
     """Type of the lists `wire` and `server`."""
     if section == "wire":
