@@ -208,3 +208,13 @@ def test_list_names_every_kind():
     )
     assert "digits" not in rules.stdout
     assert run("list", "ruls").returncode == 2
+
+
+def test_a_run_of_supplied_samples_says_so(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
+    fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
+    record = json.loads((tmp_path / "mine/run.json").read_text())
+    assert record["supplied"] == ["data"]
+    again = run("run", tmp_path / "mine/scenario.yaml", "--out", tmp_path / "again")
+    assert again.returncode == 3 and "came from a Python program" in again.stderr

@@ -23,6 +23,7 @@ from fedsim.data.skew import dirichlet_client as dirichlet_client
 from fedsim.data.skew import pathological as pathological
 from fedsim.data.skew import shards as shards
 from fedsim.data.sources import digits as digits
+from fedsim.data.sources import supplied as supplied
 from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
 from fedsim.data.table import csv as csv

@@ -25,3 +25,15 @@ def digits() -> Arrays:
     with gzip.open(path, "rt") as lines:
         table = np.loadtxt(lines, delimiter=",", dtype=np.int64)
     return Arrays((table[:, :-1] / 16).reshape(-1, 8, 8, 1), table[:, -1])
+
+
+@dataset
+def supplied() -> Arrays:
+    """Samples that a Python program hands over: `fedsim.run(..., data=fedsim.Arrays(x, y))`.
+
+    Raises:
+      DataError: always, on the command line: a scenario file holds no samples.
+    """
+    raise DataError(
+        "data.kind: supplied: these samples came from a Python program; pass them as fedsim.run(..., data=)"
+    )

@@ -34,8 +34,9 @@ class Result:
       status: `done`, `diverged` or `stopped`.
     """
 
-    def __init__(self, experiment: Experiment):
+    def __init__(self, experiment: Experiment, supplied: Sequence[str] = ()):
         self.experiment = experiment
+        self.supplied = sorted(supplied)
         self.scenario: dict[str, Any] = experiment.scenario.resolved()
         self.method = experiment.method
         self.status = "done"
@@ -119,6 +120,7 @@ class Result:
                 "data": next(iter(hashes.values()))["data"],
                 "partition": {seed: h["partition"] for seed, h in hashes.items()},
             },
+            "supplied": self.supplied,  # what a Python program must hand over again to repeat the run
             "lanes": width.lanes,
             "block": width.block,
             **directory.environment(),
@@ -171,7 +173,8 @@ def run(
     """
     started = time.monotonic()
     if isinstance(scenario, dict) and data is not None:
-        scenario = {**scenario, "data": {"kind": "digits", **scenario.get("data", {})}}
+        written = scenario.get("data") or {}
+        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
     if seeds is not None:
         edits = [*edits, f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}"]
     checked = read(scenario, tuple(edits))
@@ -182,7 +185,8 @@ def run(
         experiment = build(checked, data=data, model=model, params=params, loss=loss, **build_options)
         if out is not None:
             directory.claim(Path(out), force)
-        result = Result(experiment)
+        given = {"data": data, "model": model, "params": params, "loss": loss}
+        result = Result(experiment, [name for name, value in given.items() if value is not None])
         for seed in experiment.plans:
             one = experiment.run(seed, calls)
             rows = []
