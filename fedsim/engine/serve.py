@@ -119,34 +119,12 @@ def serve(
         root, r = key
         return Context(round_key(root, r, phase), r, N, jobs.lr[0], server.bank, jobs.id, jobs.malicious)
 
-    def received(rows: Rows, jobs: Jobs) -> Updates:
-        sent, loss = rows.message, jnp.full_like(jobs.weight, jnp.nan)
-        steps = jobs.steps.astype(jobs.weight.dtype)
-        return Updates(sent.delta, sent.state, sent.aux, jobs.weight, jobs.count, loss, steps, sent.effort)
-
     def arrive(updates: Updates, server: Server, jobs: Jobs, key) -> tuple[Updates, Tree, Array]:
         """Step 3, and the filter behind it -> (updates, wire's carry, which rows were not finite)."""
         updates, carry, _ = travel.apply(updates, server.carry["wire"], context(server, jobs, key, Phase.WIRE))
         sections = (updates.delta, updates.state, updates.aux)
         bad = (updates.weight > 0) & ~tree.finite_rows(sections, updates.weight.shape[0])
         return updates._replace(weight=jnp.where(bad & drop, 0, updates.weight)), carry, bad
-
-    def sections_zero(updates: Updates) -> Sections:
-        state, aux = tree.zeros_like(tree.take((updates.state, updates.aux), 0))
-        nothing = jnp.zeros_like(updates.weight[0])
-        return Sections(state, nothing, aux, nothing)
-
-    def sections_add(total: Sections, updates: Updates, arrived: Updates) -> Sections:
-        """`arrived` are the rows before the server's own stages: what a client sent counts where it was received."""
-        w, here = rule.weights(updates), (arrived.weight > 0).astype(updates.weight.dtype)
-        state, weight = tree.fold((total.state, total.weight), (updates.state, jnp.ones_like(w)), w)
-        aux, count = tree.fold((total.aux, total.arrived), (arrived.aux, here), here)
-        return Sections(state, weight, aux, count)
-
-    def aux_close(total: Sections, old: dict[str, Tree]) -> dict[str, Tree]:
-        """Moves by what arrived, also in a skipped round: the clients that sent it have moved their memory as well."""
-        whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
-        return {name: tree.add(old[name], whole[reduce[name]](total.aux[name])) for name in old}
 
     @jax.jit
     def init(shared: Tree) -> Server:
@@ -156,18 +134,18 @@ def serve(
 
     @jax.jit
     def zero(rows: Rows, jobs: Jobs):
-        updates = received(rows, jobs)
+        updates = _received(rows, jobs)
         if not folds:
             columns = _columns(jobs)
             room = lambda leaf: jnp.zeros((blocks * block, *leaf.shape[1:]), leaf.dtype)
             return jax.tree.map(room, Gathered(updates, columns, rows.message.memory))
         assert rule.fold is not None
         none = jnp.zeros((), jnp.int32)
-        return Total(rule.fold.zero(updates), sections_zero(updates), none, none, none)
+        return Total(rule.fold.zero(updates), _sections_zero(updates), none, none, none)
 
     def add(total, server: Server, memory: Memory, rows: Rows, jobs: Jobs, key, first):
         met = Met(jnp.where(jobs.steps > 0, rows.loss, 0), jnp.where(jobs.steps > 0, rows.seen, 0))
-        updates = received(rows, jobs)
+        updates = _received(rows, jobs)
         if not folds:
             new = Gathered(updates, _columns(jobs), rows.message.memory)
             place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
@@ -179,7 +157,7 @@ def serve(
         memory = memories.scatter(memory, jobs, rows.message.memory, arrived.weight > 0)
         total = Total(
             rule.fold.add(total.rule, kept, context(old, jobs, key, Phase.RULE)),
-            sections_add(total.sections, kept, arrived),
+            _sections_add(total.sections, kept, arrived, rule.weights(kept)),
             total.usable + jnp.sum(kept.weight > 0, dtype=jnp.int32),
             total.nonfinite + jnp.sum(bad, dtype=jnp.int32),
             total.reported + jnp.sum(jobs.weight > 0, dtype=jnp.int32),
@@ -192,7 +170,7 @@ def serve(
         kept, stage_carry, _ = screen.apply(arrived, old.carry["stages"], context(old, jobs, key, Phase.SERVER))
         step, rule_carry, _ = rule.apply(kept, old.carry["rule"], context(old, jobs, key, Phase.RULE))
         memory = memories.scatter(memory, jobs, total.memory, arrived.weight > 0)
-        sections = sections_add(sections_zero(kept), kept, arrived)
+        sections = _sections_add(_sections_zero(kept), kept, arrived, rule.weights(kept))
         counts = [jnp.sum(m, dtype=jnp.int32) for m in (kept.weight > 0, bad, jobs.weight > 0)]
         return step, {"wire": wire_carry, "stages": stage_carry, "rule": rule_carry}, sections, counts, memory
 
@@ -209,7 +187,7 @@ def serve(
         bank = {"params": tree.add(old.bank["params"], step), "state": tree.divide(sections.state, sections.weight)}
         bank, carry = tree.select(skipped, ({name: old.bank[name] for name in bank}, old.carry), (bank, carry))
         stacked = jax.tree.map(
-            lambda leaf: leaf[None], Server({**bank, "aux": aux_close(sections, old.bank["aux"])}, carry)
+            lambda leaf: leaf[None], Server({**bank, "aux": _aux_close(sections, old.bank["aux"], reduce, N)}, carry)
         )
         finite = tree.finite_rows(stacked.bank["params"], 1)[0]
         return stacked, memory, Outcome(arrivals, nonfinite, skipped, finite)
@@ -221,3 +199,30 @@ def _columns(jobs: Jobs) -> Jobs:
     """The columns by slot alone: the lay-out on lanes is of no interest to the server."""
     nothing = jnp.zeros(jobs.id.shape[0], jnp.int32)
     return jobs._replace(index=nothing, valid=nothing, slot=nothing)
+
+
+def _received(rows: Rows, jobs: Jobs) -> Updates:
+    """The stack as the wire finds it."""
+    sent, loss = rows.message, jnp.full_like(jobs.weight, jnp.nan)
+    steps = jobs.steps.astype(jobs.weight.dtype)
+    return Updates(sent.delta, sent.state, sent.aux, jobs.weight, jobs.count, loss, steps, sent.effort)
+
+
+def _sections_zero(updates: Updates) -> Sections:
+    state, aux = tree.zeros_like(tree.take((updates.state, updates.aux), 0))
+    nothing = jnp.zeros_like(updates.weight[0])
+    return Sections(state, nothing, aux, nothing)
+
+
+def _sections_add(total: Sections, updates: Updates, arrived: Updates, w) -> Sections:
+    """More rows, `state` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
+    here = (arrived.weight > 0).astype(updates.weight.dtype)
+    state, weight = tree.fold((total.state, total.weight), (updates.state, jnp.ones_like(w)), w)
+    aux, count = tree.fold((total.aux, total.arrived), (arrived.aux, here), here)
+    return Sections(state, weight, aux, count)
+
+
+def _aux_close(total: Sections, old: dict[str, Tree], reduce: dict[str, str], N: int) -> dict[str, Tree]:
+    """Moves by what arrived, also in a skipped round: the clients that sent it have moved their memory as well."""
+    whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
+    return {name: tree.add(old[name], whole[reduce[name]](total.aux[name])) for name in old}

@@ -8,10 +8,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from fedsim.scenario.explain import explain
 from fedsim.scenario.methods import with_method
 from fedsim.scenario.problems import Problem, ScenarioError, dotted
 from fedsim.scenario.reader import Document, parse
-from fedsim.scenario.schema import Scenario, explain, scenario_model
+from fedsim.scenario.schema import Scenario, scenario_model
 
 
 def read(source: Any, edits: tuple[str, ...] = (), method: Any = None) -> Scenario:

@@ -10,9 +10,10 @@ from annotated_types import Ge, Gt, Lt
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.compose import ALIASES, FAMILIES, method
+from fedsim.scenario.explain import explain, problem_at
 from fedsim.scenario.problems import ScenarioError
 from fedsim.scenario.reader import Document, parse
-from fedsim.scenario.schema import ClientCommon, explain, per_registry, problem_at, union
+from fedsim.scenario.schema import ClientCommon, per_registry, union
 
 Rate = Annotated[float, Ge(0)]
 Decay = Annotated[float, Ge(0), Lt(1)]

@@ -9,10 +9,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim import tree
 from fedsim.compose import chain, line
+from fedsim.scenario.explain import explain
 from fedsim.scenario.links import OrderError, server_of, stages_of
 from fedsim.scenario.problems import Problem, ScenarioError
 from fedsim.scenario.reader import Document
-from fedsim.scenario.schema import explain, links_type
+from fedsim.scenario.schema import links_type
 from fedsim.tree import Tree
 from fedsim.types import Context, Updates
 
