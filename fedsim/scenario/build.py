@@ -226,8 +226,10 @@ def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Serve, bo
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
     """`auto` resolved by a pure function of model, cohort and backend kind: never of free memory, cores or devices."""
     wanted = spec.numerics
-    widest = 64 if backend != "cpu" else 16 if model_bytes <= 1 << 18 else 4 if model_bytes <= 1 << 21 else 1
-    lanes_ = min(widest, K) if wanted.lanes == "auto" else wanted.lanes
+    widest = min(64 if backend != "cpu" else 16 if model_bytes <= 1 << 18 else 8 if model_bytes <= 1 << 21 else 1, K)
+    waste = lambda lanes: -(-K // lanes) * lanes - K  # idle lanes at the end of a small cohort of equal clients
+    even = min(range(widest, widest // 2, -1), key=waste) if K <= 2 * widest else widest
+    lanes_ = even if wanted.lanes == "auto" else wanted.lanes
     block = max(min(K, 1024, (1 << 28) // max(model_bytes, 1)), 1) if wanted.block == "auto" else wanted.block
     return Width(lanes_, block)
 
