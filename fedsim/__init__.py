@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from fedsim.data import Arrays as Arrays
     from fedsim.data import DataError as DataError
     from fedsim.models import as_model as as_model
-    from fedsim.report import Result as Result
-    from fedsim.report import load_model as load_model
-    from fedsim.report import run as run
+    from fedsim.report.directory import load_model as load_model
+    from fedsim.report.result import Result as Result
+    from fedsim.report.running import run as run
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import ScenarioError as ScenarioError
     from fedsim.scenario import aggregate as aggregate
@@ -36,7 +36,9 @@ _HOME = {
     ),
     "data": ("Arrays", "DataError"),
     "models": ("as_model",),
-    "report": ("Result", "load_model", "run"),
+    "report.directory": ("load_model",),
+    "report.result": ("Result",),
+    "report.running": ("run",),
     "scenario": ("Scenario", "ScenarioError", "aggregate", "enable", "transmit"),
 }
 

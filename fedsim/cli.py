@@ -2,18 +2,23 @@
 
 import json
 import os
-import signal
+import shlex
 import sys
 import tempfile
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fedsim import __version__
+from fedsim.report.interrupts import Interrupts
 
-EXIT = {"ScenarioError": 2, "DataError": 3, "DirectoryError": 4}
+EXIT = {
+    "ScenarioError": 2, "DeviceError": 2, "DataError": 3, "DirectoryError": 4, "LockedError": 6, "CheckpointError": 7,
+    "CorruptError": 7, "MemoryError": 8,
+}  # fmt: skip
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,13 +40,25 @@ def cli() -> None:
 )
 @click.option("--seeds", metavar="N|LIST", help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Run directory [reports/<name>].")
+@click.option("--resume", is_flag=True, help="Go on with the run in that directory, from its last commit.")
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
+@click.option("--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind].")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE|NAME", help="Enable your own links; repeatable.")
 @click.option("--quiet", is_flag=True, help="No progress bar, no table.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def run(
-    scenario: str, edits: tuple[str, ...], seeds: str | None, out: Path | None, force, plugins, quiet, as_json, debug
+    scenario: str,
+    edits: tuple[str, ...],
+    seeds: str | None,
+    out: Path | None,
+    resume: bool,
+    force: bool,
+    device: str | None,
+    plugins: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+    debug: bool,
 ) -> None:
     """Run a scenario and write its run directory.
 
@@ -49,11 +66,13 @@ def run(
     Examples:
       fedsim run scenarios/iid.yaml
       fedsim run scenarios/iid.yaml --set rounds=20 --set client.lr=0.05 --out reports/slow --force
+      fedsim run scenarios/iid.yaml --set rounds=200 --resume
     """
     del debug  # read by `main`
+    interrupts: Interrupts = click.get_current_context().obj
     _compilation_cache()
     from fedsim.report import console
-    from fedsim.report.result import run as run_scenario
+    from fedsim.report.running import run as run_scenario
     from fedsim.scenario import enable, read
 
     for plugin in plugins:
@@ -61,13 +80,18 @@ def run(
     checked = read(scenario, (*edits, *([f"seeds={_seeds(seeds)}"] if seeds else [])))
     folder = out or Path("reports") / checked.spec.name
     with console.progress(checked, quiet or as_json) as watch:
-        result = run_scenario(checked, out=folder, force=force, watch=watch)
+        interrupts.running = True
+        result = run_scenario(
+            checked, out=folder, force=force, resume=resume, device=device, watch=watch, ask=interrupts.asked
+        )
+        interrupts.running = False
     if as_json:
         click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
     elif not quiet:
         console.table(result, folder)
-    if result.status != "done":
-        click.echo(f"fedsim: {result.status}: see {folder / 'rounds.csv'}", err=True)
+    for seed, why in result.reasons.items():
+        click.echo(f"fedsim: seed {seed} ended early: {why}; see {folder / 'rounds.csv'}", err=True)
+    if result.reasons:
         sys.exit(5)
 
 
@@ -115,25 +139,36 @@ def _compilation_cache() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point: every error is one line per problem and an exit code; tracebacks only with --debug."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    try:
-        cli.main(arguments, prog_name="fedsim", standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("fedsim: interrupted", err=True)
-        sys.exit(128 + signal.SIGINT)
-    except Exception as error:
-        if "--debug" in arguments:
-            raise
-        sys.exit(_say(error))
+    warnings.showwarning = lambda message, *_, **__: click.echo(f"fedsim: warning: {message}", err=True)
+    again = shlex.join(["fedsim", *(a for a in arguments if a not in ("--force", "--resume")), "--resume"])
+    farewell = f"go on with: {again}" if arguments[:1] == ["run"] else "nothing was written"
+    with Interrupts(farewell).watched() as interrupts:
+        try:
+            cli.main(arguments, prog_name="fedsim", standalone_mode=False, obj=interrupts)
+        except click.exceptions.Exit as done:
+            sys.exit(done.exit_code)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(2)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("fedsim: interrupted", err=True)
+            sys.exit(interrupts.code)
+        except Exception as error:
+            if "--debug" in arguments:
+                raise
+            sys.exit(_say(error))
+        except BaseException as error:
+            if type(error).__name__ != "Interrupted":
+                raise
+            click.echo(f"fedsim: interrupted {error}; {farewell}", err=True)
+            sys.exit(interrupts.code)
 
 
 def _say(error: Exception) -> int:
     """Print an error in one line per problem -> exit code."""
     code = EXIT.get(type(error).__name__) or (4 if isinstance(error, OSError) else 1)
+    if "RESOURCE_EXHAUSTED" in str(error):  # how XLA says that a device is full
+        code, error = 8, MemoryError(f"{str(error).splitlines()[0]}; lower numerics.block, client.batch or the model")
     if code == 1:
         with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
             file.write(traceback.format_exc())

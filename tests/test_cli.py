@@ -10,7 +10,16 @@ import pytest
 
 import fedsim
 
-FILES = {"rounds.csv", "clients.csv", "partition.csv", "summary.csv", "timing.csv", "scenario.yaml", "run.json"}
+FILES = {
+    "checkpoints",
+    "rounds.csv",
+    "clients.csv",
+    "partition.csv",
+    "summary.csv",
+    "timing.csv",
+    "scenario.yaml",
+    "run.json",
+}
 
 
 def run(*words, cwd=None):
@@ -93,8 +102,8 @@ def test_clients_and_partition(out):
 
 def test_record_and_resolved_scenario(out):
     record = json.loads((out / "run.json").read_text())
-    assert record["status"] == "done" and record["lanes"] == 10 and record["packages"]["jax"]
-    assert set(record["hashes"]) == {"scenario", "data", "partition"}
+    assert record["status"] == "done" and record["lanes"] == 10 and record["environment"]["jax"]
+    assert set(record["hashes"]) == {"scenario", "data", "partition", "start"}
     again = fedsim.scenario.read(out / "scenario.yaml")
     assert again.hash() == record["hashes"]["scenario"] and again.resolved()["numerics"]["lanes"] == 10
 

@@ -114,7 +114,14 @@ def roomy(n: int) -> int:
 
 
 def lay_out(
-    plan: Plan, work: RoundPlan, first: int, width: Width, room: Capacity, dtype: np.dtype, pack: Packer = longest_first
+    plan: Plan,
+    work: RoundPlan,
+    places: np.ndarray,
+    first: int,
+    width: Width,
+    room: Capacity,
+    dtype: np.dtype,
+    pack: Packer = longest_first,
 ) -> tuple[Layout, int]:
     """The round's slots `first … first + block` on lanes -> (layout, lane steps to do)."""
     lanes, block = width
@@ -135,7 +142,7 @@ def lay_out(
             t = end
     ints, floats = np.zeros((5, block), np.int32), np.zeros((5, block), dtype)
     columns = (work.samples[part], work.weight[part], work.count[part], work.lr, work.lr_sum[part])
-    for row, column in enumerate((0, ids, steps, plan.place[ids], plan.malicious[ids])):
+    for row, column in enumerate((0, ids, steps, places[part], plan.malicious[ids])):
         ints[row, : len(ids)] = column
     for row, column in enumerate(columns):
         floats[row, : len(ids)] = column

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from fedsim.engine.lanes import Lanes, Rows
-from fedsim.engine.memory import Memories, Memory
+from fedsim.engine.memory import Memories
 from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_first, unpack
 from fedsim.engine.serve import Met, Outcome, Serve, Server
+from fedsim.engine.store import Store
 from fedsim.fleet import Plan, RoundPlan
 
 CALL_SECONDS = 1.0  # a device call is cut to about this long, so that Ctrl-C is quick
@@ -61,15 +61,17 @@ class Pieces:
 
 
 def play(
-    program: Program, plan: Plan, server: Server, memory: Memory, rows: Rows | None, data, root, r: int, pieces: Pieces
-):
-    """Round r: `(server, memory, stack) -> (Played, memory, stack)`; state in, state out, nothing waits for the device.
+    program: Program, plan: Plan, server: Server, store: Store, rows: Rows | None, data, root, r: int, pieces: Pieces
+) -> tuple[Played, Rows]:
+    """Round r: `(server, stack) -> (Played, stack)`, and what clients remember goes back into its store.
+
+    State in, state out; nothing here waits for the device.
 
     Args:
       program: the pure functions.
       plan: the host's half.
       server: shared variables and server state before the round.
-      memory: what clients remember; handed over, as is the stack.
+      store: where the clients' memory lives.
       rows: the stack's buffer of the round before (its contents do not matter), None in the first round.
       data: (x, y) of all training samples, on the device.
       root: the run's root key.
@@ -78,9 +80,10 @@ def play(
     """
     lanes, memories, serve, key, block = program.lanes, program.memories, program.serve, (root, r), program.width.block
     work = plan.round(r)  # 1 plan
+    memory, places = store.lend(work.ids)
     total, jobs, met, useful, lane_steps = None, None, [], 0, 0
     for first in range(0, max(len(work.ids), 1), block):
-        layout, steps = lay_out(plan, work, first, program.width, program.room, program.dtype, program.pack)
+        layout, steps = lay_out(plan, work, places, first, program.width, program.room, program.dtype, program.pack)
         jobs = unpack(layout)
         mine = memories.gather(memory, server.bank, jobs, key)
         buffer = lanes.empty(server.bank, mine, jobs) if rows is None else rows
@@ -90,8 +93,10 @@ def play(
         met.append(losses)
         useful += int(work.steps[first : first + block].sum())
         lane_steps += steps * program.width.lanes
-    server, memory, outcome = serve.close(total, server, memory, jobs, key)  # 4 serve, 5 keep
-    return Played(work, server, outcome, met, useful, lane_steps), memory, rows
+    server, memory, outcome = serve.close(total, server, memory, jobs, key)  # 4 serve
+    store.keep(work.ids, memory)  # 5 keep
+    assert rows is not None
+    return Played(work, server, outcome, met, useful, lane_steps), rows
 
 
 def train(lanes: Lanes, bank, memory, jobs: Jobs, data, key, rows: Rows, steps: int, pieces: Pieces) -> Rows:
@@ -113,10 +118,3 @@ def train(lanes: Lanes, bank, memory, jobs: Jobs, data, key, rows: Rows, steps: 
             lane, rows, token = lanes.train(bank, memory, jobs, data, key, lane, rows, t, cut)
             t = cut
     return rows
-
-
-def train_loss(played: list[Played]) -> float | None:
-    """Mean of the mini-batch losses met in some rounds, weighted by valid rows; float64, in slot order."""
-    loss = np.concatenate([np.asarray(m.loss, np.float64) for p in played for m in p.met])
-    seen = np.concatenate([np.asarray(m.seen, np.float64) for p in played for m in p.met])
-    return float(np.cumsum(loss)[-1] / np.cumsum(seen)[-1]) if seen.any() else None

@@ -1,8 +1,12 @@
-"""The run: rounds one after another, evaluated where asked, two rounds ahead of what the host has read."""
+"""The run: rounds one after another, evaluated where asked, a little ahead of what the host has read."""
 
+import shutil
+import tempfile
 import time
+import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -10,14 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.engine.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
-from fedsim.engine.lanes import Rows
-from fedsim.engine.round import Pieces, Played, Program, play, train_loss
+from fedsim.engine.round import CALL_SECONDS, Pieces, Played, Program, play
 from fedsim.engine.serve import Server
+from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.task import in_batches
 from fedsim.fleet import Plan
 
-AHEAD = 2  # rounds in flight: the host plans while the device works, and never runs away from it
+AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
 EMPTY_ROUNDS = 10  # so many skipped rounds running end a run
 BATCH = 2048  # rows of an evaluation batch, at most
 
@@ -27,12 +32,42 @@ class Row(NamedTuple):
 
     values: dict[str, Any]
     timing: dict[str, float]
+    server: Server  # after it
     status: str  # running | done | diverged | stopped
-    server: Server
+    extra: bool = False  # the last round, which a longer run would not have evaluated
+
+
+class Rest(NamedTuple):
+    """Nothing is in flight: the moment for a commit."""
+
+    round: int
+
+
+class Policy(NamedTuple):
+    """When a run ends before its last round."""
+
+    nonfinite: bool = False  # at the first message that is not finite
+    impossible: bool = False  # at the first round that too few clients survive
+
+
+DEFAULT = Policy()
+
+
+class Since(NamedTuple):
+    """What happened since the last evaluated round."""
+
+    sampled: int = 0
+    reported: int = 0
+    nonfinite: int = 0
+    skipped: int = 0
+    loss: float = 0.0  # Σ batch loss · valid rows, one slot after another
+    seen: float = 0.0  # Σ valid rows
+    useful: int = 0
+    lane_steps: int = 0
 
 
 class Run:
-    """One seed of one method: an iterator over its evaluated rounds.
+    """One seed of one method: an iterator over its events, which can be left and taken up again anywhere.
 
     Args:
       program: the pure functions.
@@ -41,13 +76,27 @@ class Run:
       key: root of all device randomness of the run.
       rounds: the last round.
       every: evaluate every so many rounds.
-      stop: end the run at the first non-finite message.
+      policy: when to end early.
       calls: device calls per block (None: as long as a call takes about a second); changes no bit.
+      folder: where client memory goes that would not fit on the device (None: to a folder of its own).
+      resident: bytes of client memory that fit.
     """
 
-    def __init__(self, program: Program, plan: Plan, shared, key, rounds: int, every: int, stop=False, calls=None):
+    def __init__(
+        self,
+        program: Program,
+        plan: Plan,
+        shared,
+        key,
+        rounds: int,
+        every: int,
+        policy: Policy = DEFAULT,
+        calls: int | None = None,
+        folder: Path | None = None,
+        resident: int = 0,
+    ):
         self.program, self.plan, self.key = program, plan, key
-        self.rounds, self.every, self.stop = rounds, every, stop
+        self.rounds, self.every, self.policy = rounds, every, policy
         self.pieces = Pieces(calls)
         f = plan.federation
         self.data = jax.device_put((f.x, f.y))
@@ -55,95 +104,172 @@ class Run:
         held = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
         self.held = {name: jax.device_put(in_batches(x, y, self.batch)) for name, (x, y) in held.items() if len(x)}
         self.sizes = {name: len(x) for name, (x, _) in held.items()}
-        self.server = program.serve.init(shared)
-        self.memory = program.memories.empty(self.server.bank, program.room.members)
+        self.server: Server = program.serve.init(shared)
+        self.folder = folder
+        self.store = self._store(self.row_bytes() * program.room.members > resident)
+        self.round, self.status, self.reason, self.first = -1, "running", "", ""
+        self.empty, self.since, self.open_since = 0, Since(), Since()
         self.message_bytes = {"up": 0, "down": tree.payload_bytes(shared)}
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
+        self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
-    def __iter__(self) -> Iterator[Row]:
+    def row_bytes(self) -> int:
+        """Bytes that a client remembers."""
+        one = jax.eval_shape(lambda bank: self.program.memories.empty(bank, 1), self.server.bank)
+        return tree.payload_bytes(one.rows)
+
+    def _store(self, large: bool) -> Store:
+        memories, bank, N = self.program.memories, self.server.bank, self.plan.federation.N
+        if large:
+            if self.folder is None:  # nothing is to be written: a folder that goes when the run does
+                self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
+                weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+            return OnDisk(memories, bank, self.program.room.blocks * self.program.width.block, N, self.folder)
+        return Resident(memories, bank, self.plan.members, self.program.room.members, N)
+
+    def events(self, rest: Callable[[int], bool] = lambda r: False) -> Iterator[Row | Rest]:
+        """Evaluated rounds as they come, and a `Rest` after every round for which `rest(round)` asks."""
         self.started, self.last = (time.perf_counter(), compile_seconds()), (0.0, 0.0)
-        yield self._row(0, self.server, [], "done" if self.rounds == 0 else "running", self._evaluate(self.server))
-        since, empty = [], 0
-        for played, tests in self._played():
-            since.append(played)
-            empty = empty + 1 if bool(played.outcome.skipped) else 0
-            status = self._judge(played, empty)
-            if tests is not None or status != "running":
-                self.server = played.server
-                tests = self._evaluate(played.server) if tests is None else tests
-                yield self._row(played.work.round, played.server, since, status, tests)
-                since = []
-            if status != "running":
-                return
-
-    def _played(self) -> Iterator[tuple[Played, dict[str, list] | None]]:
-        """Rounds with their test results (None: not evaluated), handed to the device AHEAD of the one that is yielded."""
+        if self.round < 0:
+            self.round = 0
+            self.status = "done" if self.rounds == 0 else "running"
+            yield self._row(self._evaluate(self.server))
         server, rows, flying = self.server, None, deque()
-        for r in range(1, self.rounds + 1):
-            played, self.memory, rows = play(
-                self.program, self.plan, server, self.memory, rows, self.data, self.key, r, self.pieces
-            )
+        for r in range(self.round + 1, self.rounds + 1):
+            if self.status != "running":
+                return
+            begin = time.perf_counter()
+            played, rows = play(self.program, self.plan, server, self.store, rows, self.data, self.key, r, self.pieces)
             server = played.server
-            assert rows is not None
-            self._weigh(rows)
+            self.message_bytes["up"] = _message_bytes(rows)
             evaluated = r % self.every == 0 or r == self.rounds
             flying.append((played, self._evaluate(server) if evaluated else None))
-            if len(flying) > AHEAD:
-                yield flying.popleft()
-        yield from flying
+            resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
+            ahead = 0 if resting or slow or self.empty or any(self.policy) else AHEAD  # never past a possible end
+            while len(flying) > ahead and self.status == "running":
+                yield from self._settle(*flying.popleft())
+            if resting and self.status == "running":
+                yield Rest(r)
+        while flying and self.status == "running":
+            yield from self._settle(*flying.popleft())
 
-    def _judge(self, played: Played, empty: int) -> str:
-        if not bool(played.outcome.finite) or empty >= EMPTY_ROUNDS:
-            return "diverged"
-        if self.stop and int(played.outcome.nonfinite):
-            return "stopped"
-        return "done" if played.work.round == self.rounds else "running"
+    def _settle(self, played: Played, tests: dict[str, list] | None) -> Iterator[Row]:
+        """A round is over on the device as well: count it, judge it, and give its row where there is one."""
+        work, outcome = played.work, played.outcome
+        self.round, self.server = work.round, played.server
+        self.empty = self.empty + 1 if bool(outcome.skipped) else 0
+        self.totals["virtual_seconds"] += work.seconds
+        self.totals["bytes_up"] += self.message_bytes["up"] * len(work.ids)  # lost messages included
+        self.totals["bytes_down"] += self.message_bytes["down"] * len(work.ids)
+        self.joined[work.ids] += 1
+        s = self.since
+        self.since = Since(
+            s.sampled + len(work.ids),
+            s.reported + int(outcome.reported),
+            s.nonfinite + int(outcome.nonfinite),
+            s.skipped + int(outcome.skipped),
+            _continued(s.loss, [m.loss for m in played.met]),
+            _continued(s.seen, [m.seen for m in played.met]),
+            s.useful + played.useful,
+            s.lane_steps + played.lane_steps,
+        )
+        if self.round == 1:
+            self.first = digest(self.server)
+        self._judge(played)
+        if tests is not None or self.status != "running":
+            yield self._row(self._evaluate(self.server) if tests is None else tests)
 
-    def _weigh(self, rows: Rows) -> None:
-        """Bytes of one message, from the shapes of the stack."""
-        sent = rows.message
-        self.message_bytes["up"] = tree.payload_bytes((sent.delta, sent.state, sent.aux)) // rows.loss.shape[0]
+    def _judge(self, played: Played) -> None:
+        outcome, r = played.outcome, played.work.round
+        if not bool(outcome.finite):
+            self.status, self.reason = "diverged", f"round {r}: the shared model is no longer finite"
+        elif self.empty >= EMPTY_ROUNDS:
+            self.status, self.reason = "diverged", f"round {r}: {EMPTY_ROUNDS} rounds running had too few messages"
+        elif self.policy.nonfinite and int(outcome.nonfinite):
+            self.status, self.reason = "stopped", f"round {r}: {int(outcome.nonfinite)} messages were not finite"
+        elif self.policy.impossible and bool(outcome.skipped):
+            what = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
+            self.status, self.reason = "stopped", f"round {r}: {what}, the rule needs {self.program.serve.least}"
+        elif r == self.rounds:
+            self.status = "done"
 
     def _evaluate(self, server: Server) -> dict[str, list]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""
         return {name: [self.program.evaluate(server.bank, x, y) for x, y in sets] for name, sets in self.held.items()}
 
-    def _row(self, r: int, server: Server, since: list[Played], status: str, tests: dict[str, list]) -> Row:
-        for p in since:
-            self.totals["virtual_seconds"] += p.work.seconds
-            self.totals["bytes_up"] += self.message_bytes["up"] * len(p.work.ids)  # lost messages included
-            self.totals["bytes_down"] += self.message_bytes["down"] * len(p.work.ids)
-            self.joined[p.work.ids] += 1
-        outcomes = [p.outcome for p in since]
+    def _row(self, tests: dict[str, list]) -> Row:
+        s, r = self.since, self.round
         values = {
             "round": r,
             **self.totals,
-            "clients_sampled": sum(len(p.work.ids) for p in since),
-            "clients_reported": sum(int(o.reported) for o in outcomes),
-            "n_nonfinite": sum(int(o.nonfinite) for o in outcomes),
-            "skipped": sum(int(o.skipped) for o in outcomes),
-            "train_loss": train_loss(since) if since else None,
+            "clients_sampled": s.sampled,
+            "clients_reported": s.reported,
+            "n_nonfinite": s.nonfinite,
+            "skipped": s.skipped,
+            "train_loss": s.loss / s.seen if s.seen else None,
         }
         for name, results in tests.items():
             loss, hit = gathered(results, self.sizes[name])
             values[f"{name}_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
             if self.plan.federation.classes:
                 values[f"{name}_accuracy"] = float(hit.sum() / len(hit))
-        return Row(values, self._timing(r, since), status, server)
+        extra = self.status == "done" and r % self.every > 0
+        self.since, self.open_since = Since(), s if extra else Since()
+        return Row(values, self._timing(s), self.server, self.status, extra)
 
-    def _timing(self, r: int, since: list[Played]) -> dict[str, float]:
+    def _timing(self, s: Since) -> dict[str, float]:
         wall, compiling = time.perf_counter() - self.started[0], compile_seconds() - self.started[1]
         working = wall - self.last[0] - (compiling - self.last[1])
         self.last = (wall, compiling)
-        useful, lane_steps = sum(p.useful for p in since), sum(p.lane_steps for p in since)
         return {
-            "round": r,
-            "wall_seconds": wall,
-            "compile_seconds": compiling,
-            "steps_per_second": useful / working if working > 0 else 0.0,
-            "lane_efficiency": useful / lane_steps if lane_steps else 0.0,
+            "round": self.round,
+            "wall_seconds": self.before[0] + wall,
+            "compile_seconds": self.before[1] + compiling,
+            "steps_per_second": s.useful / working if working > 0 else 0.0,
+            "lane_efficiency": s.useful / s.lane_steps if s.lane_steps else 0.0,
         }
+
+    def snapshot(self) -> Snapshot:
+        """Everything the run goes on from (at rest, or when it has ended)."""
+        values = {
+            **{name: getattr(self, name) for name in ("round", "status", "reason", "first", "empty")},
+            **{name: getattr(self, name) for name in ("totals", "message_bytes")},
+            "since": self.since._asdict(),
+            "open_since": self.open_since._asdict(),
+            "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
+        }
+        return Snapshot(values, {**named("server", self.server), "joined": self.joined, **self.store.arrays()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot, perhaps of a run that ended earlier than this one is to.
+
+        Raises:
+          CheckpointError: when it does not fit this run.
+        """
+        values, arrays = snapshot
+        self.server = jax.device_put(fitted("server", arrays, self.server))
+        self.joined = fitted("joined", arrays, self.joined).copy()
+        if "memory.file" in arrays and isinstance(self.store, Resident):
+            self.store = self._store(True)
+        self.store.restore(arrays)
+        for name in ("round", "status", "reason", "first", "empty", "totals", "message_bytes"):
+            setattr(self, name, values[name])
+        self.before = tuple(values["before"])
+        self.since, self.open_since = Since(**values["since"]), Since(**values["open_since"])
+        if self.status == "done" and self.round < self.rounds:
+            self.since, self.status = self.open_since, "running"
+
+
+def _message_bytes(rows: Any) -> int:
+    """Bytes of one message, from the shapes of the stack."""
+    sent = rows.message
+    return tree.payload_bytes((sent.delta, sent.state, sent.aux)) // rows.loss.shape[0]
+
+
+def _continued(total: float, parts: list) -> float:
+    """A float64 sum goes on, slot after slot."""
+    return float(np.cumsum(np.concatenate([[total], *(np.asarray(part, np.float64) for part in parts)]))[-1])
 
 
 def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -173,13 +299,12 @@ def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
 def final_state(run: Run) -> dict[str, dict[str, Any]]:
     """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
     server = tree.take(run.server, 0)
-    members, N = run.plan.members, run.plan.federation.N
-    seen = np.zeros(N, bool)
-    seen[members] = np.asarray(run.memory.seen)[: len(members)]
-    fresh = run.program.memories.fresh(run.server.bank, run.key, np.arange(N, dtype=np.int32))
-    client = tree.select(jnp.asarray(seen), tree.take(run.memory.rows, run.plan.place), fresh)
-    named = {**server.bank["aux"], **_fields(server.carry)}
-    return {"server": jax.tree.map(np.asarray, named), "client": jax.tree.map(np.asarray, client or {})}
+    ids = np.arange(run.plan.federation.N, dtype=np.int32)
+    seen, rows = run.store.rows(ids)
+    fresh = run.program.memories.fresh(run.server.bank, run.key, ids)
+    client = tree.select(jnp.asarray(seen), rows, fresh)
+    named_ = {**server.bank["aux"], **_fields(server.carry)}
+    return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client or {})}
 
 
 def _fields(state: Any) -> dict[str, Any]:

@@ -126,6 +126,13 @@ def serve(
         bad = (updates.weight > 0) & ~tree.finite_rows(sections, updates.weight.shape[0])
         return updates._replace(weight=jnp.where(bad & drop, 0, updates.weight)), carry, bad
 
+    def keep(memory: Memory, old: Server, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
+        """Clients remember where the message arrived; once the model is not finite, everything stays as it is."""
+        if not jax.tree.leaves(rows):
+            return memory
+        alive = tree.finite_rows(jax.tree.map(lambda leaf: leaf[None], old.bank["params"]), 1)[0]
+        return memories.scatter(memory, jobs, rows, (arrived.weight > 0) & alive)
+
     @jax.jit
     def init(shared: Tree) -> Server:
         params = shared["params"]
@@ -154,7 +161,7 @@ def serve(
         old = tree.take(server, 0)
         arrived, _, bad = arrive(updates, old, jobs, key)
         kept, _, _ = screen.apply(arrived, old.carry["stages"], context(old, jobs, key, Phase.SERVER))
-        memory = memories.scatter(memory, jobs, rows.message.memory, arrived.weight > 0)
+        memory = keep(memory, old, jobs, rows.message.memory, arrived)
         total = Total(
             rule.fold.add(total.rule, kept, context(old, jobs, key, Phase.RULE)),
             _sections_add(total.sections, kept, arrived, rule.weights(kept)),
@@ -169,7 +176,7 @@ def serve(
         arrived, wire_carry, bad = arrive(updates, old, jobs, key)
         kept, stage_carry, _ = screen.apply(arrived, old.carry["stages"], context(old, jobs, key, Phase.SERVER))
         step, rule_carry, _ = rule.apply(kept, old.carry["rule"], context(old, jobs, key, Phase.RULE))
-        memory = memories.scatter(memory, jobs, total.memory, arrived.weight > 0)
+        memory = keep(memory, old, jobs, total.memory, arrived)
         sections = _sections_add(_sections_zero(kept), kept, arrived, rule.weights(kept))
         counts = [jnp.sum(m, dtype=jnp.int32) for m in (kept.weight > 0, bad, jobs.weight > 0)]
         return step, {"wire": wire_carry, "stages": stage_carry, "rule": rule_carry}, sections, counts, memory

@@ -86,13 +86,6 @@ class Plan:
             return self.eligible
         return np.unique(np.concatenate([[], *(self.round(r).ids for r in range(1, self.rounds + 1))]).astype(np.int64))
 
-    @cached_property
-    def place(self) -> np.ndarray:
-        """Row of every client in the memory of those that ever take part `[N]`."""
-        place = np.zeros(self.federation.N, np.int32)
-        place[self.members] = np.arange(len(self.members))
-        return place
-
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client in round r."""
         f, local = self.federation, self.local

@@ -1,5 +1,1 @@
-"""The report: what a run says, as pandas frames and as files."""
-
-from fedsim.report.directory import load_model as load_model
-from fedsim.report.result import Result as Result
-from fedsim.report.result import run as run
+"""The report: what a run says, as frames and as files. Its modules are imported one by one: some of them need no JAX."""

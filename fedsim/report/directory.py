@@ -1,12 +1,13 @@
-"""The run directory: every file is whole or absent, never torn."""
+"""The run directory: whose it is, what stands in its `run.json`, and its models."""
 
+import contextlib
+import fcntl
+import hashlib
 import json
 import os
-import platform
-import shutil
-import subprocess
-import sys
-from importlib.metadata import version
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,75 +16,167 @@ import numpy as np
 import yaml
 from safetensors import numpy as safetensors
 
-from fedsim import __version__
+from fedsim.report import files
+from fedsim.report.files import DirectoryError
 
 RECORD = "run.json"
+LOCK = ".lock"
+COMMITS = "checkpoints"
 
 
-class DirectoryError(OSError):
-    """A run directory that cannot be used (exit code 4)."""
+class LockedError(OSError):
+    """A run directory that another process is writing (exit code 6)."""
 
 
-def demand_vacant(path: Path, force: bool) -> None:
-    """Look before anything is computed whether a run may be written here.
+@contextlib.contextmanager
+def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | None]:
+    """Hold a run directory for writing -> the record of the run that is to go on there, None for a new one.
+
+    A directory that was made for this and in which nothing was begun is taken away again at the end.
 
     Raises:
-      DirectoryError: when there is something already, unless `force` may replace an earlier run.
+      DirectoryError: when there is something that may not be replaced, or nothing can be written.
+      LockedError: when another process holds it.
     """
+    made = [p for p in (path, *path.parents) if not p.exists()]
+    _look(path, force, resume)
+    files.make_folder(path)
+    lock = _lock(path)
+    try:
+        record = _look(path, force, resume)
+        yield record if resume else None
+    finally:
+        with contextlib.suppress(OSError):  # whatever happened has been said already
+            os.unlink(path / LOCK)
+        os.close(lock)
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # only what is empty goes
+
+
+def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
+    """What is there -> its record; nothing is touched."""
     if path.exists() and not path.is_dir():
         raise DirectoryError(f"{path}: is not a directory; choose another --out")
-    if path.is_dir() and any(path.iterdir()):
-        if not force:
-            raise DirectoryError(f"{path}: exists already; use --force to replace the run, or --out for another place")
-        if not (path / RECORD).exists():
-            raise DirectoryError(f"{path}: holds no fedsim run, --force will not delete it; choose another --out")
+    with files.told(path):
+        there = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+    record = read_record(path) if RECORD in there else None
+    if record is not None and force and resume:
+        raise DirectoryError(f"{path}: --resume and --force at once; one goes on, the other starts anew")
+    started = [name for name in there if name != LOCK and not name.endswith(files.BESIDE)]
+    if record is None and RECORD not in there and started and (force or resume):
+        raise DirectoryError(f"{path}: holds no fedsim run ({started[0]} ...); choose another --out")
+    if started and not (force or resume):
+        _demand_free(path)
+        what = "use --resume to go on, --force to replace it, or --out for another place"
+        raise DirectoryError(f"{path}: exists already; {what}")
+    if RECORD in there and record is None and not force:
+        raise DirectoryError(f"{path / RECORD}: is damaged; --force starts anew")
+    return record
 
 
-def claim(path: Path, force: bool) -> None:
-    """Make an empty run directory, after the build and before the first round.
+def _lock(path: Path) -> int:
+    """The lock file's descriptor; the kernel frees it when the process ends, however that may be."""
+    while True:
+        with files.told(path / LOCK):
+            lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(_holder(path, lock)) from None
+        except OSError as error:
+            os.close(lock)
+            raise DirectoryError(
+                f"{path}: cannot be locked ({error.strerror}); choose an --out on a local disk"
+            ) from None
+        with contextlib.suppress(FileNotFoundError):
+            if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
+                break
+        os.close(lock)  # it was deleted between opening and locking
+    with files.told(path / LOCK):
+        who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json.dumps(who).encode(), 0)
+    return lock
 
-    Raises:
-      DirectoryError: as `demand_vacant`.
-    """
-    demand_vacant(path, force)
-    shutil.rmtree(path, ignore_errors=not path.exists())
-    path.mkdir(parents=True, exist_ok=True)
+
+def _demand_free(path: Path) -> None:
+    """Raises LockedError when a process is at work there; takes nothing."""
+    with contextlib.suppress(FileNotFoundError):
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(_holder(path, os.dup(lock))) from None
+        finally:
+            os.close(lock)
 
 
-def write(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader sees all of it or none: a temporary name, fsync, rename, fsync of the folder."""
-    beside = path.with_name(path.name + ".tmp")
-    data = content.encode() if isinstance(content, str) else content
+def _holder(path: Path, lock: int) -> str:
     try:
-        with open(beside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
+        who = json.loads(os.pread(lock, 1000, 0))
+        by = f"by process {int(who['pid'])} on {who['host']} since {who['since']}"
+    except (ValueError, KeyError, TypeError):
+        by = "by another process"
     finally:
-        os.close(folder)
+        os.close(lock)
+    return f"{path}: in use {by}; wait for it, or choose another --out"
 
 
-def write_json(path: Path, values: Any) -> None:
-    """Readable JSON."""
-    write(path, json.dumps(values, indent=2, sort_keys=False, default=str) + "\n")
+def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bool) -> None:
+    """Write down what is about to run; `anew`: after deleting the run that was there, its record last."""
+    if anew:
+        with files.told(path):
+            there = sorted((p for p in path.iterdir() if p.name != LOCK), key=lambda p: p.name == RECORD)
+        for old in there:
+            files.remove(old)
+    write_record(path, record)
+    write_yaml(path / "scenario.yaml", scenario)
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """The `run.json` of a directory; None when it is not what was written."""
+    try:
+        text = (path / RECORD).read_text()
+        record = json.loads(text)
+        return record if _record_text(record) == text else None
+    except FileNotFoundError:
+        raise DirectoryError(f"{path}: holds no fedsim run") from None
+    except OSError as error:
+        raise DirectoryError(f"{path / RECORD}: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write `run.json`, with a hash over itself."""
+    files.write(path / RECORD, _record_text(json.loads(json.dumps(record, default=str))))
+
+
+def _record_text(record: dict[str, Any]) -> str:
+    """The one text that a record has."""
+    body = {name: value for name, value in record.items() if name != "sha256"}
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**body, "sha256": digest}, indent=2) + "\n"
+
+
+def hashes(path: Path) -> dict[str, str]:
+    """SHA-256 of every file of a run but its record, by relative name."""
+    with files.told(path):
+        found = sorted(p for p in path.rglob("*") if p.is_file())
+    names = [str(p.relative_to(path)) for p in found]
+    return {name: files.sha256(path / name) for name in names if name not in (RECORD, LOCK)}
 
 
 def write_yaml(path: Path, values: Any) -> None:
     """Readable YAML in the given order."""
-    write(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+    files.write(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
 
 def write_model(path: Path, variables: Any) -> None:
     """Shared variables as safetensors, one tensor per leaf, named by its path (`params/layer0/W`)."""
     leaves = jax.tree_util.tree_leaves_with_path(variables)
-    write(path, safetensors.save({_slashed(p): np.ascontiguousarray(leaf) for p, leaf in leaves}))
+    files.write(path, safetensors.save({_slashed(p): np.asarray(leaf, order="C") for p, leaf in leaves}))
 
 
 def load_model(path: str | os.PathLike) -> dict[str, Any]:
@@ -96,37 +189,6 @@ def load_model(path: str | os.PathLike) -> dict[str, Any]:
             here = here.setdefault(part, {})
         here[last] = array
     return nested
-
-
-def environment() -> dict[str, Any]:
-    """Everything outside the scenario that can make two runs differ in bits."""
-    packages = ("jax", "jaxlib", "numpy", "optax", "pandas")
-    return {
-        "fedsim": __version__,
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in packages},
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "backend": jax.default_backend(),
-        "devices": [str(device) for device in jax.devices()],
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "flags": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("XLA_", "JAX_"))},
-        "git": _git(),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-    }
-
-
-def _git() -> dict[str, Any] | None:
-    """Commit and dirty flag of the folder the run was started in."""
-
-    def ask(*words: str) -> str:
-        quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-        return subprocess.run(["git", *words], capture_output=True, text=True, timeout=5, check=True, env=quiet).stdout
-
-    try:
-        return {"commit": ask("rev-parse", "HEAD").strip(), "dirty": bool(ask("status", "--porcelain").strip())}
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def _slashed(path: tuple) -> str:

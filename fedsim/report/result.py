@@ -1,9 +1,8 @@
-"""`fedsim.run`: a scenario in, frames out."""
+"""What came out of a scenario: frames, models and states, and how they become files."""
 
-import os
 import re
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,19 @@ import numpy as np
 import pandas as pd
 
 from fedsim import tree
-from fedsim.data import Arrays, Federation
-from fedsim.engine.run import Row, Run, client_scores, final_state
-from fedsim.report import directory, frames
-from fedsim.scenario import Experiment, build, read
-from fedsim.scenario.build import numerics
+from fedsim.data import Federation
+from fedsim.engine.run import Run, client_scores, final_state
+from fedsim.report import directory, files, frames
+from fedsim.report.journal import Journal
+from fedsim.scenario import Experiment
 
-Watch = Callable[[Experiment, int, Row], None]
+ORDER = {
+    "rounds": frames.ROUNDS,
+    "clients": frames.CLIENTS,
+    "partition": frames.PARTITION,
+    "summary": frames.SUMMARY,
+    "timing": frames.TIMING,
+}
 
 
 class Result:
@@ -32,17 +37,18 @@ class Result:
       timing: what may differ between two equal runs.
       scenario: the resolved scenario, every default filled in.
       status: `done`, `diverged` or `stopped`.
+      reasons: why, for every seed that did not end as `done`.
     """
 
-    def __init__(self, experiment: Experiment, supplied: Sequence[str] = ()):
+    def __init__(self, experiment: Experiment):
         self.experiment = experiment
-        self.supplied = sorted(supplied)
         self.scenario: dict[str, Any] = experiment.scenario.resolved()
         self.method = experiment.method
         self.status = "done"
+        self.reasons: dict[int, str] = {}
         self.records: dict[str, list[frames.Record]] = {name: [] for name in ORDER}
         self._models: dict[tuple[str, int], Any] = {}
-        self._states: dict[tuple[str, int], Any] = {}
+        self._states: dict[tuple[str, int], Callable[[], Any]] = {}
 
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], ORDER[name])
@@ -72,7 +78,7 @@ class Result:
         ...). `["client"]`: the clients' memory (`c_i`), stacked `[N, ...]` in the order of ids; a client that never took
         part has the row it would start with.
         """
-        return self._one(self._states, method, seed)
+        return self._one(self._states, method, seed)()
 
     def _one(self, kept: dict[tuple[str, int], Any], method: str | None, seed: int | None) -> Any:
         found = [v for (m, s), v in kept.items() if method in (None, m) and seed in (None, s)]
@@ -80,124 +86,51 @@ class Result:
             raise KeyError(f"{len(found)} runs fit method={method!r}, seed={seed!r}; there are {sorted(kept)}")
         return found[0]
 
-    def _keep(self, seed: int, rows: list[Row], run: Run) -> None:
-        """One finished seed, as records."""
-        who = {"method": self.method, "seed": seed}
-        diverged = rows[-1].status == "diverged"
-        if rows[-1].status != "done":
-            self.status = rows[-1].status
-        mine = [{**who, **row.values} for row in rows]
-        evaluate = self.experiment.scenario.spec.evaluate
-        self.records["rounds"] += mine
-        self.records["timing"] += [{**who, **row.timing} for row in rows]
-        self.records["summary"].append(
-            frames.summarise(mine, evaluate.metric, evaluate.last, evaluate.target, diverged)
-        )
-        self.records["clients"] += [{**who, **record} for record in _clients(run)]
-        several = len(self.experiment.plans) > 1
-        self.records["partition"] += [
-            {"seed": seed, **record} if several else record for record in _partition(run.plan.federation, run.joined)
-        ]
-        shared = tree.take(run.server.bank, 0)
-        self._models[self.method, seed] = jax.tree.map(np.asarray, shared)
-        self._states[self.method, seed] = final_state(run)
+    def keep(self, seed: int, journal: Journal, run: Run, scoped: Callable) -> None:
+        """Take over a finished seed.
 
-    def save(self, path: Path, wall_seconds: float) -> None:
-        """Write the run directory; `run.json` comes last, so a directory that has one is complete."""
+        Args:
+          seed: which.
+          journal: its rows.
+          run: its final server and memory.
+          scoped: wraps what computes later, as the run's numerics ask for.
+        """
+        if run.status != "done":
+            self.status, self.reasons[seed] = run.status, run.reason
+        for name in ORDER:
+            self.records[name] += journal.records.get(name, [])
+        self._models[self.method, seed] = jax.tree.map(np.asarray, tree.take(run.server.bank, 0))
+        self._states[self.method, seed] = scoped(partial(final_state, run))
+
+    def save(self, path: Path) -> None:
+        """Write tables and models; every file is whole or as it was before."""
         for name, order in ORDER.items():
-            directory.write(path / f"{name}.csv", frames.to_csv(self.records[name], order))
+            files.write(path / f"{name}.csv", frames.to_csv(self.records[name], order))
         for (method, seed), variables in self._models.items():
-            directory.write_model(path / f"model.{_slug(method)}.{seed}.safetensors", variables)
-        directory.write_yaml(path / "scenario.yaml", self.scenario)
-        plans = self.experiment.plans
-        hashes = {seed: plan.federation.fingerprint() for seed, plan in plans.items()}
-        width = self.experiment.program.width
-        record = {
-            "status": self.status,
-            "wall_seconds": wall_seconds,
-            "hashes": {
-                "scenario": self.experiment.scenario.hash(),
-                "data": next(iter(hashes.values()))["data"],
-                "partition": {seed: h["partition"] for seed, h in hashes.items()},
-            },
-            "supplied": self.supplied,  # what a Python program must hand over again to repeat the run
-            "lanes": width.lanes,
-            "block": width.block,
-            **directory.environment(),
-        }
-        directory.write_json(path / directory.RECORD, record)
+            directory.write_model(path / f"model.{slug(method)}.{seed}.safetensors", variables)
 
 
-ORDER = {
-    "rounds": frames.ROUNDS,
-    "clients": frames.CLIENTS,
-    "partition": frames.PARTITION,
-    "summary": frames.SUMMARY,
-    "timing": frames.TIMING,
-}
-
-
-def run(
-    scenario: Any,
-    *,
-    seeds: int | Sequence[int] | None = None,
-    data: Arrays | None = None,
-    model: Any = None,
-    params: Any = None,
-    loss: Callable | None = None,
-    edits: Sequence[str] = (),
-    out: str | os.PathLike | None = None,
-    force: bool = False,
-    watch: Watch | None = None,
-    **build_options: Any,
-) -> Result:
-    """Run a scenario: every seed, every round -> frames.
+def close(journal: Journal, run: Run, who: dict[str, Any], evaluate: Any, several: bool) -> None:
+    """The tables of a run that has ended, into its journal.
 
     Args:
-      scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
-      seeds: instead of the scenario's: a number (the first so many) or a sequence.
-      data: `fedsim.Arrays` in place of the scenario's data set.
-      model: a `Model`, a pair `(init, apply)`, or an object with both, in place of the scenario's.
-      params: start parameters, a PyTree that fits the model.
-      loss: `f(outputs, y) -> loss per row`.
-      edits: `PATH=VALUE` strings, as `--set` takes them.
-      out: write a run directory here.
-      force: replace an earlier run there.
-      watch: called as `watch(experiment, seed, row)` after every evaluated round.
-      build_options: `calls` (device calls per block) and `pack` (which lane a client lands on) change no bit.
-
-    Raises:
-      ScenarioError: for a scenario that cannot run as written.
-      DataError: for samples that cannot be learned from.
-      DirectoryError: for an output directory that is taken.
+      journal: holds its rows.
+      run: the run.
+      who: method and seed.
+      evaluate: the scenario's section.
+      several: whether there are more seeds, so that partitions have to be told apart.
     """
-    started = time.monotonic()
-    if isinstance(scenario, dict) and data is not None:
-        written = scenario.get("data") or {}
-        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
-    if seeds is not None:
-        edits = [*edits, f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}"]
-    checked = read(scenario, tuple(edits))
-    if out is not None:
-        directory.demand_vacant(Path(out), force)
-    calls = build_options.pop("calls", None)
-    with numerics(checked):
-        experiment = build(checked, data=data, model=model, params=params, loss=loss, **build_options)
-        if out is not None:
-            directory.claim(Path(out), force)
-        given = {"data": data, "model": model, "params": params, "loss": loss}
-        result = Result(experiment, [name for name, value in given.items() if value is not None])
-        for seed in experiment.plans:
-            one = experiment.run(seed, calls)
-            rows = []
-            for row in one:
-                rows.append(row._replace(server=None))
-                if watch:
-                    watch(experiment, seed, row)
-            result._keep(seed, rows, one)
-    if out is not None:
-        result.save(Path(out), time.monotonic() - started)
-    return result
+    rows = journal.records["rounds"]
+    line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, run.status == "diverged")
+    journal.add("summary", line)
+    journal.add("clients", *({**who, **record} for record in _clients(run)))
+    named: Sequence[dict[str, Any]] = _partition(run.plan.federation, run.joined)
+    journal.add("partition", *({"seed": who["seed"], **record} if several else record for record in named))
+
+
+def slug(label: str) -> str:
+    """A method's label as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
 
 
 def _clients(run: Run) -> list[frames.Record]:
@@ -230,11 +163,6 @@ def _partition(f: Federation, joined: np.ndarray) -> list[frames.Record]:
         for k in _listed(f, joined)
         for label in np.flatnonzero(counts[k])
     ]
-
-
-def _slug(label: str) -> str:
-    """A method's label as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
 
 
 def _listed(f: Federation, joined: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -11,9 +12,10 @@ import numpy as np
 from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.keys import start_key
+from fedsim.engine.machine import settle_threads
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
-from fedsim.engine.run import Run
+from fedsim.engine.run import Policy, Run
 from fedsim.engine.serve import Serve
 from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
@@ -34,8 +36,8 @@ class Experiment(NamedTuple):
     plans: dict[int, Plan]
     shared: dict[int, Any]  # start variables by seed
 
-    def run(self, seed: int, calls: int | None = None) -> Run:
-        """One seed, ready to iterate (inside `numerics`)."""
+    def run(self, seed: int, calls: int | None = None, folder: Path | None = None) -> Run:
+        """One seed, ready to iterate (inside `numerics`); `folder`: for client memory that does not fit."""
         spec = self.scenario.spec
         return Run(
             self.program,
@@ -44,15 +46,23 @@ class Experiment(NamedTuple):
             jax.random.key(seed),
             spec.rounds,
             spec.evaluate.every,
-            stop=spec.on_nonfinite == "stop",
-            calls=calls,
+            Policy(nonfinite=spec.on_nonfinite == "stop", impossible=spec.on_impossible == "stop"),
+            calls,
+            folder,
+            int(spec.checkpoint.resident_mb * 1e6),
         )
 
 
 @contextlib.contextmanager
-def numerics(scenario: Scenario):
-    """The float type and precision of a scenario, by context: the host program's defaults stay as they are."""
+def numerics(scenario: Scenario, threads: int | None = None):
+    """The float type and precision of a scenario, by context: the host program's defaults stay as they are.
+
+    Args:
+      scenario: as read.
+      threads: of the run that is repeated or goes on, where the scenario leaves the number to the machine.
+    """
     spec = scenario.spec.numerics
+    settle_threads(threads if spec.threads == "auto" else spec.threads)
     with jax.enable_x64(spec.dtype == "float64"), jax.default_matmul_precision(spec.matmul_precision):
         yield
 

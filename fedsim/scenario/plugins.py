@@ -1,11 +1,16 @@
 """A user's own links: a Python file, or an installed entry point; never named by a scenario, which cannot import code."""
 
+import hashlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
-from fedsim.compose import RegistrationError
+from pydantic import BaseModel
+
+from fedsim.compose import FAMILIES, RegistrationError
 from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean
 
 GROUP = "fedsim.plugins"
@@ -44,3 +49,26 @@ def _import_file(path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+
+
+def own_links(spec: BaseModel) -> dict[str, str]:
+    """Links of a scenario that fedsim did not bring: their names, and the SHA-256 of the file that defines each."""
+    found = {}
+    for family, kind in _links(spec):
+        module = sys.modules.get(FAMILIES[family][kind].__module__)
+        if module is not None and not module.__name__.startswith("fedsim."):
+            path = Path(getattr(module, "__file__", None) or "")
+            found[f"{family} {kind}"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
+    return dict(sorted(found.items()))
+
+
+def _links(value: Any) -> Iterator[tuple[str, str]]:
+    """(family, kind) of every section inside a value."""
+    if isinstance(value, BaseModel):
+        if hasattr(value, "family"):
+            yield value.family, value.kind  # type: ignore[attr-defined]
+        for name in type(value).model_fields:
+            yield from _links(getattr(value, name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _links(item)

@@ -115,8 +115,19 @@ class Numerics(Section):
     """Width of the vmapped axis."""
     block: Count | Literal["auto"] = "auto"
     """Rows of the stack."""
+    threads: Count | Literal["auto"] = "auto"
+    """Size of XLA's thread pool on CPUs, which changes bits of large products; a number gives the same on any cores."""
     matmul_precision: Literal["highest", "high", "default"] = "highest"
     """Of matrix products on accelerators; `default` allows TF32."""
+
+
+class Checkpoint(Section):
+    seconds: Annotated[float, Ge(0)] = 10.0
+    """Time between commits; never so often that they take more than 2 % of it."""
+    rounds: Count | None = None
+    """Commit after every so many rounds as well."""
+    resident_mb: Annotated[float, Ge(0)] = 256.0
+    """Client memory that stays on the device; beyond it lives in a file of the run directory."""
 
 
 class Scenario(NamedTuple):
@@ -175,7 +186,9 @@ def scenario_model() -> type[BaseModel]:
         "server": (links_type("server"), [{"kind": "mean"}]),
         "evaluate": (Evaluate, {}),
         "numerics": (Numerics, {}),
+        "checkpoint": (Checkpoint, {}),
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop"),
+        "on_impossible": (Literal["skip", "stop"], "skip"),
     }
     return create_model("Scenario", __base__=Section, **_validated(fields))
 

@@ -1,0 +1,65 @@
+"""The machine: how many threads XLA computes with, which changes bits of large products, and on which devices."""
+
+import os
+import re
+
+import jax
+from jax.extend import backend
+
+
+class DeviceError(ValueError):
+    """A device that is not there (exit code 2)."""
+
+
+_in_force: list[int] = []  # the number found when the backend was first used
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def settle_threads(wanted: int | None) -> None:
+    """Give XLA's thread pool this size (None: as many as there are cores), if its backend has not been used yet."""
+    if not _in_force:
+        if not _started():
+            os.environ["NPROC"] = str(wanted or cores())
+        _in_force.append(int(os.environ.get("NPROC") or cores()))
+
+
+def threads_in_force() -> int:
+    """The size of XLA's thread pool: set by us, or found when we came too late."""
+    settle_threads(None)
+    return _in_force[0]
+
+
+def _started() -> bool:
+    """Whether a backend is in use already, asked without starting one."""
+    from jax._src import xla_bridge  # the public ways of asking all start it
+
+    return xla_bridge.backends_are_initialized()
+
+
+def devices_of(asked: str | None) -> list:
+    """The devices to compute on: all local ones, or `cpu`, `gpu`, `gpu:0`, `gpu:0,2`.
+
+    Raises:
+      DeviceError: when they are not there.
+    """
+    if asked is None:
+        return jax.local_devices()
+    form = re.fullmatch(r"([a-z]+)(?::(\d+(?:,\d+)*))?", asked.lower())
+    if not form:
+        raise DeviceError(
+            f"--device {asked}: write a kind such as cpu or gpu, and perhaps numbers, as gpu:0 or gpu:0,1"
+        )
+    try:
+        found = jax.local_devices(backend=form[1])
+    except RuntimeError:
+        there = sorted(backend.backends())
+        raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {', '.join(there)}") from None
+    numbers = [int(n) for n in form[2].split(",")] if form[2] else range(len(found))
+    missing = [n for n in numbers if n >= len(found)]
+    if missing or len(set(numbers)) < len(numbers):
+        raise DeviceError(f"--device {asked}: there are {len(found)} devices of that kind, numbered from 0")
+    return [found[n] for n in numbers]

@@ -1,0 +1,70 @@
+"""Everything outside the scenario that can make two runs differ, and where a run took place."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedsim import __version__
+from fedsim.engine.machine import threads_in_force
+
+EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
+INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
+
+
+def numerical(devices: list) -> dict[str, Any]:
+    """What the bits of a run depend on, besides its scenario: part of its identity."""
+    flags = re.sub(r"--xla_force_host_platform_device_count=\S+", "", os.environ.get("XLA_FLAGS", "")).split()
+    return {
+        "fedsim": __version__,
+        **{name: version(name) for name in EXACT},
+        "backend": devices[0].platform,
+        "device": devices[0].device_kind,
+        "machine": platform.machine(),
+        "instructions": _instructions() if devices[0].platform == "cpu" else [],
+        "threads": max(threads_in_force(), len(jax.local_devices())) if devices[0].platform == "cpu" else None,
+        "xla_flags": sorted(flags),
+    }
+
+
+def surroundings(devices: list) -> dict[str, Any]:
+    """Where a run took place: recorded, and of no influence on its bits."""
+    return {
+        "python": platform.python_version(),
+        "pandas": version("pandas"),
+        "platform": platform.platform(),
+        "devices": [str(device) for device in devices],
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "flags": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("XLA_", "JAX_"))},
+        "git": _git(),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+    }
+
+
+def _instructions() -> list[str]:
+    """The vector instructions that compiled code may use here."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return []
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return [name for name in INSTRUCTIONS if found and name in found[1].split()]
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit and dirty flag of the folder the run was started in."""
+
+    def ask(*words: str) -> str:
+        quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+        return subprocess.run(["git", *words], capture_output=True, text=True, timeout=5, check=True, env=quiet).stdout
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD").strip(), "dirty": bool(ask("status", "--porcelain").strip())}
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,135 @@
+"""Files that are whole or absent: the only place that writes into a run directory (and needs nothing but Python)."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+WRITING = threading.RLock()  # held while a file is half written: whoever ends the process from outside waits for it
+BESIDE = ".tmp"  # ending of a file that is not whole yet
+
+
+class DirectoryError(OSError):
+    """A run directory that cannot be used (exit code 4)."""
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """What the system says against a file, as one line with the place and, where it matters, the room left."""
+    try:
+        yield
+    except DirectoryError:
+        raise
+    except OSError as error:
+        where = Path(error.filename) if error.filename else path
+        raise DirectoryError(f"{where}: {error.strerror or error}{_room(path)}") from error
+
+
+def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> str:
+    """Write a file so that a reader sees all of it or none: another name, fsync, rename, fsync of the folder.
+
+    Returns:
+      SHA-256 of what was written.
+
+    Raises:
+      DirectoryError: when it cannot be written; what was there before is still there.
+    """
+    pieces = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
+    beside, digest = path.with_name(path.name + BESIDE), hashlib.sha256()
+    with WRITING, told(path):
+        try:
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            try:
+                for piece in pieces:
+                    digest.update(piece)
+                    _all(file, piece)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            os.replace(beside, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+        sync_folder(path.parent)
+    return digest.hexdigest()
+
+
+def append(path: Path, at: int, data: bytes | bytearray) -> None:
+    """Put data at a place of a file, cut off whatever lay beyond it, and wait until it is on the disk."""
+    with WRITING, told(path):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.ftruncate(file, at)
+            os.lseek(file, at, os.SEEK_SET)
+            _all(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder that may be gone already."""
+    with WRITING, told(path):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, on the disk."""
+    with told(path):
+        path.mkdir(parents=True, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file."""
+    with told(path), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def demand_room(path: Path, needed: int) -> None:
+    """Look before anything is computed whether so many bytes may be written.
+
+    Raises:
+      DirectoryError: when there is less room.
+    """
+    with told(path):
+        free = shutil.disk_usage(path).free
+    if free < needed:
+        raise DirectoryError(
+            f"{path}: {_mb(free)} free, this run may need {_mb(needed)}; free some, or choose another --out"
+        )
+
+
+def _all(file: int, data: bytes | bytearray | memoryview) -> None:
+    """Write all of it, however little the system takes at a time."""
+    view = memoryview(data)
+    while len(view):
+        view = view[os.write(file, view) :]
+
+
+def _room(path: Path) -> str:
+    """How much is free where a path lies, in brackets."""
+    for place in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            return f" ({_mb(shutil.disk_usage(place).free)} free there)"
+    return ""
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size:.0f} bytes"
