@@ -16,9 +16,13 @@ from fedsim import __version__
 from fedsim.report.interrupts import Interrupts
 
 EXIT = {
-    "ScenarioError": 2, "DeviceError": 2, "DataError": 3, "DirectoryError": 4, "LockedError": 6, "CheckpointError": 7,
-    "CorruptError": 7, "MemoryError": 8,
-}  # fmt: skip
+    **dict.fromkeys(("ScenarioError", "DeviceError", "ProcessError"), 2),
+    "DataError": 3,
+    "DirectoryError": 4,
+    "LockedError": 6,
+    **dict.fromkeys(("CheckpointError", "CorruptError"), 7),
+    "MemoryError": 8,
+}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,6 +47,9 @@ def cli() -> None:
 @click.option("--resume", is_flag=True, help="Go on with the run in that directory, from its last commit.")
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
 @click.option("--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind].")
+@click.option("--coordinator", metavar="HOST:PORT|auto", help="One of several processes; auto: ask the scheduler.")
+@click.option("--processes", type=click.IntRange(1), help="How many processes there are.")
+@click.option("--process", type=click.IntRange(0), help="Number of this one, from 0; the first one writes.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE|NAME", help="Enable your own links; repeatable.")
 @click.option("--quiet", is_flag=True, help="No progress bar, no table.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -55,6 +62,9 @@ def run(
     resume: bool,
     force: bool,
     device: str | None,
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
     plugins: tuple[str, ...],
     quiet: bool,
     as_json: bool,
@@ -70,7 +80,12 @@ def run(
     """
     del debug  # read by `main`
     interrupts: Interrupts = click.get_current_context().obj
+    if coordinator is not None:
+        from fedsim.engine.processes import join
+
+        join(coordinator, processes, process, f"another process of this run is gone; {interrupts.farewell}")
     _compilation_cache()
+    from fedsim.engine.processes import first
     from fedsim.report import console
     from fedsim.report.running import run as run_scenario
     from fedsim.scenario import enable, read
@@ -79,13 +94,14 @@ def run(
         enable(plugin)
     checked = read(scenario, (*edits, *([f"seeds={_seeds(seeds)}"] if seeds else [])))
     folder = out or Path("reports") / checked.spec.name
+    quiet = quiet or not first()
     with console.progress(checked, quiet or as_json) as watch:
         interrupts.running = True
         result = run_scenario(
             checked, out=folder, force=force, resume=resume, device=device, watch=watch, ask=interrupts.asked
         )
         interrupts.running = False
-    if as_json:
+    if as_json and first():
         click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
     elif not quiet:
         console.table(result, folder)
@@ -114,6 +130,67 @@ def list_(family: str | None) -> None:
         click.secho(name, bold=True)
         for kind, line in kinds.items():
             click.echo(f"  {kind:<24} {line}")
+
+
+@cli.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--whole", is_flag=True, help="Replay every round, not only the first one and the last ones.")
+@click.option("--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind].")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE|NAME", help="Enable your own links; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def verify(
+    directory: Path, whole: bool, device: str | None, plugins: tuple[str, ...], as_json: bool, debug: bool
+) -> None:
+    """Confirm a run that has ended: its files, and rounds replayed from its own record, bit by bit (exit code 7 if not).
+
+    \b
+    Examples:
+      fedsim verify reports/iid
+      fedsim verify reports/mine --plugin mine.py --whole
+    """
+    del debug  # read by `main`
+    _compilation_cache()
+    from fedsim.report.verification import Check
+    from fedsim.report.verification import verify as verified
+    from fedsim.scenario import enable
+
+    def say(check: Check) -> None:
+        click.echo(f"{'ok ' if check.ok else 'NOT'}  {check.name}: {check.detail}")
+
+    for plugin in plugins:
+        enable(plugin)
+    found = verified(directory, device=device, whole=whole, say=None if as_json else say)
+    if as_json:
+        click.echo(json.dumps(found.plain()))
+    else:
+        click.echo(
+            f"{directory} {'is equal to what its record says' if found.equal else 'is NOT what its record says'}"
+        )
+    if not found.equal:
+        sys.exit(7)
+
+
+@cli.command()
+@click.argument("one", metavar="DIRECTORY", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("other", metavar="DIRECTORY", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def diff(one: Path, other: Path, as_json: bool, debug: bool) -> None:
+    """Say which part of two runs differs: scenario, data, numerics, environment, rows, models (exit code 0 either way).
+
+    \b
+    Examples:
+      fedsim diff reports/iid reports/again
+      fedsim diff reports/iid reports/slow --json
+    """
+    del debug  # read by `main`
+    from fedsim.report.difference import described
+    from fedsim.report.difference import diff as compared
+
+    found = compared(one, other)
+    for line in [json.dumps(found.plain())] if as_json else described(found):
+        click.echo(line)
 
 
 def _seeds(text: str) -> str:
@@ -156,17 +233,35 @@ def main(arguments: list[str] | None = None) -> Any:
         except Exception as error:
             if "--debug" in arguments:
                 raise
-            sys.exit(_say(error))
+            _leave(_say(error, farewell))
         except BaseException as error:
             if type(error).__name__ != "Interrupted":
                 raise
             click.echo(f"fedsim: interrupted {error}; {farewell}", err=True)
-            sys.exit(interrupts.code)
+            _leave(interrupts.code)
 
 
-def _say(error: Exception) -> int:
+def _among_others() -> bool:
+    """Whether this process is one of several of a run."""
+    processes = sys.modules.get("fedsim.engine.processes")
+    return processes is not None and processes.joined()
+
+
+def _leave(code: int) -> None:
+    """End; one of several processes does not wait for the others, which learn of it."""
+    if _among_others():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _say(error: Exception, farewell: str) -> int:
     """Print an error in one line per problem -> exit code."""
     code = EXIT.get(type(error).__name__) or (4 if isinstance(error, OSError) else 1)
+    if code == 1 and _among_others() and ("Gloo" in str(error) or "distributed" in str(error).lower()):
+        click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
+        return code
     if "RESOURCE_EXHAUSTED" in str(error):  # how XLA says that a device is full
         code, error = 8, MemoryError(f"{str(error).splitlines()[0]}; lower numerics.block, client.batch or the model")
     if code == 1:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
 
 from fedsim import tree
 from fedsim.clients.gradient import finish, gradient, start, step
@@ -61,7 +62,9 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         if option == 1:
             new = tree.divide(local["at_x"]["sum"], local["at_x"]["rows"])
         else:
-            lead = tree.divide(message.delta, facts.lr_sum)
+            # a product, not a quotient: XLA turns the latter into the former in some programs and not in others
+            moved = facts.lr_sum > 0
+            lead = tree.scale(message.delta, jnp.where(moved, 1 / jnp.where(moved, facts.lr_sum, 1), 0))
             new = jax.tree.map(lambda c_i, c, d: c_i - c - d, row["c_i"], shared["aux"]["c"], lead)
         return message._replace(aux={"c": tree.subtract(new, row["c_i"])}, memory={"c_i": new})
 

@@ -6,12 +6,10 @@ its lane restarts with the next client. `lanes = cohort` is the plain vmap, `lan
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -41,17 +39,22 @@ class Rows(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """The program of one block. A round may be trained in any number of calls of `train`."""
+    """The program of one block on one device; pure. A round may be trained in any number of calls of `train`.
 
-    empty: Callable  # (bank, memory) -> Rows of zeros
-    begin: Callable  # (bank, memory, jobs) -> Lane [L]
-    train: Callable  # (bank, memory, jobs, data, key, lane, rows, t0, t1) -> (lane, rows, t1: a token to wait for)
+    `memory` and `rows` are the clients' rows of this device; slot k has row `jobs.seat[k] - origin` of them.
+    """
+
+    shapes: Callable  # (bank, memory, jobs) -> shapes of one row
+    begin: Callable  # (bank, memory, jobs, origin) -> Lane [L]
+    train: (
+        Callable  # (bank, memory, jobs, data, key, lane, rows, t0, t1, origin) -> (lane, rows, t1: a token to wait for)
+    )
 
 
 def lanes(client: Client, task: Task) -> Lanes:
     """The program that trains a block of jobs from a bank of start models `[W, ...]`.
 
-    `data` = (x [n, ...], y [n, ...]); `memory` = the rows of the block's clients `[block, ...]`; `key` = (root key, round).
+    `data` = (x [n, ...], y [n, ...]); `key` = (root key, round).
     """
 
     def start(shared, row, facts: Facts) -> Lane:
@@ -81,17 +84,16 @@ def lanes(client: Client, task: Task) -> Lanes:
             return tree.take(bank, 0), None
         return tree.take(bank, jobs.start[slot]), 0
 
-    def restart(bank, memory, jobs: Jobs, slot) -> Lane:
+    def restart(bank, memory, jobs: Jobs, slot, origin) -> Lane:
         shared, axis = models(bank, jobs, slot)
-        return jax.vmap(start, in_axes=(axis, 0, 0))(shared, tree.take(memory, slot), at(jobs, slot))
+        mine = tree.take(memory, jobs.seat[slot] - origin)
+        return jax.vmap(start, in_axes=(axis, 0, 0))(shared, mine, at(jobs, slot))
 
-    @jax.jit
-    def begin(bank, memory, jobs: Jobs) -> Lane:
-        return restart(bank, memory, jobs, jobs.slot[0])
+    def begin(bank, memory, jobs: Jobs, origin) -> Lane:
+        return restart(bank, memory, jobs, jobs.slot[0], origin)
 
-    @partial(jax.jit, donate_argnums=(5, 6))
-    def train(bank, memory, jobs: Jobs, data, key, lane: Lane, rows: Rows, t0, t1):
-        block = jobs.id.shape[0]
+    def train(bank, memory, jobs: Jobs, data, key, lane: Lane, rows: Rows, t0, t1, origin):
+        nowhere = rows.loss.shape[0]  # beyond the last row: not written
         root, r = key
         noise = round_key(root, r, Phase.CLIENT)
 
@@ -105,21 +107,20 @@ def lanes(client: Client, task: Task) -> Lanes:
 
             def write(carry):
                 lane, rows = carry
-                sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, now), facts)
-                rows = tree.put(rows, jnp.where(ends, now, block), sent)
-                return tree.select(ends, restart(bank, memory, jobs, then), lane), rows
+                seat = jobs.seat[now] - origin
+                sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, seat), facts)
+                rows = tree.put(rows, jnp.where(ends, seat, nowhere), sent)
+                return tree.select(ends, restart(bank, memory, jobs, then, origin), lane), rows
 
             return lax.cond(ends.any(), write, lambda carry: carry, (lane, rows))  # rare: most steps only train
 
         return *lax.fori_loop(t0, t1, lane_step, (lane, rows)), t1 + 0
 
-    def empty(bank, memory, jobs: Jobs) -> Rows:
+    def shapes(bank, memory, jobs: Jobs) -> Rows:
         def one(bank, memory, jobs):
             shared, row, facts = tree.take(bank, 0), tree.take(memory, 0), at(jobs, 0)
             return finish(shared, start(shared, row, facts), row, facts)
 
-        block = jobs.id.shape[0]
-        shapes = jax.eval_shape(one, bank, memory, jobs)
-        return jax.device_put(jax.tree.map(lambda leaf: np.zeros((block, *leaf.shape), leaf.dtype), shapes))
+        return jax.eval_shape(one, bank, memory, jobs)
 
-    return Lanes(empty, begin, train)
+    return Lanes(shapes, begin, train)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 
 import jax
 from jax.extend import backend
@@ -20,11 +21,14 @@ def cores() -> int:
 
 
 def settle_threads(wanted: int | None) -> None:
-    """Give XLA's thread pool this size (None: as many as there are cores), if its backend has not been used yet."""
+    """Give XLA's thread pool this size, if its backend has not been used yet (None: NPROC, or the number of cores)."""
     if not _in_force:
-        if not _started():
-            os.environ["NPROC"] = str(wanted or cores())
-        _in_force.append(int(os.environ.get("NPROC") or cores()))
+        if not _started() and wanted:
+            os.environ["NPROC"] = str(wanted)
+        _in_force.append(int(os.environ.setdefault("NPROC", str(cores()))))
+    if wanted and wanted != _in_force[0]:
+        what = f"XLA runs with {_in_force[0]} threads in this process since its first use, {wanted} were asked for"
+        warnings.warn(f"{what}; the bits of large products depend on it", stacklevel=2)
 
 
 def threads_in_force() -> int:
@@ -41,20 +45,20 @@ def _started() -> bool:
 
 
 def devices_of(asked: str | None) -> list:
-    """The devices to compute on: all local ones, or `cpu`, `gpu`, `gpu:0`, `gpu:0,2`.
+    """The devices to compute on: all there are, or `cpu`, `gpu`, `gpu:0`, `gpu:0,2` (numbers count over all processes).
 
     Raises:
       DeviceError: when they are not there.
     """
     if asked is None:
-        return jax.local_devices()
+        return jax.devices()
     form = re.fullmatch(r"([a-z]+)(?::(\d+(?:,\d+)*))?", asked.lower())
     if not form:
         raise DeviceError(
             f"--device {asked}: write a kind such as cpu or gpu, and perhaps numbers, as gpu:0 or gpu:0,1"
         )
     try:
-        found = jax.local_devices(backend=form[1])
+        found = jax.devices(form[1])
     except RuntimeError:
         there = sorted(backend.backends())
         raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {', '.join(there)}") from None

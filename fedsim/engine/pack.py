@@ -34,16 +34,19 @@ class Capacity(NamedTuple):
     steps: int  # T, lane steps of the longest block
     batch: int  # B
     members: int  # clients that ever take part
+    devices: int  # D
+    seats: int  # R, rows that a device writes
 
 
 class Layout(NamedTuple):
     """One block of a round, laid out on lanes, as the host hands it over: few arrays, since each costs a transfer."""
 
-    index: np.ndarray  # [T, L, B] rows of the training samples
-    valid: np.ndarray  # [T, L] rows of a batch that count
-    slot: np.ndarray  # [T + 1, L] slot trained at step t, `block` = idle
-    ints: np.ndarray  # [5, block] start, id, steps, place, malicious
+    index: np.ndarray  # [T, D · L, B] rows of the training samples
+    valid: np.ndarray  # [T, D · L] rows of a batch that count
+    slot: np.ndarray  # [T + 1, D · L] slot trained at step t, `block` = idle
+    ints: np.ndarray  # [6, block] start, id, steps, place, malicious, seat
     floats: np.ndarray  # [5, block] samples, weight, count, lr, lr_sum
+    seats: int  # R
 
 
 class Jobs(NamedTuple):
@@ -57,6 +60,7 @@ class Jobs(NamedTuple):
     steps: Array  # planned local steps
     place: Array  # row of the client's memory
     malicious: Array  # whether the attacker controls the client
+    seat: Array  # row that a device writes: device · R + its own number; = slot on a single device
     samples: Array  # n_k
     weight: Array  # 0 = nothing arrives
     count: Array  # times drawn
@@ -67,8 +71,8 @@ class Jobs(NamedTuple):
 @jax.jit
 def unpack(layout: Any) -> Jobs:
     """A `Layout` from the host to the device, in one call."""
-    start, id, steps, place, malicious = layout.ints
-    return Jobs(layout.index, layout.valid, layout.slot, start, id, steps, place, malicious > 0, *layout.floats)
+    start, id, steps, place, malicious, seat = layout.ints
+    return Jobs(layout.index, layout.valid, layout.slot, start, id, steps, place, malicious > 0, seat, *layout.floats)
 
 
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
@@ -88,13 +92,13 @@ def makespan(queues: list[list[int]], steps: np.ndarray) -> int:
     return max((int(steps[queue].sum()) for queue in queues if queue), default=0)
 
 
-def capacity(plans: list[Plan], rounds: int, width: Width, pack: Packer = longest_first) -> Capacity:
+def capacity(plans: list[Plan], rounds: int, width: Width, pack: Packer = longest_first, devices: int = 1) -> Capacity:
     """The shapes that hold every block of every round of all plans.
 
     Looks at each round up to 1,000; later ones that need more make the engine grow (and recompile), no bit changes.
     """
     lanes, block = width
-    blocks, longest, batch = 1, 1, 1
+    blocks, longest, batch, seats = 1, 1, 1, 1
     for plan in plans:
         batch = max(batch, int(plan.federation.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
         for r in range(1, min(rounds, 1000) + 1):
@@ -102,9 +106,15 @@ def capacity(plans: list[Plan], rounds: int, width: Width, pack: Packer = longes
             blocks = max(blocks, -(-len(steps) // block))
             for first in range(0, len(steps), block):
                 part = steps[first : first + block]
-                longest = max(longest, makespan(pack(part, lanes), part))
+                queues = pack(part, lanes * devices)
+                longest, seats = max(longest, makespan(queues, part)), max(seats, crowd(queues, devices))
     members = max(max(len(plan.members) for plan in plans), 1)
-    return Capacity(blocks, roomy(longest), batch, members)
+    return Capacity(blocks, roomy(longest), batch, members, devices, block if devices == 1 else roomy(seats))
+
+
+def crowd(queues: list[list[int]], devices: int) -> int:
+    """Clients on the fullest device; queue j is on device j mod D."""
+    return max(sum(len(queue) for queue in queues[d::devices]) for d in range(devices))
 
 
 def roomy(n: int) -> int:
@@ -123,27 +133,39 @@ def lay_out(
     dtype: np.dtype,
     pack: Packer = longest_first,
 ) -> tuple[Layout, int]:
-    """The round's slots `first … first + block` on lanes -> (layout, lane steps to do)."""
-    lanes, block = width
+    """The round's slots `first … first + block` on the lanes of all devices -> (layout, lane steps to do)."""
+    (lanes, block), D = width, room.devices
     part = slice(first, first + block)
     ids, steps = work.ids[part], work.steps[part]
-    queues = pack(steps, lanes)
+    queues = pack(steps, lanes * D)
     total = makespan(queues, steps)
     T = max(room.steps, roomy(total))
-    index = np.zeros((T, lanes, room.batch), np.int32)
-    valid = np.zeros((T, lanes), np.int32)
-    slot = np.full((T + 1, lanes), block, np.int32)
-    for lane, queue in enumerate(queues):
-        t = 0
+    R = room.seats if D == 1 else max(room.seats, roomy(crowd(queues, D)))
+    index = np.zeros((T, D * lanes, room.batch), np.int32)
+    valid = np.zeros((T, D * lanes), np.int32)
+    slot = np.full((T + 1, D * lanes), block, np.int32)
+    seat = np.arange(block) if D == 1 else _seats(queues, D, R, block)
+    for number, queue in enumerate(queues):
+        t, lane = 0, (number % D) * lanes + number // D  # neighbours in the queue sit on different devices
         for k in queue:
             rows, count = plan.batches(work.round, int(ids[k]))
             end = t + len(rows)
             index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
             t = end
-    ints, floats = np.zeros((5, block), np.int32), np.zeros((5, block), dtype)
+    ints, floats = np.zeros((6, block), np.int32), np.zeros((5, block), dtype)
+    ints[5] = seat
     columns = (work.samples[part], work.weight[part], work.count[part], work.lr, work.lr_sum[part])
     for row, column in enumerate((0, ids, steps, places[part], plan.malicious[ids])):
         ints[row, : len(ids)] = column
     for row, column in enumerate(columns):
         floats[row, : len(ids)] = column
-    return Layout(index, valid, slot, ints, floats), total
+    return Layout(index, valid, slot, ints, floats, R), total
+
+
+def _seats(queues: list[list[int]], D: int, R: int, block: int) -> np.ndarray:
+    """Row of every slot in the stacks of all devices, one after another `[block]`; D · R: it has none."""
+    seat = np.full(block, D * R)
+    for d in range(D):
+        slots = [k for queue in queues[d::D] for k in queue]
+        seat[slots] = d * R + np.arange(len(slots))
+    return seat

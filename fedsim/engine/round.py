@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 
-from fedsim.engine.lanes import Lanes, Rows
+from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories
-from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_first, unpack
+from fedsim.engine.mesh import Mesh
+from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_first
 from fedsim.engine.serve import Met, Outcome, Serve, Server
 from fedsim.engine.store import Store
 from fedsim.fleet import Plan, RoundPlan
@@ -19,7 +20,7 @@ CALL_SECONDS = 1.0  # a device call is cut to about this long, so that Ctrl-C is
 class Program(NamedTuple):
     """The compiled half of a scenario: pure functions, and the shapes they were made for."""
 
-    lanes: Lanes
+    mesh: Mesh
     memories: Memories
     serve: Serve
     evaluate: Callable
@@ -78,35 +79,40 @@ def play(
       r: round number, from 1.
       pieces: how blocks are cut into device calls; changes no bit.
     """
-    lanes, memories, serve, key, block = program.lanes, program.memories, program.serve, (root, r), program.width.block
+    mesh, memories, serve, key, block = program.mesh, program.memories, program.serve, (root, r), program.width.block
     work = plan.round(r)  # 1 plan
     memory, places = store.lend(work.ids)
     total, jobs, met, useful, lane_steps = None, None, [], 0, 0
     for first in range(0, max(len(work.ids), 1), block):
         layout, steps = lay_out(plan, work, places, first, program.width, program.room, program.dtype, program.pack)
-        jobs = unpack(layout)
+        local, jobs = mesh.jobs(layout)
         mine = memories.gather(memory, server.bank, jobs, key)
-        buffer = lanes.empty(server.bank, mine, jobs) if rows is None else rows
-        rows = train(lanes, server.bank, mine, jobs, data, key, buffer, steps, pieces)  # 2 train
-        total = serve.zero(rows, jobs) if total is None else total
-        total, memory, losses = serve.add(total, server, memory, rows, jobs, key, first)  # 3 wire (or at the close)
+        bank, mine = mesh.lend(server.bank, mine, layout, jobs)
+        rows = train(mesh, bank, mine, local, data, key, rows, steps, layout.seats, pieces)  # 2 train
+        stack = mesh.collect(rows, local)
+        total = serve.zero(stack, jobs) if total is None else total
+        total, memory, losses = serve.add(total, server, memory, stack, jobs, key, first)  # 3 wire (or at the close)
         met.append(losses)
         useful += int(work.steps[first : first + block].sum())
-        lane_steps += steps * program.width.lanes
+        lane_steps += steps * program.width.lanes * mesh.devices
     server, memory, outcome = serve.close(total, server, memory, jobs, key)  # 4 serve
     store.keep(work.ids, memory)  # 5 keep
     assert rows is not None
     return Played(work, server, outcome, met, useful, lane_steps), rows
 
 
-def train(lanes: Lanes, bank, memory, jobs: Jobs, data, key, rows: Rows, steps: int, pieces: Pieces) -> Rows:
-    """All lane steps of one block, in one call or several."""
-    lane = lanes.begin(bank, memory, jobs)
+def train(
+    mesh: Mesh, bank, memory, jobs: Jobs, data, key, rows: Rows | None, steps: int, seats: int, pieces: Pieces
+) -> Rows:
+    """All lane steps of one block, in one call or several; into a new buffer when there is none that fits."""
+    fits = rows is not None and rows.loss.shape[0] == seats * mesh.devices
+    stack: Any = rows if fits else mesh.empty(bank, memory, jobs, seats)
+    lane = mesh.begin(bank, memory, jobs)
     t, token = 0, None
     probe = pieces.probe(steps)
     for cut in probe:
         begin = time.perf_counter()
-        lane, rows, token = lanes.train(bank, memory, jobs, data, key, lane, rows, t, cut)
+        lane, stack, token = mesh.train(bank, memory, jobs, data, key, lane, stack, t, cut)
         jax.block_until_ready(token)
         if cut == probe[-1] and t:  # the first piece compiles, the second one counts
             pieces.timed(cut - t, time.perf_counter() - begin)
@@ -115,6 +121,6 @@ def train(lanes: Lanes, bank, memory, jobs: Jobs, data, key, rows: Rows, steps: 
         if cut > t:
             if token is not None:
                 jax.block_until_ready(token)  # at most one call in the queue behind the running one
-            lane, rows, token = lanes.train(bank, memory, jobs, data, key, lane, rows, t, cut)
+            lane, stack, token = mesh.train(bank, memory, jobs, data, key, lane, stack, t, cut)
             t = cut
-    return rows
+    return stack

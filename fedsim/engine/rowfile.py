@@ -1,6 +1,7 @@
 """A file of fixed-size rows by client that only grows: what was written once is never changed in place."""
 
 import os
+import weakref
 import zlib
 from pathlib import Path
 
@@ -35,16 +36,19 @@ class RowFile:
         """
         if self.file < 0:
             self.file = os.open(self.folder / self.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            if os.fstat(self.file).st_size < self.length:
-                raise CorruptError(f"needs {self.length} bytes of {self.name}, which is shorter")
-            os.ftruncate(self.file, self.length)
+            self.closing = weakref.finalize(self, os.close, self.file)
+            there = os.fstat(self.file).st_size
+            if there < self.length:
+                raise CorruptError(f"{self.folder / self.name}: is shorter than the {self.length} bytes it had")
+            if there > self.length:
+                os.ftruncate(self.file, self.length)
         return self.file
 
     def close(self) -> None:
         """Give the descriptor back."""
         if self.file >= 0:
-            os.close(self.file)
             self.file = -1
+            self.closing()
 
     def sync(self) -> None:
         """Wait until everything appended is on the disk."""

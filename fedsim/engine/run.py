@@ -99,7 +99,7 @@ class Run:
         self.rounds, self.every, self.policy = rounds, every, policy
         self.pieces = Pieces(calls)
         f = plan.federation
-        self.data = jax.device_put((f.x, f.y))
+        self.data = program.mesh.spread((f.x, f.y))
         self.batch = min(len(f.x_test) or len(f.x), BATCH)
         held = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
         self.held = {name: jax.device_put(in_batches(x, y, self.batch)) for name, (x, y) in held.items() if len(x)}
@@ -112,6 +112,7 @@ class Run:
         self.message_bytes = {"up": 0, "down": tree.payload_bytes(shared)}
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
+        self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
         self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
     def row_bytes(self) -> int:
@@ -130,7 +131,7 @@ class Run:
 
     def events(self, rest: Callable[[int], bool] = lambda r: False) -> Iterator[Row | Rest]:
         """Evaluated rounds as they come, and a `Rest` after every round for which `rest(round)` asks."""
-        self.started, self.last = (time.perf_counter(), compile_seconds()), (0.0, 0.0)
+        self.started = (time.perf_counter(), compile_seconds())
         if self.round < 0:
             self.round = 0
             self.status = "done" if self.rounds == 0 else "running"
@@ -230,8 +231,8 @@ class Run:
             "lane_efficiency": s.useful / s.lane_steps if s.lane_steps else 0.0,
         }
 
-    def snapshot(self) -> Snapshot:
-        """Everything the run goes on from (at rest, or when it has ended)."""
+    def snapshot(self, portable: bool = False) -> Snapshot:
+        """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""
         values = {
             **{name: getattr(self, name) for name in ("round", "status", "reason", "first", "empty")},
             **{name: getattr(self, name) for name in ("totals", "message_bytes")},
@@ -239,7 +240,7 @@ class Run:
             "open_since": self.open_since._asdict(),
             "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
         }
-        return Snapshot(values, {**named("server", self.server), "joined": self.joined, **self.store.arrays()})
+        return Snapshot(values, {**named("server", self.server), "joined": self.joined, **self.store.arrays(portable)})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, perhaps of a run that ended earlier than this one is to.

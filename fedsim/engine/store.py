@@ -29,8 +29,12 @@ class Store(Protocol):
         """The memory as it is after that round."""
         ...
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What a commit holds of it; what it refers to outside of these is on the disk when this returns."""
+    def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
+        """What a commit holds of it; what it refers to outside of these is on the disk when this returns.
+
+        Args:
+          portable: refer to nothing.
+        """
         ...
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -61,7 +65,8 @@ class Resident:
     def keep(self, ids: np.ndarray, memory: Memory) -> None:
         self.memory = memory
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
+        del portable  # it always is
         if not jax.tree.leaves(self.memory.rows):
             return {}
         seen = np.flatnonzero(np.asarray(self.memory.seen)[: len(self.members)])
@@ -108,7 +113,10 @@ class OnDisk:
         new = np.asarray(memory.seen)[here] & changed
         self.file.append(ids[new], rows[new])
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
+        if portable:
+            ids = np.flatnonzero(self.file.offset >= 0)
+            return {"memory.ids": ids, "memory.rows": self.file.read(ids)}
         if self.file.wasteful(SPARE):
             self.file = self.file.written_anew()
         self.file.sync()

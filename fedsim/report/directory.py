@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +38,22 @@ def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | 
       DirectoryError: when there is something that may not be replaced, or nothing can be written.
       LockedError: when another process holds it.
     """
-    made = [p for p in (path, *path.parents) if not p.exists()]
+    with files.told(path):
+        made = [p for p in (path, *path.parents) if not p.exists()]
     _look(path, force, resume)
-    files.make_folder(path)
-    lock = _lock(path)
-    try:
+    with contextlib.ExitStack() as held:
+        for folder in reversed(made):
+            held.callback(_attempt, os.rmdir, folder)  # only what is empty goes
+        files.make_folder(path)
+        _lock(path, held)
         record = _look(path, force, resume)
         yield record if resume else None
-    finally:
-        with contextlib.suppress(OSError):  # whatever happened has been said already
-            os.unlink(path / LOCK)
-        os.close(lock)
-        for folder in made:
-            with contextlib.suppress(OSError):
-                folder.rmdir()  # only what is empty goes
+
+
+def _attempt(what: Callable[[Path], None], path: Path) -> None:
+    """Tidy up if it can be done: whatever happened has been said already."""
+    with contextlib.suppress(OSError):
+        what(path)
 
 
 def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
@@ -75,8 +77,8 @@ def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
     return record
 
 
-def _lock(path: Path) -> int:
-    """The lock file's descriptor; the kernel frees it when the process ends, however that may be."""
+def _lock(path: Path, held: contextlib.ExitStack) -> None:
+    """Lock a directory until `held` ends, or the process: then the kernel frees it, however that may be."""
     while True:
         with files.told(path / LOCK):
             lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -93,11 +95,12 @@ def _lock(path: Path) -> int:
             if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
                 break
         os.close(lock)  # it was deleted between opening and locking
+    held.callback(os.close, lock)
+    held.callback(_attempt, os.unlink, path / LOCK)
     with files.told(path / LOCK):
         who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(lock, 0)
         os.pwrite(lock, json.dumps(who).encode(), 0)
-    return lock
 
 
 def _demand_free(path: Path) -> None:
@@ -127,9 +130,12 @@ def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bo
     """Write down what is about to run; `anew`: after deleting the run that was there, its record last."""
     if anew:
         with files.told(path):
-            there = sorted((p for p in path.iterdir() if p.name != LOCK), key=lambda p: p.name == RECORD)
+            there = sorted(p for p in path.iterdir() if p.name not in (LOCK, RECORD))
         for old in there:
             files.remove(old)
+        with files.told(path):
+            files.sync_folder(path)
+        files.remove(path / RECORD)
     write_record(path, record)
     write_yaml(path / "scenario.yaml", scenario)
 

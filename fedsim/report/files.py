@@ -24,7 +24,7 @@ def told(path: Path) -> Iterator[None]:
     except DirectoryError:
         raise
     except OSError as error:
-        where = Path(error.filename) if error.filename else path
+        where = error.filename if isinstance(error.filename, str | Path) else path
         raise DirectoryError(f"{where}: {error.strerror or error}{_room(path)}") from error
 
 
@@ -83,8 +83,10 @@ def remove(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, on the disk."""
     with told(path):
+        above = [p.parent for p in (path, *path.parents) if not p.exists()]
         path.mkdir(parents=True, exist_ok=True)
-        sync_folder(path.parent)
+        for folder in above:
+            sync_folder(folder)
 
 
 def sync_folder(path: Path) -> None:

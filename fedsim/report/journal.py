@@ -5,6 +5,7 @@ rename, fsync of the folder. The rename is the only moment at which anything bec
 anywhere: what lies beyond the length that the newest commit names never happened.
 """
 
+import contextlib
 import hashlib
 import json
 import time
@@ -45,7 +46,7 @@ class Journal:
         self.folder, self.identity, self.pace = folder, identity, pace
         self.records: dict[str, list[Record]] = {}
         self.length, self.open, self.number = 0, 0, 0
-        self.sha, self.pending = hashlib.sha256(), bytearray()
+        self.sha, self.open_sha, self.pending = hashlib.sha256(), hashlib.sha256(), bytearray()
         self.kept: dict[str, list[str]] = {}  # commits on the disk, and the files each refers to
         self.committed, self.cost = time.monotonic(), 0.0
         self.status, self.round = "running", None  # of the last commit
@@ -54,11 +55,13 @@ class Journal:
         """Rows of a table; they last from the next commit on."""
         self.records.setdefault(table, []).extend(records)
         if self.folder is not None:
-            self.pending += b"".join(json.dumps([table, record]).encode() + b"\n" for record in records)
+            lines = b"".join(json.dumps([table, record]).encode() + b"\n" for record in records)
+            self.pending += lines
+            self.sha.update(lines)
 
     def mark(self) -> None:
         """Everything from here on would not be there, were the run to go on for more rounds."""
-        self.open = self.length + len(self.pending)
+        self.open, self.open_sha = self.length + len(self.pending), self.sha.copy()
 
     def due(self, round: int) -> bool:
         """Whether it is time for a commit after this round."""
@@ -78,11 +81,11 @@ class Journal:
         if self.folder is None:
             return
         begin = time.monotonic()
-        self.sha.update(self.pending)
         length, number = self.length + len(self.pending), self.number + 1
+        log = {"length": length, "sha256": self.sha.hexdigest()}
         values = {
             "identity": self.identity,
-            "log": {"length": length, "sha256": self.sha.hexdigest(), "open": self.open},
+            "log": {**log, "open": self.open, "open_sha256": self.open_sha.hexdigest()},
             "files": refers,
             "run": snapshot.values,
         }
@@ -134,14 +137,14 @@ class Journal:
         try:
             identity, log, refers, run = (whole.values[name] for name in ("identity", "log", "files", "run"))
             demand_same(identity, self.identity, str(path))
-            length = int(log["length"])
-            with files.told(self.folder / LOG):
-                text = (self.folder / LOG).read_bytes()[:length] if length else b""
-            if len(text) < length or hashlib.sha256(text).hexdigest() != log["sha256"]:
+            goes_on = run["status"] == "done" and run["round"] < rounds  # and its end may be written over already
+            length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
+            text = b""
+            with files.told(self.folder / LOG), contextlib.suppress(FileNotFoundError):
+                text = (self.folder / LOG).read_bytes()[:length]
+            if len(text) < length or hashlib.sha256(text).hexdigest() != sha:
                 raise CorruptError(f"does not fit {LOG}, which is damaged")
-            self.open = int(log["open"])
-            if run["status"] == "done" and run["round"] < rounds:
-                text = text[: self.open]
+            self.open, self.open_sha = int(log["open"]), hashlib.sha256(text[: int(log["open"])])
             self.status, self.round = run["status"], run["round"]
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CheckpointError):

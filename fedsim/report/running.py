@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.data import Arrays
 from fedsim.engine.checkpoint import CheckpointError, digest
-from fedsim.engine.machine import devices_of
+from fedsim.engine.processes import first, joined, shared
 from fedsim.engine.run import Rest, Row, Run
 from fedsim.report import directory, files
 from fedsim.report.environment import numerical, surroundings
@@ -88,13 +88,12 @@ def run(
     checked = read(scenario, tuple(edits))
     given = {"data": data, "model": model, "params": params, "loss": loss}
     calls = build_options.pop("calls", None)
-    with _place(out, force, resume) as place:
+    with _place(out if first() else None, force, resume) as place:
         before = place.before if place else None
         threads = before["environment"]["threads"] if before else None
-        with numerics(checked, threads):
-            devices = devices_of(device)
-            experiment = build(checked, **given, **build_options)
-            record = _record(experiment, devices, [name for name, value in given.items() if value is not None])
+        with numerics(checked, threads, device) as devices:
+            experiment = build(checked, devices=devices, **given, **build_options)
+            record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
             if place:
                 _open(place, record, experiment, force)
             try:
@@ -120,7 +119,7 @@ def _place(out: str | os.PathLike | None, force: bool, resume: bool) -> Iterator
         yield Place(path, before)
 
 
-def _record(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
+def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
     """What `run.json` says of a run before it starts; its `identity` determines every bit of the result."""
     hashes = {seed: plan.federation.fingerprint() for seed, plan in experiment.plans.items()}
     width = experiment.program.width
@@ -207,9 +206,14 @@ def _journal(
     pace = experiment.scenario.spec.checkpoint
     folder = None
     if place:
-        folder = place.path / directory.COMMITS / f"{slug(experiment.method)}.{seed}"
+        folder = folder_of(place.path, experiment.method, seed)
         files.make_folder(folder)
     return Journal(folder, identity(record, seed), Pace(pace.seconds, pace.rounds)), folder
+
+
+def folder_of(path: Path, method: str, seed: int) -> Path:
+    """Where a run directory keeps the log and the commits of a seed."""
+    return path / directory.COMMITS / f"{slug(method)}.{seed}"
 
 
 def _play(
@@ -224,6 +228,10 @@ def _play(
     last = journal.last(run.rounds)
     if last is not None:
         run.restore(last)
+    if joined():
+        known = shared(run.snapshot(portable=True) if last is not None else None)
+        if known is not None and last is None:
+            run.restore(known)
     if run.status != "running":
         return
     for event in run.events(lambda r: journal.due(r) or ask()):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ import numpy as np
 from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.keys import start_key
-from fedsim.engine.machine import settle_threads
+from fedsim.engine.machine import devices_of, settle_threads
+from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
@@ -54,21 +56,35 @@ class Experiment(NamedTuple):
 
 
 @contextlib.contextmanager
-def numerics(scenario: Scenario, threads: int | None = None):
+def numerics(scenario: Scenario, threads: int | None = None, device: str | None = None) -> Iterator[list[Any]]:
     """The float type and precision of a scenario, by context: the host program's defaults stay as they are.
 
     Args:
       scenario: as read.
       threads: of the run that is repeated or goes on, where the scenario leaves the number to the machine.
+      device: as `devices_of` takes it.
+
+    Yields:
+      the devices to train on; everything else happens on the first one of this process.
     """
     spec = scenario.spec.numerics
     settle_threads(threads if spec.threads == "auto" else spec.threads)
-    with jax.enable_x64(spec.dtype == "float64"), jax.default_matmul_precision(spec.matmul_precision):
-        yield
+    devices = devices_of(device)
+    here = next(d for d in devices if d.process_index == jax.process_index())
+    precision = jax.default_matmul_precision(spec.matmul_precision)
+    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(here):
+        yield devices
 
 
 def build(
-    scenario: Scenario, *, data=None, model=None, params=None, loss=None, pack: Packer = longest_first
+    scenario: Scenario,
+    *,
+    data=None,
+    model=None,
+    params=None,
+    loss=None,
+    pack: Packer = longest_first,
+    devices: Sequence[Any] | None = None,
 ) -> Experiment:
     """Plans and program of a scenario (call it inside `numerics`).
 
@@ -79,6 +95,7 @@ def build(
       params: start parameters in place of the model's own.
       loss: `f(outputs, y) -> loss per row` in place of cross-entropy (labels) or squared error (targets).
       pack: which lane each client lands on; changes no bit.
+      devices: on which the lanes train (None: the default one); changes no bit either.
 
     Raises:
       ScenarioError: for a combination that cannot run.
@@ -98,7 +115,7 @@ def build(
     cohort = next(iter(plans.values())).cohort
     K = cohort.nominal(some.N)
     width = _width(spec, tree.payload_bytes(next(iter(shared.values()))["params"]), K, jax.default_backend())
-    room = capacity(list(plans.values()), spec.rounds, width, pack)
+    room = capacity(list(plans.values()), spec.rounds, width, pack, len(devices or [0]))
     server, sums = _server(
         scenario,
         learned,
@@ -109,7 +126,8 @@ def build(
         blocks=room.blocks,
     )
     _demand_possible(scenario, server.least, K, sums, cohort.repeats)
-    program = Program(trained.lanes, trained.memories, server, trained.evaluate, width, room, dtype, pack)
+    placed = mesh(trained.lanes, tuple(devices) if devices else None)
+    program = Program(placed, trained.memories, server, trained.evaluate, width, room, dtype, pack)
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))

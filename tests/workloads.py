@@ -1,0 +1,64 @@
+"""The four runs whose bytes must not depend on anything: as a module for tests, as a script for processes of their own.
+
+`python workloads.py NAME [CORES]` prints the hash of the final parameters and of the result CSVs.
+"""
+
+import hashlib
+import os
+import sys
+
+import numpy as np
+
+import fedsim
+from fedsim.report.frames import to_csv
+from fedsim.report.result import ORDER
+
+BITS = ("rounds", "clients", "partition", "summary")
+
+
+def images():
+    """Random images with labels that can be learned, dealt unevenly to 12 clients."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, 300)
+    x = rng.normal(size=(300, 28, 28, 1)).astype(np.float32) + y[:, None, None, None] / 10
+    return fedsim.Arrays(x, y, client=np.sort(rng.integers(0, 12, 300)), x_test=x[:60], y_test=y[:60])
+
+
+DIGITS = {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}}
+MLP = {"kind": "mlp", "hidden": [16]}
+SOME = {"kind": "uniform", "size": 10}
+WORKLOADS = {
+    "cnn": {
+        "model": "cnn",
+        "rounds": 2,
+        "data": {"kind": "supplied"},
+        "cohort": {"kind": "uniform", "size": 6},
+        "client": {"lr": 0.05, "batch": 20, "epochs": 1},
+    },
+    "full_batch": {"data": DIGITS, "rounds": 6, "client": {"lr": 0.5, "batch": "full", "steps": 2}},
+    "scaffold": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "method": "scaffold"},
+    "median": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "server": ["median"]},
+}
+
+
+def run(name: str, edits=(), **options):
+    scenario = {"name": name, "numerics": {"threads": 4}, **WORKLOADS[name]}
+    data = images() if name == "cnn" else None
+    return fedsim.run(scenario, data=data, edits=edits, **options)
+
+
+def digest(result) -> str:
+    h = hashlib.sha256()
+    for name in BITS:
+        h.update(to_csv(result.records[name], ORDER[name]).encode())
+    for layer in sorted(result.model()):
+        leaves = result.model()[layer]
+        for leaf in (leaves[k] for k in sorted(leaves)) if isinstance(leaves, dict) else (leaves,):
+            h.update(leaf.tobytes())
+    return h.hexdigest()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        os.sched_setaffinity(0, range(int(sys.argv[2])))
+    print(digest(run(sys.argv[1])))
