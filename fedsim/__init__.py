@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from fedsim.data import Arrays as Arrays
     from fedsim.data import DataError as DataError
     from fedsim.models import as_model as as_model
+    from fedsim.report.difference import diff as diff
     from fedsim.report.directory import load_model as load_model
     from fedsim.report.result import Result as Result
     from fedsim.report.running import run as run
+    from fedsim.report.verification import verify as verify
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import ScenarioError as ScenarioError
     from fedsim.scenario import aggregate as aggregate
@@ -36,9 +38,11 @@ _HOME = {
     ),
     "data": ("Arrays", "DataError"),
     "models": ("as_model",),
+    "report.difference": ("diff",),
     "report.directory": ("load_model",),
     "report.result": ("Result",),
     "report.running": ("run",),
+    "report.verification": ("verify",),
     "scenario": ("Scenario", "ScenarioError", "aggregate", "enable", "transmit"),
 }
 

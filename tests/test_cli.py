@@ -209,7 +209,7 @@ def test_list_names_every_kind():
     assert done.returncode == 0
     for kinds in FAMILIES.values():
         assert all(
-            f"  {kind}" in done.stdout for kind, factory in kinds.items() if factory.__module__.startswith("fedsim")
+            f"  {kind}" in done.stdout for kind, factory in kinds.items() if factory.__module__.startswith("fedsim.")
         )
     rules = run("list", "rules")
     assert "krum(f, neighbours)" in rules.stdout and "also: fedmedian" in rules.stdout.replace(

@@ -15,16 +15,9 @@ def link(kind):
     return {"kind": kind, **TABLE[kind].link}
 
 
-def run(kind, rounds=3, **sections):
-    written = {
-        "name": "faults",
-        "rounds": rounds,
-        "client": CLIENT,
-        "server": [link(kind)],
-        "numerics": X64,
-        **sections,
-    }
-    return fedsim.run(written, data=ragged(clients=14))
+def run(kind, rounds=3, out=None, **sections):
+    written = {"name": "faults", "rounds": rounds, "client": CLIENT, "server": [link(kind)], "numerics": X64, **sections}
+    return fedsim.run(written, data=ragged(clients=14), out=out)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
@@ -76,3 +69,21 @@ def test_keep_lets_a_non_finite_row_pass_and_the_run_diverges():
 def test_stop_ends_the_run_at_the_first_non_finite_row():
     result = run("mean", wire=["nonfinite"], fleet={"malicious": [2]}, on_nonfinite="stop")
     assert result.status == "stopped" and result.rounds["round"].tolist() == [0, 1]
+
+
+def test_an_impossible_round_ends_the_run_where_asked(tmp_path):
+    """Two attackers of five drop out, and what is left is too little for Krum."""
+    few = {
+        "server": [{"kind": "krum", "f": 1}],
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [0, 1, 2, 3]},
+        "cohort": {"kind": "uniform", "size": 5},
+    }
+    skipping = run("krum", rounds=6, **few)
+    assert skipping.status == "done" and 0 < skipping.rounds["skipped"].sum() < 6
+    stopped = run("krum", rounds=6, on_impossible="stop", out=tmp_path / "run", **few)
+    first = int(skipping.rounds["round"][skipping.rounds["skipped"] == 1].min())
+    assert stopped.status == "stopped" and stopped.rounds["round"].max() == first
+    assert stopped.reasons[0].startswith(f"round {first}: ") and "the rule needs" in stopped.reasons[0]
+    verified = fedsim.verify(tmp_path / "run", data=ragged(clients=14))
+    assert verified.equal, verified.checks

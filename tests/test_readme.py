@@ -32,6 +32,9 @@ def test_the_main_command_on_a_fresh_machine(root, tmp_path):
     done = shell(blocks(root, "cli"))
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(tmp_path / "reports/skewed/rounds.csv")) == 42
+    done = shell(blocks(root, "resume"))
+    assert done.returncode == 0, done.stderr
+    assert "reports/iid is equal to what its record says" in done.stdout and "data.partition.kind" in done.stdout
     tests = blocks(root, "tests").strip()
     done = shell(tests + " --collect-only")
     assert done.returncode == 0 and "test_the_main_command" in done.stdout

@@ -102,7 +102,7 @@ class Run:
         self.data = program.mesh.spread((f.x, f.y))
         self.batch = min(len(f.x_test) or len(f.x), BATCH)
         held = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
-        self.held = {name: jax.device_put(in_batches(x, y, self.batch)) for name, (x, y) in held.items() if len(x)}
+        self.held = {name: jax.device_put(list(in_batches(x, y, self.batch))) for name, (x, y) in held.items() if len(x)}
         self.sizes = {name: len(x) for name, (x, _) in held.items()}
         self.server: Server = program.serve.init(shared)
         self.folder = folder
@@ -157,6 +157,7 @@ class Run:
 
     def _settle(self, played: Played, tests: dict[str, list] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
+        jax.block_until_ready((played.outcome, played.met, tests))  # raises where reading would abort: device full
         work, outcome = played.work, played.outcome
         self.round, self.server = work.round, played.server
         self.empty = self.empty + 1 if bool(outcome.skipped) else 0

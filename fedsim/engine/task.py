@@ -1,6 +1,6 @@
 """Model and loss as a task: masked mean loss, its gradient, and one batched forward for evaluation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -54,8 +54,8 @@ def evaluator(task: Task) -> Callable:
     return evaluate
 
 
-def in_batches(x: np.ndarray, y: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def in_batches(x: np.ndarray, y: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Batches of exactly `size` rows, the last one filled up with row 0: one shape, one compilation."""
     index = np.zeros(-(-len(x) // size) * size, np.int64)
     index[: len(x)] = np.arange(len(x))
-    return [(x[part], y[part]) for part in index.reshape(-1, size)]
+    return ((x[part], y[part]) for part in index.reshape(-1, size))

@@ -47,6 +47,7 @@ class Plan:
     """The rounds of one run of one seed.
 
     Attributes:
+      sizes: training samples of every client `[N]`.
       steps: planned local steps of every client `[N]`.
       malicious: clients that the attacker controls `[N]`.
     """
@@ -56,9 +57,10 @@ class Plan:
     ):
         self.federation, self.cohort, self.local, self.seed = federation, cohort, local, seed
         self.rounds, self.malicious = rounds, malicious
-        self.eligible = np.flatnonzero(federation.sizes > 0)  # a client without samples cannot train
-        self.population = Population(self.eligible, federation.sizes[self.eligible])
-        self.steps = planned_steps(federation.sizes, local)
+        self.sizes = federation.sizes
+        self.eligible = np.flatnonzero(self.sizes > 0)  # a client without samples cannot train
+        self.population = Population(self.eligible, self.sizes[self.eligible])
+        self.steps = planned_steps(self.sizes, local)
 
     def round(self, r: int) -> RoundPlan:
         """Cohort, weights and work of round r ≥ 1."""
@@ -66,7 +68,7 @@ class Plan:
         ids, count = (
             (np.unique(drawn, return_counts=True)) if self.cohort.repeats else (drawn, np.ones(len(drawn), int))
         )
-        n, steps = self.federation.sizes[ids], self.steps[ids]
+        n, steps = self.sizes[ids], self.steps[ids]
         weight = np.where(steps > 0, n, 0)
         seconds = float(steps.max()) if len(ids) else 0.0  # one virtual second a local step, infinite links
         lr = self.local.lr(r)

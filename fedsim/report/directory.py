@@ -117,6 +117,10 @@ def _demand_free(path: Path) -> None:
 
 def _holder(path: Path, lock: int) -> str:
     try:
+        for _ in range(20):  # it may not have written yet who it is
+            if os.fstat(lock).st_size:
+                break
+            time.sleep(0.01)
         who = json.loads(os.pread(lock, 1000, 0))
         by = f"by process {int(who['pid'])} on {who['host']} since {who['since']}"
     except (ValueError, KeyError, TypeError):
@@ -143,7 +147,7 @@ def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bo
 def read_record(path: Path) -> dict[str, Any] | None:
     """The `run.json` of a directory; None when it is not what was written."""
     try:
-        text = (path / RECORD).read_text()
+        text = (path / RECORD).read_bytes().decode()
         record = json.loads(text)
         return record if _record_text(record) == text else None
     except FileNotFoundError:

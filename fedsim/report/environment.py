@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
 from importlib.metadata import version
@@ -45,6 +46,21 @@ def surroundings(devices: list) -> dict[str, Any]:
         "git": _git(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
     }
+
+
+def memory(devices: list) -> dict[str, Any]:
+    """Bytes in use: the most that this process ever held, and per device the most it held (where it does not say: now)."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    held = {str(device): _held(device) for device in devices if device.process_index == jax.process_index()}
+    return {"process_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, "devices": held}
+
+
+def _held(device: Any) -> int:
+    stats = device.memory_stats()
+    if stats:
+        return int(stats["peak_bytes_in_use"])
+    shards = (shard for array in jax.live_arrays() for shard in array.addressable_shards if shard.device == device)
+    return sum(shard.data.nbytes for shard in shards)
 
 
 def _instructions() -> list[str]:

@@ -2,13 +2,14 @@
 
 import csv
 import io
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # a row, or a stack of rows: values that are lists have one entry per row
 
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
@@ -39,9 +40,27 @@ def columns(records: Sequence[Record], order: Iterable[str]) -> list[str]:
     return [name for name in order if name in present]
 
 
+def stacked(record: Record) -> bool:
+    """Whether a record is a stack of rows: some values are lists of equal length, the others hold for all rows."""
+    return any(isinstance(value, list) for value in record.values())
+
+
+def unstacked(records: Iterable[Record]) -> Iterator[Record]:
+    """Row by row.
+
+    >>> list(unstacked([{"seed": 0, "client": [3, 4]}, {"seed": 1, "client": 5}]))
+    [{'seed': 0, 'client': 3}, {'seed': 0, 'client': 4}, {'seed': 1, 'client': 5}]
+    """
+    for record in records:
+        if stacked(record):
+            yield from (dict(zip(record, values, strict=True)) for values in _across(record.values()))
+        else:
+            yield record
+
+
 def frame(records: Sequence[Record], order: Iterable[str]) -> pd.DataFrame:
     """Records as a frame ready to plot; what does not apply is missing (NaN)."""
-    return pd.DataFrame.from_records(records, columns=columns(records, order))
+    return pd.DataFrame.from_records(list(unstacked(records)), columns=columns(records, order))
 
 
 def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
@@ -54,8 +73,16 @@ def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
     names = columns(records, order)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows([_cell(record.get(name)) for name in names] for record in records)
+    for record in records:
+        values = [record.get(name) for name in names]
+        rows = _across(values) if stacked(record) else [values]
+        writer.writerows(map(_cell, row) for row in rows)
     return text.getvalue()
+
+
+def _across(values: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a stack, from its columns."""
+    return zip(*(value if isinstance(value, list) else itertools.repeat(value) for value in values), strict=False)
 
 
 def _cell(value: Any) -> str:

@@ -1,7 +1,7 @@
 """What came out of a scenario: frames, models and states, and how they become files."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,9 +123,9 @@ def close(journal: Journal, run: Run, who: dict[str, Any], evaluate: Any, severa
     rows = journal.records["rounds"]
     line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, run.status == "diverged")
     journal.add("summary", line)
-    journal.add("clients", *({**who, **record} for record in _clients(run)))
-    named: Sequence[dict[str, Any]] = _partition(run.plan.federation, run.joined)
-    journal.add("partition", *({"seed": who["seed"], **record} if several else record for record in named))
+    journal.add("clients", {**who, **_clients(run)})
+    seed = {"seed": who["seed"]} if several else {}
+    journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
 
 
 def slug(label: str) -> str:
@@ -133,36 +133,28 @@ def slug(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
 
 
-def _clients(run: Run) -> list[frames.Record]:
+def _clients(run: Run) -> frames.Record:
     f = run.plan.federation
     loss, accuracy, scored = client_scores(run)
     listed = _listed(f, run.joined)
-    classes = (f.label_counts() > 0).sum(1) if f.classes else None
-    records = []
-    for k in listed:
-        record = {"client": int(k), "samples": int(f.sizes[k])}
-        if classes is not None:
-            record["classes"] = int(classes[k])
-        record |= {
-            "rounds_joined": int(run.joined[k]),
-            "bytes_up": int(run.joined[k]) * run.message_bytes["up"],
-            "global_loss": float(loss[k]) if scored[k] else None,
-        }
-        if classes is not None:
-            record["global_accuracy"] = float(accuracy[k]) if scored[k] else None
-        records.append(record)
-    return records
+    joined = run.joined[listed]
+    table: frames.Record = {"client": listed.tolist(), "samples": run.plan.sizes[listed].tolist()}
+    if f.classes:
+        table["classes"] = (f.label_counts() > 0).sum(1)[listed].tolist()
+    table |= {"rounds_joined": joined.tolist(), "bytes_up": (joined * run.message_bytes["up"]).tolist()}
+    for name, values in (("global_loss", loss), ("global_accuracy", accuracy))[: 2 if f.classes else 1]:
+        pairs = zip(values[listed].tolist(), scored[listed].tolist(), strict=True)
+        table[name] = [value if n else None for value, n in pairs]
+    return table
 
 
-def _partition(f: Federation, joined: np.ndarray) -> list[frames.Record]:
+def _partition(f: Federation, joined: np.ndarray) -> frames.Record:
+    listed = _listed(f, joined)
     if not f.classes:
-        return [{"client": int(k), "label": None, "samples": int(f.sizes[k])} for k in _listed(f, joined)]
-    counts = f.label_counts()
-    return [
-        {"client": int(k), "label": int(label), "samples": int(counts[k, label])}
-        for k in _listed(f, joined)
-        for label in np.flatnonzero(counts[k])
-    ]
+        return {"client": listed.tolist(), "label": [None] * len(listed), "samples": f.sizes[listed].tolist()}
+    counts = f.label_counts()[listed]
+    row, label = np.nonzero(counts)
+    return {"client": listed[row].tolist(), "label": label.tolist(), "samples": counts[row, label].tolist()}
 
 
 def _listed(f: Federation, joined: np.ndarray) -> np.ndarray:

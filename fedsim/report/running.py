@@ -15,7 +15,7 @@ from fedsim.engine.checkpoint import CheckpointError, digest
 from fedsim.engine.processes import first, joined, shared
 from fedsim.engine.run import Rest, Row, Run
 from fedsim.report import directory, files
-from fedsim.report.environment import numerical, surroundings
+from fedsim.report.environment import memory, numerical, surroundings
 from fedsim.report.journal import CHANGEABLE, Journal, Pace, demand_same
 from fedsim.report.result import Result, close, slug
 from fedsim.scenario import Experiment, build, read
@@ -104,6 +104,7 @@ def run(
                 raise
         if place and not _complete(place, record):
             before_ = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
+            record["memory"] = memory(devices)
             _finish(place.path, record, result, before_ + time.monotonic() - started)
     return result
 

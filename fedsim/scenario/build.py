@@ -237,7 +237,7 @@ def _start(scenario: Scenario, net: Model, client: Client, seed: int, params: An
                 f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into state"
             )
             raise scenario.error(("model",), what)
-    variables = jax.tree.map(jnp.asarray, variables)
+    variables = jax.block_until_ready(jax.tree.map(jnp.asarray, variables))
     return {**variables, "aux": client.aux(variables["params"])}
 
 

@@ -142,7 +142,7 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
 
 
 def _kind(link: Any) -> str:
-    kind = link.get("kind", "") if isinstance(link, dict) else str(link)
+    kind = str(link.get("kind", "") if isinstance(link, dict) else link)  # whatever it is, the schema judges it later
     return ALIASES.get(kind, kind)
 
 

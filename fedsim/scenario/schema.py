@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 
 from annotated_types import Ge, Le, Lt, MinLen
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 import fedsim.clients
 import fedsim.data
@@ -175,7 +175,7 @@ def scenario_model() -> type[BaseModel]:
     fields: dict[str, Any] = {
         "name": (Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")], ...),
         "rounds": (Annotated[int, Ge(0)], 100),
-        "seeds": (Annotated[list[Seed], MinLen(1), BeforeValidator(_first_seeds)], [0]),
+        "seeds": (Annotated[list[Seed], MinLen(1), BeforeValidator(_first_seeds), AfterValidator(_in_order)], [0]),
         "method": (str | None, None),
         "data": (Data, ...),
         "model": (union("model", ModelCommon), {"kind": "logistic"}),
@@ -253,6 +253,11 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
 def _validated(fields: dict[str, Any]) -> dict[str, Any]:
     """Defaults are checked and spelled out like anything else."""
     return {n: (t, d if d is ... else Field(default=d, validate_default=True)) for n, (t, d) in fields.items()}
+
+
+def _in_order(seeds: list[int]) -> list[int]:
+    """Reports are sorted by seed, whatever ran first."""
+    return sorted(set(seeds))
 
 
 def _first_seeds(value: Any) -> Any:

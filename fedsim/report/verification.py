@@ -1,0 +1,279 @@
+"""`fedsim verify`: does a run directory hold what its own record says, and does the run come out the same again?"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedsim.compose import FAMILIES
+from fedsim.data import Arrays, DataError
+from fedsim.engine.checkpoint import CheckpointError
+from fedsim.report import directory, files, frames
+from fedsim.report.environment import numerical
+from fedsim.report.frames import Record
+from fedsim.report.journal import LOG, differences
+from fedsim.report.replay import Recorded, recorded, replayed
+from fedsim.report.result import ORDER, slug
+from fedsim.report.running import folder_of, record_of
+from fedsim.scenario import Experiment, Scenario, ScenarioError, build, read
+from fedsim.scenario.build import numerics
+from fedsim.scenario.reader import parse
+
+ENDED = ("done", "diverged", "stopped")
+CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
+STARTED = {
+    "method": str, "scenario": dict, "hashes": dict, "environment": dict, "supplied": list, "own_links": dict,
+}  # fmt: skip
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    detail: str  # what is wrong, or what was found
+
+
+class Verification(NamedTuple):
+    """What was looked at in a run directory, in order; a check that fails may end the list.
+
+    Attributes:
+      path: of the directory.
+      checks: what was found.
+    """
+
+    path: str
+    checks: list[Check]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the run is what its record says, and came out the same again."""
+        return all(check.ok for check in self.checks)
+
+    def plain(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
+        checks = [check._asdict() for check in self.checks]
+        return {"path": self.path, "equal": self.equal, "checks": checks}
+
+
+Tell = Callable[
+    [str, list[str], str], bool
+]  # (name, problems, what to say when there is none) -> whether there is none
+
+
+def verify(
+    path: str | os.PathLike,
+    *,
+    data: Arrays | None = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable | None = None,
+    device: str | None = None,
+    whole: bool = False,
+    say: Callable[[Check], None] | None = None,
+) -> Verification:
+    """Confirm a run that has ended from its own record; nothing in its directory is touched.
+
+    Its files against their hashes, its tables against its logs, and then the run itself: it is built anew from the
+    scenario of its record, round 1 is replayed from the start model and the last rounds from the older of the two kept
+    commits (all rounds where there is one), and every row, the final state and the model are compared bit by bit.
+
+    Args:
+      path: of the run directory.
+      data: what `fedsim.run` was given, if it was given any.
+      model: likewise.
+      params: likewise.
+      loss: likewise.
+      device: compute on these, as for `fedsim.run`.
+      whole: replay every round.
+      say: called with every check as soon as it is made.
+
+    Raises:
+      DirectoryError: when there is no run, or it cannot be read.
+    """
+    checks: list[Check] = []
+
+    def tell(name: str, problems: list[str], fine: str) -> bool:
+        checks.append(Check(name, not problems, "; ".join(problems) or fine))
+        if say:
+            say(checks[-1])
+        return not problems
+
+    given = {"data": data, "model": model, "params": params, "loss": loss}
+    _verify(Path(path), given, device, whole, tell)
+    return Verification(str(path), checks)
+
+
+def _verify(path: Path, given: dict[str, Any], device: str | None, whole: bool, tell: Tell) -> None:
+    """What does not fit the record ends the checks: whatever builds on it would mean nothing."""
+    record = directory.read_record(path)
+    if not tell("record", _of_record(path, record), "whole") or record is None:
+        return
+    found = directory.hashes(path)
+    if not tell("files", _of_files(record, found), _besides(record, found)):
+        return
+    checked, problems = _scenario(record, given)
+    if not tell("scenario", problems, "can be read again") or checked is None:
+        return
+    seeds, problems = _seeds(path, record, checked)
+    if not tell("commits", problems, "fit the record and the logs"):
+        return
+    problems = [*_of_tables(path, record, seeds), *(p for seed in seeds for p in _of_rows(seed, checked))]
+    if not tell("tables", [*problems, *_of_ends(record, seeds, checked.spec.rounds)], "follow from the logs"):
+        return
+    threads = record["environment"].get("threads")
+    with numerics(checked, threads if isinstance(threads, int) else None, device) as devices:
+        if not tell("environment", _of_environment(record, devices), "the recorded one"):
+            return
+        experiment, problems = _built(record, checked, given, devices)
+        if not tell("data", problems, "with partitions and start models, the recorded ones") or experiment is None:
+            return
+        for seed in seeds:
+            for rounds, problems in replayed(seed, experiment, whole):
+                tell(f"seed {seed.who['seed']}, {rounds}", problems, "replayed, equal to the bit")
+
+
+def _of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
+    # reading text takes a carriage return for a line feed, of which the record's own hash knows nothing
+    if record is None or b"\r" in (path / directory.RECORD).read_bytes():
+        return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
+    if record.get("status") not in ENDED:
+        return [f"the run has not ended (its status is {record.get('status')}); fedsim run --resume goes on with it"]
+    return [f"{directory.RECORD} has no {name} as a run writes it" for name in odd(record, reasons=dict, files=dict)]
+
+
+def odd(record: dict[str, Any], **more: type) -> list[str]:
+    """Entries of a record that are not of the kind that a run writes: whoever made it, it was no run."""
+    found = [name for name, kind in {**STARTED, **more}.items() if not isinstance(record.get(name), kind)]
+    seeds = record["scenario"].get("seeds") if "scenario" not in found else [0]
+    return found if isinstance(seeds, list) and seeds else [*found, "scenario.seeds"]
+
+
+def _of_files(record: dict[str, Any], found: dict[str, str]) -> list[str]:
+    listed = record["files"]
+    missing = [f"{name} is missing" for name in listed if name not in found]
+    changed = [f"{name} is not what was written" for name in listed if name in found and found[name] != listed[name]]
+    needed = {*_written(record), *(name for name in found if name.startswith(f"{directory.COMMITS}/"))}  # what is read
+    return [*missing, *changed, *(f"{name} is not in the record" for name in sorted(needed.difference(listed)))]
+
+
+def _written(record: dict[str, Any]) -> list[str]:
+    """Files that every run writes."""
+    names = [f"{table}.csv" for table in ORDER] + ["scenario.yaml"]
+    for seed in record["scenario"]["seeds"]:
+        names.append(f"model.{slug(record['method'])}.{seed}.safetensors")
+        names.append(str(folder_of(Path(), record["method"], seed) / LOG))
+    return names
+
+
+def _besides(record: dict[str, Any], found: dict[str, str]) -> str:
+    """What to say of files that are all there; others may lie beside them."""
+    others = [name for name in found if name not in record["files"]]
+    more = f"; not of this run: {', '.join(others[:5])}{' ...' if len(others) > 5 else ''}" if others else ""
+    return f"{len(record['files'])}, as they were written{more}"
+
+
+def _scenario(record: dict[str, Any], given: dict[str, Any]) -> tuple[Scenario | None, list[str]]:
+    """The recorded scenario, read again; what it needs from outside has to be there."""
+    problems = []
+    for link in record["own_links"]:
+        family, _, kind = link.partition(" ")
+        if kind not in FAMILIES.get(family, {}):
+            problems.append(f"{link} is not fedsim's own; give its file with --plugin, or fedsim.enable in Python")
+    missing = [name for name in record["supplied"] if given.get(name) is None]
+    if missing:
+        call = ", ".join(f"{name}=..." for name in missing)
+        problems.append(f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})")
+    if problems:
+        return None, problems
+    try:
+        return read(record["scenario"]), []
+    except ScenarioError as error:
+        return None, str(error).splitlines()
+
+
+def _seeds(path: Path, record: dict[str, Any], checked: Scenario) -> tuple[list[Recorded], list[str]]:
+    seeds, problems = [], []
+    for seed in checked.spec.seeds:
+        try:
+            seeds.append(recorded(path, record, seed))
+        except (CheckpointError, KeyError, TypeError) as error:
+            problems += str(error).splitlines() if isinstance(error, CheckpointError) else [f"seed {seed}: {error!r}"]
+    return seeds, problems
+
+
+def _of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list[str]:
+    """The CSV files made again from the logs, and the scenario file against the record."""
+    problems = []
+    for table, order in ORDER.items():
+        text = frames.to_csv([row for seed in seeds for row in seed.tables.get(table, [])], order)
+        with files.told(path):
+            there = (path / f"{table}.csv").read_bytes()
+        if there != text.encode():
+            lines = zip(there.splitlines(), text.encode().splitlines(), strict=False)
+            line = next((n for n, (one, two) in enumerate(lines, 1) if one != two), None)
+            problems.append(f"{table}.csv is not what the logs say{f', from line {line}' if line else ''}")
+    try:
+        values = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
+    except (ScenarioError, UnicodeDecodeError) as error:
+        return [*problems, f"scenario.yaml: {error}"]
+    return problems + [
+        f"scenario.yaml: {f}: {one}, in the record {two}" for f, one, two in differences(values, record["scenario"])
+    ]
+
+
+def _of_rows(seed: Recorded, checked: Scenario) -> list[str]:
+    """Rows without a gap, sums that never fall, and the summary that follows from them."""
+    evaluate, end, rows = checked.spec.evaluate, seed.end, seed.rows
+    where = f"seed {seed.who['seed']}"
+    try:
+        expected = sorted({*range(0, end["round"] + 1, evaluate.every), end["round"]})
+        if [row["round"] for row in rows] != expected:
+            return [f"{where}: rounds.csv has not the rounds 0, {evaluate.every}, ... {end['round']}"]
+        problems = list(_falling(rows, where))
+        line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, end["status"] == "diverged")
+        if json.dumps([line]) != json.dumps(seed.tables.get("summary")):
+            problems.append(f"{where}: summary.csv does not follow from rounds.csv")
+        return problems
+    except (KeyError, TypeError, IndexError) as error:
+        return [f"{where}: the log is damaged: {error!r}"]
+
+
+def _falling(rows: list[Record], where: str) -> Iterator[str]:
+    for name in CUMULATIVE:
+        values = [row[name] for row in rows if name in row]
+        fall = next((n for n in range(1, len(values)) if values[n] < values[n - 1]), None)
+        if fall is not None:
+            yield f"{where}: {name} falls in round {rows[fall]['round']}"
+
+
+def _of_ends(record: dict[str, Any], seeds: list[Recorded], rounds: int) -> list[str]:
+    """Status and reasons of the record against the last commits; a run that went to its end has all its rounds."""
+    early = [seed for seed in seeds if seed.end["status"] != "done"]
+    reasons = {str(seed.who["seed"]): seed.end["reason"] for seed in early}
+    problems = []
+    if record["reasons"] != reasons or record["status"] != (early[-1].end["status"] if early else "done"):
+        problems.append(f"{directory.RECORD} says of the end what the last commits do not")
+    short = [seed for seed in seeds if seed.end["status"] == "done" and seed.end["round"] != rounds]
+    return problems + [f"seed {seed.who['seed']}: ends in round {seed.end['round']} of {rounds}" for seed in short]
+
+
+def _of_environment(record: dict[str, Any], devices: list[Any]) -> list[str]:
+    found = differences(record["environment"], json.loads(json.dumps(numerical(devices))))
+    fields = [f"{name}: {was}, here {now}" for name, was, now in found]
+    return [f"cannot be replayed here, where bits may differ: {', '.join(fields)}"] if fields else []
+
+
+def _built(
+    record: dict[str, Any], checked: Scenario, given: dict[str, Any], devices: list[Any]
+) -> tuple[Experiment | None, list[str]]:
+    """The run built anew, and in what it is not the recorded one."""
+    try:
+        experiment = build(checked, devices=devices, **given)
+    except (ScenarioError, DataError, OSError) as error:
+        return None, str(error).splitlines()
+    now = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
+    kept = ("scenario", "method", "hashes", "supplied", "own_links", "lanes", "block")
+    was, is_ = ({name: whose.get(name) for name in kept} for whose in (record, now))
+    return experiment, [f"{field}: {one}, built anew {two}" for field, one, two in differences(was, is_)]

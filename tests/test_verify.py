@@ -1,0 +1,476 @@
+"""`fedsim verify` confirms what is true and nothing else; `fedsim diff` names what differs."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.engine.checkpoint import Snapshot, decode, encode
+from fedsim.report import directory, frames, verification
+from fedsim.report.difference import described
+from fedsim.report.result import ORDER
+from fedsim.report.running import Interrupted
+
+SCENARIO = {
+    "name": "tiny",
+    "rounds": 5,
+    "seeds": 2,
+    "data": {"kind": "gaussian_blobs", "clients": 6, "samples": 120, "classes": 3, "shape": [4]},
+    "cohort": {"kind": "uniform", "size": 3},
+    "evaluate": {"every": 2},  # so that the last round is off the grid
+    "checkpoint": {"rounds": 2},
+}
+SCAFFOLD = {**SCENARIO, "method": "scaffold"}
+KINDS = {
+    "fedavg": SCENARIO,
+    "one commit": {**SCENARIO, "checkpoint": {"seconds": 1e6}},
+    "no rounds": {**SCENARIO, "rounds": 0},
+    "one round": {**SCENARIO, "rounds": 1},
+    "scaffold": SCAFFOLD,
+    "scaffold on disk": {**SCAFFOLD, "checkpoint": {"rounds": 2, "resident_mb": 0}},
+    "float64": {**SCENARIO, "numerics": {"dtype": "float64"}, "server": ["mean", {"kind": "adam", "lr": 0.05}]},
+    "diverged": {**SCENARIO, "wire": ["nonfinite"], "fleet": {"malicious": [2]}, "on_nonfinite": "keep"},
+    "stopped": {**SCENARIO, "wire": ["nonfinite"], "fleet": {"malicious": [2]}, "on_nonfinite": "stop"},
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Run directories by kind, each made once; not to be written to."""
+    home = tmp_path_factory.mktemp("runs")
+
+    def of(kind):
+        out = home / kind.replace(" ", "-")
+        if not out.exists():
+            fedsim.run(KINDS[kind], out=out)
+        return out
+
+    return of
+
+
+@pytest.fixture
+def mine(made, tmp_path):
+    """A copy of a run directory, to be spoiled."""
+    return lambda kind: shutil.copytree(made(kind), tmp_path / "mine")
+
+
+def failed(found):
+    return {check.name: check.detail for check in found.checks if not check.ok}
+
+
+def state(path):
+    """All that could have changed in a directory."""
+    there = sorted([path, *path.rglob("*")])
+    return [(p, p.stat().st_mtime_ns, p.stat().st_ino, p.read_bytes() if p.is_file() else None) for p in there]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_finished_run_is_confirmed_and_left_alone(kind, made):
+    out = made(kind)
+    before = state(out)
+    found = fedsim.verify(out)
+    assert found.equal, failed(found)
+    assert fedsim.verify(out, whole=True).equal
+    assert state(out) == before
+    replays = [check.name for check in found.checks if check.name.startswith("seed")]
+    last = json.loads((out / "run.json").read_text())["status"] == "done" and KINDS[kind]["rounds"]
+    if kind in ("fedavg", "scaffold", "scaffold on disk", "float64"):
+        assert replays == ["seed 0, round 1", "seed 0, round 5", "seed 1, round 1", "seed 1, round 5"]
+    if kind == "one commit":
+        assert replays == ["seed 0, rounds 1 to 5", "seed 1, rounds 1 to 5"]
+    if last is not False and last < 2:
+        assert replays == [f"seed 0, round {last}", f"seed 1, round {last}"]
+
+
+def test_the_kinds_are_what_they_are_called(made):
+    status = {kind: json.loads((made(kind) / "run.json").read_text())["status"] for kind in KINDS}
+    assert {kind for kind, what in status.items() if what != "done"} == {"diverged", "stopped"}
+    assert (made("scaffold on disk") / "checkpoints/scaffold.0/memory-0.rows").stat().st_size > 0
+    assert len(list((made("scaffold") / "checkpoints/scaffold.0").glob("state-*"))) == 2
+
+
+def test_a_run_that_was_made_longer(tmp_path):
+    short = {**SCAFFOLD, "rounds": 3, "checkpoint": {"resident_mb": 0}}
+    fedsim.run(short, out=tmp_path / "x")
+    assert fedsim.verify(tmp_path / "x").equal
+    longer = {**short, "rounds": 6, "checkpoint": {"resident_mb": 256, "seconds": 1e6}}
+    fedsim.run(longer, out=tmp_path / "x", resume=True)
+    found = fedsim.verify(tmp_path / "x")
+    assert found.equal, failed(found)
+    assert [c.name for c in found.checks if c.name.startswith("seed 0")] == ["seed 0, round 1", "seed 0, rounds 4 to 6"]
+
+
+def test_every_file_is_looked_at(mine):
+    """One flipped byte, at the start, at the end and in between, of each file in turn."""
+    out = mine("scaffold on disk")
+    files = [p for p in sorted(out.rglob("*")) if p.is_file()]
+    assert len(files) == 17  # tables, scenario, record, models, and per seed a log, two commits, memory
+    rng = np.random.default_rng(0)
+    for file in files:
+        whole = file.read_bytes()
+        for position in (0, len(whole) - 1, int(rng.integers(len(whole)))):
+            spoiled = bytearray(whole)
+            spoiled[position] ^= int(rng.integers(1, 256))
+            file.write_bytes(spoiled)
+            found = fedsim.verify(out)
+            assert not found.equal and file.name in found.checks[-1].detail, (file, position)
+        file.write_bytes(whole)
+    assert fedsim.verify(out).equal
+
+
+def test_every_byte_of_the_record_counts(mine):
+    out = mine("no rounds")
+    whole = (out / "run.json").read_bytes()
+    for position in range(0, len(whole), 13):
+        spoiled = bytearray(whole)
+        spoiled[position] ^= 1 << position % 8
+        (out / "run.json").write_bytes(spoiled)
+        assert list(failed(fedsim.verify(out))) == ["record"], position
+    (out / "run.json").write_bytes(whole.replace(b"\n", b"\r", 1))
+    assert list(failed(fedsim.verify(out))) == ["record"]
+
+
+def test_missing_and_foreign_files(mine):
+    out = mine("fedavg")
+    (out / "notes.txt").write_text("mine")
+    found = fedsim.verify(out)
+    assert found.equal and any("not of this run: notes.txt" in check.detail for check in found.checks)
+    (out / "timing.csv").unlink()
+    assert failed(fedsim.verify(out)) == {"files": "timing.csv is missing"}
+    rehashed(out)
+    assert failed(fedsim.verify(out)) == {"files": "timing.csv is not in the record"}
+    (out / "run.json").unlink()
+    with pytest.raises(fedsim.report.files.DirectoryError, match="holds no fedsim run"):
+        fedsim.verify(out)
+
+
+def test_a_commit_that_the_record_does_not_name(mine):
+    out = mine("fedavg")
+    record = directory.read_record(out)
+    name = next(name for name in record["files"] if name.endswith(".ckpt"))
+    files = {file: sha for file, sha in record["files"].items() if file != name}
+    directory.write_record(out, {**record, "files": files})
+    assert failed(fedsim.verify(out)) == {"files": f"{name} is not in the record"}
+
+
+@pytest.mark.parametrize("name", ["scenario", "method", "hashes", "environment", "supplied", "own_links", "files"])
+def test_a_record_that_no_run_wrote(name, mine):
+    """Its own hash fits: whoever made it, it is refused in a line."""
+    out = mine("fedavg")
+    for odd in (None, 3, {"seeds": 3}):
+        directory.write_record(out, {**directory.read_record(out), name: odd})
+        assert failed(fedsim.verify(out))
+    directory.write_record(out, {**directory.read_record(out), "scenario": {}})
+    with pytest.raises(fedsim.report.files.DirectoryError, match="is damaged"):
+        fedsim.diff(out, out)
+
+
+def rehashed(out, **changes):
+    """The record again, its hashes made to fit."""
+    record = directory.read_record(out)
+    directory.write_record(out, {**record, **changes, "files": directory.hashes(out)})
+
+
+def doctored(out, logged=lambda table, row: None, committed=lambda number, snapshot: None):
+    """Change what the logs and the commits say, and make all else fit: hashes, tables, record.
+
+    `logged` changes a row without changing the length of its text; `committed(number, snapshot)`: 0 is the older commit.
+    """
+    tables = {}
+    for folder in sorted((out / "checkpoints").iterdir()):
+        lines = [json.loads(line) for line in (folder / "log.jsonl").read_bytes().splitlines()]
+        for table, row in lines:
+            logged(table, row)
+            tables.setdefault(table, []).append(row)
+        text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        assert len(text) == (folder / "log.jsonl").stat().st_size
+        (folder / "log.jsonl").write_bytes(text)
+        for number, path in enumerate(sorted(folder.glob("state-*"))):
+            values, arrays = decode(path.read_bytes())
+            arrays = {name: array.copy() for name, array in arrays.items()}
+            log = values["log"]
+            log["sha256"] = hashlib.sha256(text[: log["length"]]).hexdigest()
+            log["open_sha256"] = hashlib.sha256(text[: log["open"]]).hexdigest()
+            committed(number, Snapshot(values["run"], arrays))
+            path.write_bytes(b"".join(encode(Snapshot(values, arrays))))
+    for table in ORDER:
+        (out / f"{table}.csv").write_text(frames.to_csv(tables[table], ORDER[table]))
+    rehashed(out)
+
+
+def nudged(value: float) -> float:
+    """Another number whose text is as long."""
+    return next(
+        x for d in "123456789" if (x := float(repr(value)[:-1] + d)) != value and len(repr(x)) == len(repr(value))
+    )
+
+
+def in_row(name, where, table, row):
+    if table != where[0] or row["seed"] != 1:
+        return
+    if isinstance(row.get(where[1]), list):  # a stack of rows
+        k = row[where[1]].index(where[2])
+        row[name][k] = nudged(row[name][k])
+    elif row.get(where[1]) == where[2]:
+        row[name] = nudged(row[name])
+
+
+def in_array(name, number, snapshot):
+    if number == 1:
+        found = next(array for key, array in snapshot.arrays.items() if key.startswith(name))
+        found.reshape(-1).view(np.uint8)[0] ^= 1
+
+
+def in_value(name, number, snapshot):
+    if number == 1:
+        snapshot.values[name] = {"first": "0" * 64, "empty": 1, "totals": {**snapshot.values["totals"], "bytes_up": 1}}[
+            name
+        ]
+
+
+DOCTORED = {
+    "start row": ({"logged": partial(in_row, "test_loss", ("rounds", "round", 0))}, "round 1"),
+    "last row": ({"logged": partial(in_row, "train_loss", ("rounds", "round", 5))}, "round 5"),
+    "client": ({"logged": partial(in_row, "global_loss", ("clients", "client", 3))}, "round 5"),
+    "server": ({"committed": partial(in_array, "server")}, "round 5"),
+    "memory": ({"committed": partial(in_array, "memory.rows")}, "round 5"),
+    "joined": ({"committed": partial(in_array, "joined")}, "round 5"),
+    "first": ({"committed": partial(in_value, "first")}, "round 1"),
+    "empty": ({"committed": partial(in_value, "empty")}, "round 5"),
+    "totals": ({"committed": partial(in_value, "totals")}, "round 5"),
+}
+
+
+def test_doctoring_nothing_is_not_found(mine):
+    """What the next test does leaves a directory in order where it changes no value."""
+    out = mine("scaffold")
+    doctored(out)
+    assert fedsim.verify(out).equal
+
+
+@pytest.mark.parametrize("what", DOCTORED)
+def test_a_consistent_lie_is_caught_by_the_replay(what, mine):
+    out = mine("scaffold")
+    how, where = DOCTORED[what]
+    doctored(out, **how)
+    wrong = failed(fedsim.verify(out))
+    assert f"seed 1, {where}" in wrong and all(name.startswith("seed") for name in wrong)
+
+
+def test_a_lie_between_the_replayed_rounds_takes_the_whole(mine):
+    out = mine("scaffold")
+    doctored(out, logged=partial(in_row, "train_loss", ("rounds", "round", 2)))
+    assert fedsim.verify(out).equal
+    wrong = failed(fedsim.verify(out, whole=True))
+    assert list(wrong) == ["seed 1, rounds 1 to 5"] and "round 2: train_loss: " in wrong["seed 1, rounds 1 to 5"]
+
+
+def test_another_memory_on_disk_is_caught(mine):
+    """A row of the file that both the older commit and the end refer to, with a checksum that fits."""
+    out = mine("scaffold on disk")
+    other = out / "checkpoints/scaffold.1/memory-0.rows"
+    shutil.copyfile(out / "checkpoints/scaffold.0/memory-0.rows", other)
+    rehashed(out)
+    assert failed(fedsim.verify(out))
+
+
+def test_a_doctored_model_table_or_scenario(mine):
+    out = mine("fedavg")
+    shutil.copyfile(out / "model.fedavg.0.safetensors", out / "model.fedavg.1.safetensors")
+    rehashed(out)
+    assert "model.fedavg.1.safetensors: " in failed(fedsim.verify(out))["seed 1, round 5"]
+    (out / "rounds.csv").write_text((out / "rounds.csv").read_text().replace("0,2,", "0,3,", 1))
+    (out / "scenario.yaml").write_text((out / "scenario.yaml").read_text().replace("lr: 0.1", "lr: 0.2"))
+    rehashed(out)
+    wrong = failed(fedsim.verify(out))
+    assert list(wrong) == ["tables"]
+    assert "rounds.csv is not what the logs say, from line 3" in wrong["tables"]
+    assert "scenario.yaml: client.lr: 0.2, in the record 0.1" in wrong["tables"]
+
+
+def test_a_row_that_is_not_there(mine):
+    out = mine("fedavg")
+
+    def renumbered(table, row):
+        if table in ("rounds", "timing") and row["round"] == 2:
+            row["round"] = 3
+
+    doctored(out, logged=renumbered)
+    assert "seed 0: rounds.csv has not the rounds 0, 2, ... 5" in failed(fedsim.verify(out))["tables"]
+
+
+def test_a_sum_that_falls(mine):
+    out = mine("fedavg")
+
+    def fallen(table, row):
+        if table == "rounds" and row["round"] == 4:
+            row["bytes_up"] = 100
+
+    doctored(out, logged=fallen)
+    assert "seed 1: bytes_up falls in round 4" in failed(fedsim.verify(out))["tables"]
+
+
+def test_an_end_that_the_commits_do_not_know(mine):
+    out = mine("stopped")
+    rehashed(out, status="done", reasons={})
+    assert "run.json says of the end" in failed(fedsim.verify(out))["tables"]
+
+
+def test_another_scenario_in_the_record(mine):
+    out = mine("fedavg")
+    record = directory.read_record(out)
+    record["scenario"]["client"]["lr"] = 0.2
+    rehashed(out, scenario=record["scenario"])
+    assert "client.lr: 0.1, in the record 0.2" in failed(fedsim.verify(out))["commits"]
+
+
+def test_a_run_that_has_not_ended(tmp_path):
+    unfinished(tmp_path / "x", 3)
+    assert "has not ended (its status is interrupted)" in failed(fedsim.verify(tmp_path / "x"))["record"]
+
+
+def unfinished(out, rounds, **sections):
+    """A run that was asked to end after so many rounds."""
+    seen = []
+    with pytest.raises(Interrupted):
+        fedsim.run(
+            {**SCENARIO, **sections}, out=out, watch=lambda e, s, row: seen.append(row), ask=lambda: len(seen) >= rounds
+        )
+
+
+def test_another_environment_is_named(made, monkeypatch):
+    here = verification.numerical
+    monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9", "threads": 99})
+    found = fedsim.verify(made("fedavg"))
+    assert list(failed(found)) == ["environment"] and found.checks[-1].name == "environment"
+    assert "cannot be replayed here" in found.checks[-1].detail
+    assert 'here "9.9"' in found.checks[-1].detail and "threads: " in found.checks[-1].detail
+
+
+def test_what_came_from_a_program_must_be_given_again(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
+    fedsim.run({"name": "mine", "rounds": 2}, data=data, out=tmp_path / "mine")
+    assert fedsim.verify(tmp_path / "mine", data=data).equal
+    missing = failed(fedsim.verify(tmp_path / "mine"))
+    assert "came from a Python program: data; give it again, fedsim.verify(path, data=...)" in missing["scenario"]
+    other = data._replace(x=x + 1)
+    assert "hashes.data: " in failed(fedsim.verify(tmp_path / "mine", data=other))["data"]
+    more = failed(fedsim.verify(tmp_path / "mine", data=data, loss=lambda outputs, y: outputs.sum(-1)))
+    assert "supplied: " in more["data"]
+
+
+def differing(found):
+    return {name for name, fields in found.groups.items() if fields} | set(found.tables)
+
+
+def test_diff_of_equal_runs(made, tmp_path):
+    fedsim.run(SCENARIO, out=tmp_path / "again")
+    found = fedsim.diff(made("fedavg"), tmp_path / "again")
+    assert found.equal and not differing(found) and not found.models
+    assert list(described(found))[-1].startswith("the same: scenario, numerics, data, ")
+
+
+def test_diff_names_what_differs(made, tmp_path):
+    changes = {
+        "client.lr": {"client": {"lr": 0.2}},
+        "seeds": {"seeds": [0, 3]},
+        "data.seed": {"data": {**SCENARIO["data"], "seed": 1}},
+        "dtype": {"numerics": {"dtype": "float64"}},
+    }
+    found = {}
+    for name, change in changes.items():
+        fedsim.run({**SCENARIO, **change}, out=tmp_path / name)
+        found[name] = fedsim.diff(made("fedavg"), tmp_path / name)
+        assert not found[name].equal and not found[name].groups["environment"]
+    names = lambda name, group: [field.name for field in found[name].groups[group]]
+
+    lr = found["client.lr"]
+    assert names("client.lr", "scenario") == ["client.lr"] and names("client.lr", "data") == []
+    assert (lr.groups["scenario"][0].a, lr.groups["scenario"][0].b) == ("0.1", "0.2")
+    rows = lr.tables["rounds"]
+    assert (rows.a, rows.b, rows.only_a, rows.only_b) == (8, 8, 0, 0)
+    assert rows.differing == 6 and rows.first == "seed 0, round 2"  # the start models are equal
+    a, b = fedsim.run(SCENARIO).rounds, fedsim.run({**SCENARIO, "client": {"lr": 0.2}}).rounds
+    assert {field.name: (float(field.a), float(field.b)) for field in rows.fields}["test_loss"] == (
+        a["test_loss"][1],
+        b["test_loss"][1],
+    )
+    gaps = np.abs(a["test_loss"] - b["test_loss"])
+    column = next(column for column in rows.columns if column.name == "test_loss")
+    assert column.absolute == gaps.max() and column.rows == 6
+    assert column.relative == (gaps / np.maximum(a["test_loss"], b["test_loss"])).max()
+    assert [model.name for model in lr.models] == ["model.fedavg.0.safetensors", "model.fedavg.1.safetensors"]
+    assert "partition" not in lr.tables and lr.models[0].absolute > 0
+
+    assert names("seeds", "scenario") == ["seeds[1]"]
+    assert found["seeds"].tables["rounds"].only_a == 4 and found["seeds"].tables["rounds"].differing == 0
+    assert found["seeds"].tables["rounds"].first == "seed 1, round 0"
+    assert [model.what.split("/")[0] for model in found["seeds"].models] == ["not in ", "not in "]
+    assert names("data.seed", "scenario") == ["data.seed"] and "data" in names("data.seed", "data")
+    assert names("dtype", "numerics") == ["dtype"] and names("dtype", "scenario") == []
+    assert "other tensors" in found["dtype"].models[0].what
+
+
+def test_diff_says_where_a_run_took_place_apart(mine, made):
+    out = mine("fedavg")
+    record = directory.read_record(out)
+    rehashed(out, surroundings={**record["surroundings"], "python": "2.7"})
+    found = fedsim.diff(made("fedavg"), out)
+    assert found.equal and [field.name for field in found.surroundings] == ["python"]
+    rehashed(out, environment={**record["environment"], "jax": "0.1"})
+    assert [field.name for field in fedsim.diff(made("fedavg"), out).groups["environment"]] == ["jax"]
+
+
+def test_diff_of_a_run_that_has_not_ended(made, tmp_path):
+    unfinished(tmp_path / "x", 3)
+    found = fedsim.diff(made("fedavg"), tmp_path / "x")
+    rows = found.tables["rounds"]
+    assert rows.only_b == 0 and rows.differing == 0 and 0 < rows.b < rows.a == 8
+    assert found.tables["clients"].b is None
+    assert [field.name for field in found.groups["end"]] == ["status"]
+    assert f"clients.csv: not in {tmp_path / 'x'}" in list(described(found))
+
+
+def test_diff_of_a_damaged_record(mine, made):
+    out = mine("fedavg")
+    (out / "run.json").write_text("{}")
+    with pytest.raises(fedsim.report.files.DirectoryError, match=r"run\.json: is damaged"):
+        fedsim.diff(made("fedavg"), out)
+
+
+def command(*words):
+    return subprocess.run([sys.executable, "-m", "fedsim.cli", *map(str, words)], capture_output=True, text=True)
+
+
+def test_verify_on_the_command_line(root, tmp_path):
+    plugin = str(root / "tests/plugins/mine.py")
+    fedsim.enable(plugin)
+    out = tmp_path / "mine"
+    fedsim.run({"name": "s", "rounds": 2, "data": {"kind": "two_points", "clients": 4}, "server": ["loudest"]}, out=out)
+    threads = json.loads((out / "run.json").read_text())["environment"]["threads"]
+    done = command("verify", out, "--plugin", plugin)
+    assert done.returncode == 0 and done.stderr == "", done.stdout
+    lines = done.stdout.splitlines()
+    assert all(line.startswith("ok   ") for line in lines[:-1]) and lines[-1].endswith(
+        "is equal to what its record says"
+    )
+    assert threads and len(lines) == 9
+    without = command("verify", out, "--json")
+    said = json.loads(without.stdout)
+    assert without.returncode == 7 and not said["equal"]
+    assert "rule loudest is not fedsim's own; give its file with --plugin" in said["checks"][-1]["detail"]
+
+
+def test_diff_on_the_command_line(made):
+    done = command("diff", made("fedavg"), made("scaffold"))
+    assert done.returncode == 0 and '  client.kind: "sgd" | "scaffold"\n' in done.stdout and done.stderr == ""
+    assert not json.loads(json.dumps(fedsim.diff(made("fedavg"), made("scaffold")).plain()))["equal"]
+    nowhere = command("diff", made("fedavg"), "/nowhere")
+    assert nowhere.returncode == 4 and nowhere.stderr == "fedsim: error: /nowhere: holds no fedsim run\n"
