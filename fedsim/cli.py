@@ -43,7 +43,7 @@ def cli() -> None:
     "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
 )
 @click.option("--seeds", metavar="N|LIST", help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Run directory [reports/<name>].")
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>].")
 @click.option("--resume", is_flag=True, help="Go on with the run in that directory, from its last commit.")
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
 @click.option("--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind].")
@@ -263,7 +263,8 @@ def _say(error: Exception, farewell: str) -> int:
         click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
         return code
     if "RESOURCE_EXHAUSTED" in str(error):  # how XLA says that a device is full
-        code, error = 8, MemoryError(f"{str(error).splitlines()[0]}; lower numerics.block, client.batch or the model")
+        what = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
+        code, error = 8, MemoryError(f"device memory: {what}; lower numerics.block, client.batch or the model")
     if code == 1:
         with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
             file.write(traceback.format_exc())

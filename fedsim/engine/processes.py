@@ -42,9 +42,7 @@ def join(coordinator: str, processes: int | None, process: int | None, lost: str
     _end_readably(f"fedsim: error: {lost} (log: {log})\n")
     address = None if coordinator == "auto" else coordinator
     try:
-        jax.distributed.initialize(
-            address, processes, process, heartbeat_timeout_seconds=HEARTBEAT
-        )
+        jax.distributed.initialize(address, processes, process, heartbeat_timeout_seconds=HEARTBEAT)
     except (ValueError, RuntimeError, TypeError) as error:
         raise ProcessError(f"--coordinator {coordinator}: {str(error).splitlines()[0]}") from None
     _number.append(distributed.global_state.process_id)  # `jax.process_index` would start the devices

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
@@ -19,7 +18,7 @@ from fedsim.engine.clock import compile_seconds
 from fedsim.engine.round import CALL_SECONDS, Pieces, Played, Program, play
 from fedsim.engine.serve import Server
 from fedsim.engine.store import OnDisk, Resident, Store
-from fedsim.engine.task import in_batches
+from fedsim.engine.task import gathered, in_batches
 from fedsim.fleet import Plan
 
 AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
@@ -102,7 +101,9 @@ class Run:
         self.data = program.mesh.spread((f.x, f.y))
         self.batch = min(len(f.x_test) or len(f.x), BATCH)
         held = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
-        self.held = {name: jax.device_put(list(in_batches(x, y, self.batch))) for name, (x, y) in held.items() if len(x)}
+        self.held = {
+            name: jax.device_put(list(in_batches(x, y, self.batch))) for name, (x, y) in held.items() if len(x)
+        }
         self.sizes = {name: len(x) for name, (x, _) in held.items()}
         self.server: Server = program.serve.init(shared)
         self.folder = folder
@@ -272,50 +273,3 @@ def _message_bytes(rows: Any) -> int:
 def _continued(total: float, parts: list) -> float:
     """A float64 sum goes on, slot after slot."""
     return float(np.cumsum(np.concatenate([[total], *(np.asarray(part, np.float64) for part in parts)]))[-1])
-
-
-def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How the shared model does on every client's own samples: mean loss, accuracy, number of samples, `[N]` each.
-
-    The samples are those that clients keep for testing (`client_test`), or else the ones they train on.
-    """
-    f = run.plan.federation
-    kept = len(f.test_indices) > 0
-    rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
-    batches = map(jax.device_put, in_batches(f.x, f.y, run.batch))
-    results = [run.program.evaluate(run.server.bank, x, y) for x, y in batches]
-    counts = np.bincount(owner, minlength=f.N)
-    with np.errstate(invalid="ignore"):
-        loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))
-    return loss, hit, counts
-
-
-def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per-row losses and hits of evaluation batches as float64 `[n]`, the filling cut off."""
-    loss, hit = (
-        np.concatenate([np.asarray(part, np.float64) for part in parts])[:n] for parts in zip(*results, strict=True)
-    )
-    return loss, hit
-
-
-def final_state(run: Run) -> dict[str, dict[str, Any]]:
-    """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
-    server = tree.take(run.server, 0)
-    ids = np.arange(run.plan.federation.N, dtype=np.int32)
-    seen, rows = run.store.rows(ids)
-    fresh = run.program.memories.fresh(run.server.bank, run.key, ids)
-    client = tree.select(jnp.asarray(seen), rows, fresh)
-    named_ = {**server.bank["aux"], **_fields(server.carry)}
-    return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client or {})}
-
-
-def _fields(state: Any) -> dict[str, Any]:
-    """The named fields of all named tuples inside a state (optax names its states so)."""
-    found = {}
-    if hasattr(state, "_fields"):
-        for name, value in zip(state._fields, state, strict=True):
-            found |= _fields(value) or {name: value}
-    elif isinstance(state, dict | tuple | list):
-        for value in state.values() if isinstance(state, dict) else state:
-            found |= _fields(value)
-    return {name: value for name, value in found.items() if jax.tree.leaves(value)}

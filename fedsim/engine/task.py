@@ -59,3 +59,11 @@ def in_batches(x: np.ndarray, y: np.ndarray, size: int) -> Iterator[tuple[np.nda
     index = np.zeros(-(-len(x) // size) * size, np.int64)
     index[: len(x)] = np.arange(len(x))
     return ((x[part], y[part]) for part in index.reshape(-1, size))
+
+
+def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Per-row losses and hits of evaluation batches as float64 `[n]`, the filling cut off."""
+    loss, hit = (
+        np.concatenate([np.asarray(part, np.float64) for part in parts])[:n] for parts in zip(*results, strict=True)
+    )
+    return loss, hit

@@ -22,6 +22,9 @@ from fedsim.report.files import DirectoryError
 RECORD = "run.json"
 LOCK = ".lock"
 COMMITS = "checkpoints"
+STARTED = {
+    "method": str, "scenario": dict, "hashes": dict, "environment": dict, "supplied": list, "own_links": dict,
+}  # fmt: skip
 
 
 class LockedError(OSError):
@@ -72,7 +75,7 @@ def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
         _demand_free(path)
         what = "use --resume to go on, --force to replace it, or --out for another place"
         raise DirectoryError(f"{path}: exists already; {what}")
-    if RECORD in there and record is None and not force:
+    if RECORD in there and not force and (record is None or odd(record)):
         raise DirectoryError(f"{path / RECORD}: is damaged; --force starts anew")
     return record
 
@@ -156,6 +159,13 @@ def read_record(path: Path) -> dict[str, Any] | None:
         raise DirectoryError(f"{path / RECORD}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def odd(record: dict[str, Any], **more: type) -> list[str]:
+    """Entries of a record that are not of the kind that a run writes: whoever made it, it was no run."""
+    found = [name for name, kind in {**STARTED, **more}.items() if not isinstance(record.get(name), kind)]
+    seeds = record["scenario"].get("seeds") if "scenario" not in found else [0]
+    return found if isinstance(seeds, list) and seeds else [*found, "scenario.seeds"]
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

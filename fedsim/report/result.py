@@ -12,7 +12,8 @@ import pandas as pd
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.run import Run, client_scores, final_state
+from fedsim.engine.ending import client_scores, final_state
+from fedsim.engine.run import Run
 from fedsim.report import directory, files, frames
 from fedsim.report.journal import Journal
 from fedsim.scenario import Experiment

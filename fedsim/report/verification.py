@@ -22,9 +22,6 @@ from fedsim.scenario.reader import parse
 
 ENDED = ("done", "diverged", "stopped")
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
-STARTED = {
-    "method": str, "scenario": dict, "hashes": dict, "environment": dict, "supplied": list, "own_links": dict,
-}  # fmt: skip
 
 
 class Check(NamedTuple):
@@ -140,14 +137,10 @@ def _of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
         return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
     if record.get("status") not in ENDED:
         return [f"the run has not ended (its status is {record.get('status')}); fedsim run --resume goes on with it"]
-    return [f"{directory.RECORD} has no {name} as a run writes it" for name in odd(record, reasons=dict, files=dict)]
-
-
-def odd(record: dict[str, Any], **more: type) -> list[str]:
-    """Entries of a record that are not of the kind that a run writes: whoever made it, it was no run."""
-    found = [name for name, kind in {**STARTED, **more}.items() if not isinstance(record.get(name), kind)]
-    seeds = record["scenario"].get("seeds") if "scenario" not in found else [0]
-    return found if isinstance(seeds, list) and seeds else [*found, "scenario.seeds"]
+    return [
+        f"{directory.RECORD} has no {name} as a run writes it"
+        for name in directory.odd(record, reasons=dict, files=dict)
+    ]
 
 
 def _of_files(record: dict[str, Any], found: dict[str, str]) -> list[str]:

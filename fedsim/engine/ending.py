@@ -1,0 +1,50 @@
+"""What can be told of a run that has ended: how its model does on every client, and what everybody remembers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsim import tree
+from fedsim.engine.run import Run
+from fedsim.engine.task import gathered, in_batches
+
+
+def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How the shared model does on every client's own samples: mean loss, accuracy, number of samples, `[N]` each.
+
+    The samples are those that clients keep for testing (`client_test`), or else the ones they train on.
+    """
+    f = run.plan.federation
+    kept = len(f.test_indices) > 0
+    rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
+    batches = map(jax.device_put, in_batches(f.x, f.y, run.batch))
+    results = [run.program.evaluate(run.server.bank, x, y) for x, y in batches]
+    counts = np.bincount(owner, minlength=f.N)
+    with np.errstate(invalid="ignore"):
+        loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))
+    return loss, hit, counts
+
+
+def final_state(run: Run) -> dict[str, dict[str, Any]]:
+    """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
+    server = tree.take(run.server, 0)
+    ids = np.arange(run.plan.federation.N, dtype=np.int32)
+    seen, rows = run.store.rows(ids)
+    fresh = run.program.memories.fresh(run.server.bank, run.key, ids)
+    client = tree.select(jnp.asarray(seen), rows, fresh)
+    named_ = {**server.bank["aux"], **_fields(server.carry)}
+    return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client or {})}
+
+
+def _fields(state: Any) -> dict[str, Any]:
+    """The named fields of all named tuples inside a state (optax names its states so)."""
+    found = {}
+    if hasattr(state, "_fields"):
+        for name, value in zip(state._fields, state, strict=True):
+            found |= _fields(value) or {name: value}
+    elif isinstance(state, dict | tuple | list):
+        for value in state.values() if isinstance(state, dict) else state:
+            found |= _fields(value)
+    return {name: value for name, value in found.items() if jax.tree.leaves(value)}

@@ -1,0 +1,119 @@
+"""Damage to the files of a killed run: flipped bits, lost ends, moved blocks, missing files."""
+
+import itertools
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from directories import bits, tiny, whole
+from faulty import Disk, Killed
+
+import fedsim
+from fedsim.engine.checkpoint import CheckpointError
+
+SCENARIO = tiny(0.0, rounds=4, seeds=[0])  # client memory lies in a file
+
+
+def killed_run(folder: Path) -> dict[str, str]:
+    """A run that was killed in its third commit, where two are left; returns the bits that it should end with."""
+    with Disk(folder.with_name("undisturbed")) as disk:
+        fedsim.run(SCENARIO, out=folder.with_name("undisturbed"))
+    named = [n for n, step in enumerate(disk.trace, 1) if step.name == "replace" and "/state-" in step.path]
+    try:
+        with Disk(folder, at=named[2] - 1):
+            fedsim.run(SCENARIO, out=folder)
+    except Killed:
+        return bits(folder.with_name("undisturbed"))
+    raise AssertionError("the run was not killed")
+
+
+def targets(folder: Path) -> list[Path]:
+    """The files that a run goes on from."""
+    return sorted(path for path in folder.glob("checkpoints/*/*") if not path.name.endswith(".tmp"))
+
+
+def flip(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
+    for at in rng.integers(0, 8 * len(data), rng.integers(1, 5)):
+        data[at // 8] ^= 1 << (at % 8)
+    return data
+
+
+def cut(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
+    return data[: rng.integers(0, len(data))]
+
+
+def lengthen(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
+    return data + rng.bytes(int(rng.integers(1, 200)))
+
+
+def blank(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
+    at, size = _block(data, rng)
+    return data[:at] + bytes(size) + data[at + size :]
+
+
+def splice(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
+    """A block of another file, or of this one, in place of one of the same size."""
+    at, size = _block(data, rng)
+    source = other if rng.random() < 0.5 else bytes(data)
+    start = int(rng.integers(0, max(1, len(source) - size)))
+    block = source[start : start + size]
+    return data[:at] + block + data[at + len(block) :]
+
+
+def leave_out(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
+    at, size = _block(data, rng)
+    return data[:at] + data[at + size :]
+
+
+def exchange(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearray:
+    return bytearray(other)
+
+
+DAMAGES: tuple[Callable, ...] = (flip, flip, flip, cut, lengthen, blank, splice, splice, leave_out, exchange)
+
+
+def _block(data: bytes | bytearray, rng: np.random.Generator) -> tuple[int, int]:
+    at = int(rng.integers(0, len(data)))
+    return at, int(rng.integers(1, min(400, len(data) - at) + 1))
+
+
+def damage(folder: Path, rng: np.random.Generator) -> str:
+    """Damage one file -> what was done to which."""
+    files = targets(folder)
+    target, other = (files[i] for i in rng.permutation(len(files))[:2])
+    if rng.random() < 0.02:
+        target.unlink()
+        return f"delete {target.name}"
+    what = DAMAGES[rng.integers(len(DAMAGES))]
+    target.write_bytes(what(bytearray(target.read_bytes()), rng, other.read_bytes()))
+    return f"{what.__name__} {target.name}"
+
+
+def trials(template: Path, expected: dict[str, str], scratch: Path, seed: int, count: int):
+    """Copies of a killed run, damaged and resumed -> (what was done, what came of it): anything else is an error."""
+    rng = np.random.default_rng(seed)
+    for _ in itertools.repeat(None, count):
+        shutil.copytree(template, scratch)
+        done = damage(scratch, rng)
+        try:
+            yield done, outcome(scratch, expected)
+        except BaseException as error:
+            raise AssertionError(f"{done}: {error!r}") from error
+        shutil.rmtree(scratch)
+
+
+def outcome(folder: Path, expected: dict[str, str]) -> str:
+    """Resume: `refused`, `equal`, or `equal, warned`."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            fedsim.run(SCENARIO, out=folder, resume=True)
+        except CheckpointError as error:
+            assert str(folder) in str(error)
+            return "refused"
+    whole(folder, expected)
+    if said:
+        assert all("going on from the commit before" in str(warning.message) for warning in said)
+    return "equal, warned" if said else "equal"

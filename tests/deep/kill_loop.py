@@ -1,0 +1,105 @@
+"""Kill real runs with SIGKILL at random times and resume them until they are done: the bytes are those of a quiet run.
+
+python tests/deep/kill_loop.py --kills 100 --scenario scaffold
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from directories import bits as bits_of
+from directories import commits, finished, started, tiny, wait_for_commit, whole, written
+
+CNN = {"kind": "cnn", "channels": [4, 8], "hidden": 16}
+ADAM = ["mean", {"kind": "adam", "lr": 0.01}]
+SCENARIOS = {
+    "fedavg_cnn": {"method": None, "model": CNN, "server": ADAM, "rounds": 60},
+    "full_batch": {"method": None, "model": {"kind": "mlp", "hidden": [16]}, "client": {"batch": "full", "steps": 2}},
+    "scaffold": {"rounds": 150},
+    "median": {"method": None, "server": ["median"], "wire": [{"kind": "gaussian", "std": 0.1}]},
+}
+
+
+class Tally(NamedTuple):
+    """What happened to one scenario."""
+
+    runs: int
+    kills: int
+    starting: int  # of them, before anything was committed by that process
+    seconds: float
+
+
+def scenario(name: str, rounds: int | None = None) -> dict:
+    """The scenario; memory of clients in a file."""
+    merged = tiny(0.0, **{"rounds": 150, **SCENARIOS[name]})
+    kept = {key: value for key, value in merged.items() if value is not None}
+    return kept | ({"rounds": rounds} if rounds else {})
+
+
+def kill_loop(
+    written_: Path, folder: Path, expected: dict, kills: int, rng: random.Random, start=0.2, span=1.0, soon=4.0
+) -> Tally:
+    """Run, kill, resume ... until so many kills happened and the last run has ended.
+
+    Args:
+      written_: the scenario's file.
+      folder: for run directories.
+      expected: the bits.
+      kills: how many.
+      rng: of the moments.
+      start: share of kills that may come at any time, start-up included; the others come after a commit.
+      span: longest time in seconds between that commit and the kill.
+      soon: longest time between the start of a process and a kill that may come at any time.
+    """
+    began, runs, done, starting = time.monotonic(), 0, 0, 0
+    while done < kills:
+        out, runs = folder / str(runs), runs + 1
+        while True:
+            beside = commits(out)
+            process = started(written_, out, "--resume")
+            if done >= kills:
+                said = process.communicate()[1]
+                assert process.returncode == 0, said
+                break
+            early = rng.random() < start
+            if early or wait_for_commit(process, out, beside):
+                time.sleep(rng.uniform(0, soon) if early else rng.uniform(0, span))
+            process.kill()
+            said = process.communicate()[1]
+            if process.returncode == 0:
+                break
+            assert process.returncode == -9, said
+            done, starting = done + 1, starting + (commits(out) <= beside)
+        assert finished(written_, out, "--resume").returncode == 0
+        whole(out, expected)
+    return Tally(runs, done, starting, time.monotonic() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100, help="of each scenario")
+    parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="repeatable [all]")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    print(f"{'scenario':<12} {'runs':>5} {'kills':>6} {'before a commit':>16} {'seconds':>8}", flush=True)
+    for name in asked.scenario or SCENARIOS:
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            file = written(scenario(name, asked.rounds), folder / "scenario.yaml")
+            quiet = finished(file, folder / "quiet")
+            assert quiet.returncode == 0, quiet.stderr
+            tally = kill_loop(file, folder, bits_of(folder / "quiet"), asked.kills, random.Random(asked.seed))
+        print(
+            f"{name:<12} {tally.runs:>5} {tally.kills:>6} {tally.starting:>16} {tally.seconds:>8.0f}  all equal",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Kill a run at every operation on the disk, let every operation fail, damage its files: nothing but the same bytes comes out."""
+
+import errno
+import functools
+import gc
+import itertools
+import os
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+from damage import killed_run, trials
+from directories import leftovers, played, tiny, whole
+from faulty import Disk, Killed
+
+import fedsim
+from fedsim.engine import store
+from fedsim.engine.checkpoint import CheckpointError
+from fedsim.report.files import DirectoryError
+
+KINDS = {"resident": 256.0, "disk": 0.0}  # where the clients' memory is: in the commit, or in a file beside it
+PARTS = 2  # of the operations, so that two workers share them
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The bits of a run with so many seeds."""
+    return functools.cache(
+        lambda kind, seeds: played(tiny(KINDS[kind], seeds=list(seeds)), tmp_path_factory.mktemp("run") / "out")
+    )
+
+
+@pytest.fixture(autouse=True)
+def often_written_anew(monkeypatch):
+    """The file of client memory leaves its dead rows behind as soon as it may."""
+    monkeypatch.setattr(store, "SPARE", 0)
+
+
+def struck(scenario, out, disk, **options):
+    """Run on a disk that fails -> what ended the run, None where nothing did."""
+    try:
+        with disk:
+            fedsim.run(scenario, out=out, **options)
+    except (Killed, DirectoryError) as end:
+        return end
+    return None
+
+
+def resumed(scenario, out, expected):
+    fedsim.run(scenario, out=out, resume=True)
+    whole(out, expected)
+    shutil.rmtree(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_every_operation(kind, part, undisturbed, tmp_path):
+    expected, scenario = undisturbed(kind, (0, 1)), tiny(KINDS[kind])
+    for n in itertools.count(1 + part, PARTS):
+        out, disk = tmp_path / str(n), Disk(tmp_path / str(n), at=n, half=kind == "disk")
+        end = struck(scenario, out, disk)
+        assert (end is not None) == disk.struck, disk.trace[-1]
+        if not disk.struck:
+            break
+        resumed(scenario, out, expected)
+    assert n > 190
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_while_resuming(kind, undisturbed, tmp_path):
+    expected, scenario, rng = undisturbed(kind, (0, 1)), tiny(KINDS[kind]), np.random.default_rng(0)
+    kills = 0
+    for trial in range(12):
+        out = tmp_path / str(trial)
+        while struck(scenario, out, Disk(out, at=int(rng.integers(1, 120)), half=trial % 2 > 0), resume=True):
+            kills += 1
+            assert kills < 500
+        whole(out, expected)
+    assert kills > 24
+
+
+@pytest.mark.slow
+def test_killed_while_more_rounds_are_added(undisturbed, tmp_path):
+    """The end of the shorter run is written over: it goes on nevertheless, with one commit and without a warning."""
+    more, one = tiny(rounds=5, seeds=[0], checkpoint={}), tiny(rounds=3, seeds=[0], checkpoint={})
+    more["evaluate"] = one["evaluate"] = {"every": 2}
+    expected = played(more, tmp_path / "more")
+    fedsim.run(one, out=tmp_path / "one")
+    for n in itertools.count(1):
+        out = tmp_path / str(n)
+        shutil.copytree(tmp_path / "one", out)
+        disk = Disk(out, at=n)
+        struck(more, out, disk, resume=True)
+        if not disk.struck:
+            break
+        resumed(more, out, expected)
+    assert n > 60
+
+
+def told_well(error, out):
+    """One line with a path in it."""
+    text = str(error)
+    return isinstance(error, DirectoryError) and "\n" not in text and str(out.parent) in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("kind", "lasting"), [("disk", False), ("resident", True)])
+def test_every_operation_fails(kind, part, lasting, undisturbed, tmp_path):
+    expected, scenario = undisturbed(kind, (0,)), tiny(KINDS[kind], seeds=[0])
+    for n in itertools.count(1 + part, PARTS):
+        out = tmp_path / str(n)
+        disk = Disk(out, at=n, error=ERRORS[n // PARTS % len(ERRORS)], lasting=lasting)
+        end = struck(scenario, out, disk)
+        if not disk.struck:
+            break
+        step = disk.trace[n - 1]
+        if end is None:  # only what tidies up at the very end may fail unheard
+            assert step.name in ("unlink", "rmdir"), step
+        else:
+            assert told_well(end, out), (step, end)
+        assert lasting or step.name == "unlink" or leftovers(out) == [], step
+        resumed(scenario, out, expected)
+    assert n > 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_descriptor_is_free(kind, undisturbed, tmp_path):
+    expected, scenario = undisturbed(kind, (0,)), tiny(KINDS[kind], seeds=[0])
+    for n in itertools.count(1):
+        out = tmp_path / str(n)
+        disk = Disk(out, at=n, error=errno.EMFILE, only=("open",))
+        end = struck(scenario, out, disk)
+        if not disk.struck:
+            break
+        assert told_well(end, out)
+        resumed(scenario, out, expected)
+    assert n > 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_system_that_takes_few_bytes_at_a_time(kind, undisturbed, tmp_path):
+    with Disk(tmp_path / "run", short=300) as disk:
+        fedsim.run(tiny(KINDS[kind]), out=tmp_path / "run")
+    assert disk.count > 250
+    whole(tmp_path / "run", undisturbed(kind, (0, 1)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
+    """No file gets its name before its bytes are flushed, no commit before the log and the rows it speaks of."""
+    with Disk(tmp_path / "run") as disk:
+        fedsim.run(tiny(KINDS[kind]), out=tmp_path / "run")
+    dirty, renames = set(), 0
+    for step, then in itertools.zip_longest(disk.trace, disk.trace[2:]):
+        if step.name in ("write", "pwrite", "ftruncate") and not step.path.endswith(".lock"):
+            dirty.add(step.path)
+        if step.name == "fsync":
+            dirty.discard(step.path)
+        if step.name == "replace":
+            renames += 1
+            assert not dirty, (step, dirty)
+            assert then == ("fsync", os.path.dirname(step.path))
+    assert renames == 16 and not dirty
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["force", "resume"])
+def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
+    """Whatever is left of both, `--force` starts anew, and `--resume` never takes it for foreign."""
+    older, scenario, expected = tmp_path / "older", tiny(0.0), undisturbed("disk", (0, 1))
+    fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)
+    for n in itertools.count(1):
+        out, disk = tmp_path / str(n), Disk(tmp_path / str(n), at=n)
+        shutil.copytree(older, out)
+        struck(scenario, out, disk, force=True)
+        try:
+            fedsim.run(scenario, out=out, **{option: True})
+        except CheckpointError as error:  # the old run is still the one that would go on
+            assert option == "resume" and "scenario.client.lr: 0.05, now 0.1" in str(error)
+            assert not any(step.name == "replace" for step in disk.trace[: n - 1])
+        else:
+            whole(out, expected)
+        shutil.rmtree(out)
+        if sum(step.name == "replace" for step in disk.trace) > 2:
+            break
+    assert n > 25
+
+
+def test_replacing_fails(undisturbed, tmp_path):
+    older, scenario = tmp_path / "older", tiny(0.0, seeds=[0])
+    fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)
+    for n in range(2, 40):  # the first makes a folder that is there
+        out, disk = tmp_path / str(n), Disk(tmp_path / str(n), at=n, error=errno.EIO)
+        shutil.copytree(older, out)
+        assert told_well(struck(scenario, out, disk, force=True), out), disk.trace[-1]
+        fedsim.run(scenario, out=out, force=True)
+        whole(out, undisturbed("disk", (0,)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
+    expected = killed_run(tmp_path / "template")
+    seen = Counter(came for _, came in trials(tmp_path / "template", expected, tmp_path / "copy", seed, 100))
+    assert seen["refused"] > 10 and seen["equal, warned"] > 10 and seen["equal"] > 5, seen
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_descriptors_are_given_back(kind, tmp_path):
+    def opened():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    fedsim.run(tiny(KINDS[kind]), out=tmp_path / "0")
+    before = opened()
+    for n in range(1, 4):
+        fedsim.run(tiny(KINDS[kind]), out=tmp_path / str(n))
+        struck(tiny(KINDS[kind]), tmp_path / f"{n}e", Disk(tmp_path / f"{n}e", at=40 * n, error=errno.EIO))
+    assert opened() == before

@@ -1,0 +1,303 @@
+"""What `resume=True` goes on from, what it refuses and how it says so."""
+
+import fcntl
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from damage import SCENARIO, killed_run
+from directories import played, tiny, whole
+from faulty import Disk, Killed
+
+import fedsim
+from fedsim.engine.checkpoint import CheckpointError, decode
+from fedsim.report.directory import LockedError, claimed
+from fedsim.report.files import DirectoryError
+from fedsim.report.running import Interrupted
+
+SEED = "checkpoints/scaffold.0"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A killed run with two commits, and the bits that it should end with."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    return folder, killed_run(folder)
+
+
+@pytest.fixture
+def killed(template, tmp_path):
+    shutil.copytree(template[0], tmp_path / "run")
+    return tmp_path / "run"
+
+
+def states(folder):
+    return sorted((folder / SEED).glob("state-*.ckpt"))
+
+
+def flip(path, at=-40):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+
+
+def resume(folder, scenario=SCENARIO, **options):
+    return fedsim.run(scenario, out=folder, resume=True, **options)
+
+
+@pytest.mark.parametrize("resident_mb", [0.0, 256.0])
+def test_a_finished_run_is_only_read(resident_mb, tmp_path):
+    out, scenario = tmp_path / "run", tiny(resident_mb)
+    first = fedsim.run(scenario, out=out)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+    with Disk(out) as disk:
+        again = fedsim.run(scenario, out=out, resume=True)
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
+    assert not {step.path for step in disk.trace if step.name in ("write", "replace")}
+    assert again.rounds.equals(first.rounds) and again.status == "done"
+    for seed in (0, 1):
+        one, other = (jax.tree.leaves(result.state(seed=seed)) for result in (first, again))
+        assert len(one) > 3 and all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("every", "before", "after"), [(1, 3, 6), (2, 3, 6), (2, 3, 7), (3, 4, 5), (4, 6, 7), (5, 0, 3)]
+)
+def test_more_rounds(every, before, after, tmp_path):
+    """Also where the shorter run evaluated a last round that the longer one passes over."""
+    scenario = tiny(evaluate={"every": every}, seeds=[0, 4])
+    expected = played({**scenario, "rounds": after}, tmp_path / "whole")
+    fedsim.run({**scenario, "rounds": before}, out=tmp_path / "run")
+    resume(tmp_path / "run", {**scenario, "rounds": after})
+    whole(tmp_path / "run", expected)
+
+
+def test_more_rounds_of_a_run_that_was_killed(killed, tmp_path):
+    more = {**SCENARIO, "rounds": 7}
+    expected = played(more, tmp_path / "whole")
+    resume(killed, more)
+    whole(killed, expected)
+
+
+def test_memory_moves_to_a_file_and_stays_there(tmp_path):
+    expected = played(tiny(), tmp_path / "whole")
+    for first, then in ((0.0, 256.0), (256.0, 0.0)):
+        out = tmp_path / f"{first}"
+        fedsim.run(tiny(first, rounds=2), out=out)
+        resume(out, tiny(then))
+        whole(out, expected)
+
+
+def test_fewer_rounds(killed):
+    with pytest.raises(CheckpointError, match=r"scenario.rounds: 4, now 3; a run can be made longer, not shorter"):
+        resume(killed, {**SCENARIO, "rounds": 3})
+
+
+SAID = {"method=fedavg": "method"}  # where the field that differs is not the one that was edited
+EDITS = """
+name=other seeds=[1] seeds=2 method=fedavg method=fedavg()
+data.clients=13 data.test=0.3 data.validation=0.1 data.client_test=0.1 data.server.samples=20 data.seed=1
+data.partition=shards data.partition={kind:dirichlet,alpha:0.3} data.partition={kind:dirichlet,alpha:1.0}
+data=gaussian_blobs data=synthetic
+model=mlp model={kind:mlp,hidden:[8]} model={kind:logistic,loss:squared}
+fleet.malicious=0.2 fleet.malicious=[1]
+cohort=all cohort.size=5 cohort={kind:listed,rounds:[[0,1]]}
+client.lr=0.05 client.lr=0.2 client.lr_per=step client.batch=8 client.batch=full client.steps=2 client.epochs=2
+client.shuffle=false client.drop_last=true client.optimizer={kind:sgd,momentum:0.9} client.optimizer=adam
+client.optimizer_state=carry
+wire=[{kind:sign_flip}] wire=[{kind:gaussian,std:0.1}] method=median
+server=[{kind:clip,norm:1.0},{kind:mean,weights:uniform}]
+evaluate.every=3 evaluate.last=3 evaluate.metric=test_loss evaluate.target=0.5
+numerics.dtype=float64 numerics.lanes=2 numerics.block=2 numerics.threads=1 numerics.matmul_precision=default
+on_nonfinite=stop on_nonfinite=keep on_impossible=stop
+""".split()  # noqa: SIM905 (one a line would be a page)
+
+
+@pytest.mark.filterwarnings("ignore:XLA runs with")
+@pytest.mark.parametrize("edit", EDITS)
+def test_another_scenario_is_refused(edit, template):
+    """Before anything is trained, written or deleted; the message names the field."""
+    edit = edit.replace(":", ": ")
+    with Disk(template[0]) as disk, pytest.raises(CheckpointError) as refused:
+        resume(template[0], edits=[edit])
+    path = edit.partition("=")[0]
+    assert SAID.get(edit, f"scenario.{path}") in str(refused.value), refused.value
+    assert str(refused.value).splitlines()[-1].endswith("change it back, or start anew with --force or --out")
+    assert {step.path.rpartition("/")[2] for step in disk.trace} <= {"run", ".lock"}
+
+
+def test_other_data_are_refused(tmp_path):
+    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(60) % 6)
+    scenario = {"name": "mine", "rounds": 2, "checkpoint": {"rounds": 1}}
+    fedsim.run(scenario, data=data, out=tmp_path / "run")
+    x[7, 1] += 1
+    with pytest.raises(CheckpointError, match=r"hashes.data: "):
+        resume(tmp_path / "run", scenario, data=data)
+
+
+def test_other_start_parameters_are_refused(killed):
+    start = {"W": np.ones((64, 10), np.float32), "b": np.zeros(10, np.float32)}
+    with pytest.raises(CheckpointError, match=r'supplied: \[\], now \["params"\]'):
+        resume(killed, params=start)
+
+
+@pytest.mark.parametrize("there", ["missing", "empty", "deep"])
+def test_nothing_there_yet(there, template, tmp_path):
+    out = tmp_path / ("a/b/c" if there == "deep" else "run")
+    if there == "empty":
+        out.mkdir()
+    resume(out)
+    whole(out, template[1])
+
+
+@pytest.mark.parametrize("option", ["resume", "force"])
+@pytest.mark.parametrize("name", ["notes.txt", "rounds.csv", ".hidden"])
+def test_foreign_files_are_left_alone(name, option, tmp_path):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(DirectoryError, match="holds no fedsim run"):
+        fedsim.run(SCENARIO, out=tmp_path, **{option: True})
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "mine"
+
+
+def test_killed_before_its_first_commit(template, tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(Killed), Disk(out, at=35):
+        fedsim.run(SCENARIO, out=out)
+    assert (out / "run.json").exists() and not states(out)
+    resume(out)
+    whole(out, template[1])
+
+
+def test_asked_to_end(template, tmp_path):
+    """Between any two rounds, again and again."""
+    out, calls = tmp_path / "run", 0
+    while True:
+        asked = iter([False])
+        try:
+            resume(out, ask=lambda: next(asked, True))
+            break
+        except Interrupted as end:
+            calls += 1
+            assert "round" in str(end) and json.loads((out / "run.json").read_text())["status"] == "interrupted"
+    assert calls == 3
+    whole(out, template[1])
+
+
+def test_a_commit_of_another_seed(killed, tmp_path):
+    fedsim.run({**SCENARIO, "seeds": [0, 1]}, out=tmp_path / "two")
+    shutil.copytree(tmp_path / "two/checkpoints/scaffold.1", killed / SEED, dirs_exist_ok=True)
+    with pytest.raises(CheckpointError, match=r"hashes.seed: 1, now 0"):
+        resume(killed)
+
+
+def test_a_commit_of_another_scenario(killed, tmp_path):
+    fedsim.run({**SCENARIO, "client": {"lr": 0.3, "batch": 4}}, out=tmp_path / "other")
+    shutil.copytree(tmp_path / "other" / SEED, killed / SEED, dirs_exist_ok=True)
+    with pytest.raises(CheckpointError) as refused:
+        resume(killed)
+    assert "scenario.client.lr: 0.3, now 0.1" in str(refused.value)
+    assert "scenario.client.batch: 4, now 16" in str(refused.value)
+
+
+def test_a_newer_format(killed):
+    newest = states(killed)[-1]
+    newest.write_bytes(newest.read_bytes().replace(b"checkpoint 1 0.1.0", b"checkpoint 2 9.8.7", 1))
+    with pytest.raises(CheckpointError, match=r"was written by fedsim 9.8.7 in format 2; fedsim .* reads up to 1"):
+        resume(killed)
+
+
+def test_the_newest_commit_is_damaged(killed, template):
+    flip(states(killed)[-1])
+    with pytest.warns(UserWarning, match=r"state-000002.ckpt: is damaged.*going on from the commit before"):
+        resume(killed)
+    whole(killed, template[1])
+
+
+def test_both_commits_are_damaged(killed):
+    for path in states(killed):
+        flip(path)
+    with pytest.raises(CheckpointError) as refused:
+        resume(killed)
+    *each, last = str(refused.value).splitlines()
+    assert len(each) == 2 and all("is damaged" in line for line in each) and "--force starts anew" in last
+    fedsim.run(SCENARIO, out=killed, force=True)
+
+
+@pytest.mark.parametrize("what", ["flipped at its start", "gone"])
+def test_the_log_is_damaged(what, killed):
+    log = killed / SEED / "log.jsonl"
+    log.unlink() if what == "gone" else flip(log, 3)
+    with pytest.raises(CheckpointError, match=r"does not fit log.jsonl"):
+        resume(killed)
+
+
+def test_the_log_is_shorter(killed, template):
+    log = killed / SEED / "log.jsonl"
+    length = decode(states(killed)[-1].read_bytes()).values["log"]["length"]
+    log.write_bytes(log.read_bytes()[: length - 1])
+    with pytest.warns(UserWarning, match="going on from the commit before"):
+        resume(killed)
+    whole(killed, template[1])
+
+
+@pytest.mark.parametrize("what", ["flipped", "shorter", "gone"])
+def test_the_rows_of_the_clients_are_damaged(what, killed):
+    rows = killed / SEED / "memory-0.rows"
+    size = (rows.stat().st_size) // 4  # of a row, or less
+    if what == "flipped":
+        data = np.frombuffer(rows.read_bytes(), np.uint8).copy()
+        data[:: size // 4] ^= 1
+        rows.write_bytes(data.tobytes())
+    else:
+        rows.write_bytes(rows.read_bytes()[:size]) if what == "shorter" else rows.unlink()
+    with pytest.raises(CheckpointError, match=r"memory-0.rows: (the row of client \d+ is damaged|is shorter than)"):
+        resume(killed)
+
+
+def test_the_record_is_damaged(killed):
+    flip(killed / "run.json", 300)
+    with pytest.raises(DirectoryError, match=r"run.json: is damaged; --force starts anew"):
+        resume(killed)
+    fedsim.run(SCENARIO, out=killed, force=True)
+
+
+def test_resume_and_force_at_once(killed):
+    before = bits_of_all(killed)
+    with pytest.raises(DirectoryError, match="--resume and --force at once"):
+        resume(killed, force=True)
+    assert bits_of_all(killed) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("f", "is not a directory"), ("f/run", "Not a dir"), ("x" * 300, "too long")]
+)
+def test_places_that_cannot_be(name, said, tmp_path):
+    (tmp_path / "f").write_text("mine")
+    with pytest.raises(DirectoryError, match=said):
+        resume(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_lock_that_was_deleted_between_opening_and_locking(monkeypatch, tmp_path):
+    """By a writer that has just ended: two later ones must not hold one directory by two files."""
+    lock, flock, calls = tmp_path / "run/.lock", fcntl.flock, []
+
+    def late(file, how):
+        calls.append(how)
+        if len(calls) == 1:
+            lock.unlink()
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with claimed(tmp_path / "run", False, False):
+        assert len(calls) == 2
+        with pytest.raises(LockedError, match=r"in use by process \d+ on "), claimed(tmp_path / "run", False, True):
+            pass
+    assert not (tmp_path / "run").exists()
+
+
+def bits_of_all(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
