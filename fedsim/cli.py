@@ -193,6 +193,38 @@ def diff(one: Path, other: Path, as_json: bool, debug: bool) -> None:
         click.echo(line)
 
 
+@cli.command()
+@click.argument("scenarios", nargs=-1, type=click.Path(dir_okay=False))
+@click.option(
+    "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value of every scenario; repeatable."
+)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def bench(scenarios: tuple[str, ...], edits: tuple[str, ...], out: Path, as_json: bool, debug: bool) -> None:
+    """Measure rounds on this machine, beside its matrix-product peak and the plain ways to run them in JAX.
+
+    Without scenarios: the three of scenarios/bench, and the rules on 100 stacked updates of 1,000,000 numbers.
+
+    \b
+    Examples:
+      fedsim bench
+      fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
+    """
+    del debug  # read by `main`
+    _compilation_cache()
+    from fedsim.report import console
+    from fedsim.report.measuring import measured
+
+    with console.saying(not as_json) as say:
+        records = measured(scenarios, edits, out, say)
+    if as_json:
+        click.echo(json.dumps(records))
+    else:
+        console.bench_table(records)
+        click.echo(f"\n{out}/  bench.csv  bench.json")
+
+
 def _seeds(text: str) -> str:
     """`5` -> 5, `0,1` -> [0, 1], `3,` -> [3]; anything else is left to the schema to refuse."""
     return "[" + ",".join(part for part in text.split(",") if part.strip()) + "]" if "," in text else text

@@ -16,7 +16,14 @@ def link(kind):
 
 
 def run(kind, rounds=3, out=None, **sections):
-    written = {"name": "faults", "rounds": rounds, "client": CLIENT, "server": [link(kind)], "numerics": X64, **sections}
+    written = {
+        "name": "faults",
+        "rounds": rounds,
+        "client": CLIENT,
+        "server": [link(kind)],
+        "numerics": X64,
+        **sections,
+    }
     return fedsim.run(written, data=ragged(clients=14), out=out)
 
 

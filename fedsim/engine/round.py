@@ -13,6 +13,7 @@ from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_f
 from fedsim.engine.serve import Met, Outcome, Serve, Server
 from fedsim.engine.store import Store
 from fedsim.fleet import Plan, RoundPlan
+from fedsim.types import Task
 
 CALL_SECONDS = 1.0  # a device call is cut to about this long, so that Ctrl-C is quick
 
@@ -24,6 +25,7 @@ class Program(NamedTuple):
     memories: Memories
     serve: Serve
     evaluate: Callable
+    task: Task
     width: Width
     room: Capacity
     dtype: Any

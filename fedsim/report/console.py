@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedsim.report.frames import Record
 from fedsim.report.result import Result
 from fedsim.scenario import Scenario
 
@@ -35,6 +36,17 @@ def progress(scenario: Scenario, quiet: bool):
         yield watch
 
 
+@contextlib.contextmanager
+def saying(wanted: bool):
+    """A line on stderr that says what is being done, where there is somebody to read it -> how to change it."""
+    console = Console(stderr=True)
+    if not (wanted and console.is_terminal):
+        yield lambda text: None
+        return
+    with console.status("") as status:
+        yield status.update
+
+
 def table(result: Result, out: Path) -> None:
     """The summary of every seed, and where the files are."""
     view = Table(box=None, header_style="bold", pad_edge=False)
@@ -59,6 +71,36 @@ def table(result: Result, out: Path) -> None:
         view.add_row(line["method"], str(line["seed"]), str(last["round"]), line["metric"], *numbers, *bytes_)
     Console(width=max(Console().width, 100)).print(view)  # a narrow terminal wraps, nothing is cut
     print(f"\n{out}/  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
+
+
+def bench_table(records: list[Record]) -> None:
+    """Workloads and the ways they were run."""
+    view = Table(box=None, header_style="bold", pad_edge=False)
+    shown = {
+        "workload": ("workload", str),
+        "how": ("how", str),
+        "seconds": ("ms a round", _milli),
+        "least": ("least", _milli),
+        "most": ("most", _milli),
+        "times_lanes": ("× lanes", lambda v: f"{v:.2f}"),
+        "steps_per_second": ("steps/s", lambda v: f"{v:,.0f}"),
+        "gflops": ("GFLOP/s", lambda v: f"{v:.1f}"),
+        "share_of_peak": ("of peak", lambda v: f"{v:.0%}"),
+        "lane_efficiency": ("lanes busy", lambda v: f"{v:.2f}"),
+        "compile_seconds": ("compile s", lambda v: f"{v:.1f}"),
+        "plan_seconds": ("plan ms", _milli),
+        "evaluation_seconds": ("test ms", _milli),
+        "peak_bytes": ("peak MB", lambda v: f"{v / 1e6:,.0f}"),
+    }
+    for title, _ in shown.values():
+        view.add_column(title, justify="left" if title in ("workload", "how") else "right", no_wrap=True)
+    for record in records:
+        view.add_row(*(form(record[name]) if record.get(name) is not None else "" for name, (_, form) in shown.items()))
+    Console(width=max(Console().width, 150)).print(view)
+
+
+def _milli(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
 
 
 def _number(value: float | None) -> str:

@@ -32,6 +32,10 @@ SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
     "virtual_seconds_to_target", "diverged",
 )  # fmt: skip
+BENCH = (
+    "workload", "how", "seconds", "least", "most", "times_lanes", "steps_per_second", "gflops", "share_of_peak", "peak_gflops",
+    "lane_efficiency", "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes",
+)  # fmt: skip
 
 
 def columns(records: Sequence[Record], order: Iterable[str]) -> list[str]:

@@ -90,7 +90,7 @@ def run(
     calls = build_options.pop("calls", None)
     with _place(out if first() else None, force, resume) as place:
         before = place.before if place else None
-        threads = before["environment"]["threads"] if before else None
+        threads = before["environment"].get("threads") if before else None
         with numerics(checked, threads, device) as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])

@@ -19,7 +19,7 @@ from fedsim.engine.serve import Serve, serve
 from fedsim.engine.task import LOSSES, evaluator, task
 from fedsim.models import as_model
 from fedsim.scenario.links import link, server_of, stages_of
-from fedsim.types import Client, Model
+from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
 DATA = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per"}  # of a client section: what the plan reads
@@ -43,6 +43,7 @@ class Training(NamedTuple):
     """How clients train, and how models are evaluated."""
 
     client: Client
+    task: Task
     lanes: Lanes
     memories: Memories
     evaluate: Callable
@@ -87,7 +88,7 @@ def training(net: Model, loss: Callable | str, classes: int, section: Written) -
     client = link(c)()
     if c.optimizer_state == "carry":
         client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
-    return Training(client, lanes(client, job), memories(client), evaluator(job))
+    return Training(client, job, lanes(client, job), memories(client), evaluator(job))
 
 
 @functools.lru_cache(KEPT)

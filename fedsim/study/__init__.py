@@ -1,0 +1,1 @@
+"""Studies: what is asked of many runs, and how fast they are."""

@@ -1,0 +1,71 @@
+"""The bench measures the same work: every rival gives what a round gives; and what it writes can be read."""
+
+import json
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.scenario import build, read
+from fedsim.scenario.build import numerics
+from fedsim.study.bench import bench, matmul_peak, step_flops
+from fedsim.study.rivals import cohort, rivals
+from fedsim.study.rules import NUMPY, bench_rules
+
+SMALL = ("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6", "numerics.dtype=float64")
+
+
+@pytest.mark.parametrize("name", ["padded vmap", "scan over clients", "Python loop"])
+def test_rivals_do_what_a_round_does(root, name):
+    scenario = read(root / "scenarios/bench/w2.yaml", (*SMALL, "rounds=1"))
+    with numerics(scenario):
+        made = build(scenario)
+        plan = made.plans[0]
+        T, f = int(plan.round(1).steps.max()), plan.federation
+        play = rivals(made.program.task, 0.01)[name]
+        shared = play(made.shared[0], cohort(plan, 1, T, made.program.room.batch, np.dtype(float)), (f.x, f.y))
+    ours = fedsim.run(scenario).model()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13), ours, shared["params"])
+    assert np.abs(np.asarray(shared["params"]["W"])).max() > 0
+
+
+def test_flops_are_those_of_the_formula(root):
+    """A batch of 10 rows of 60 features to 10 classes: forward and the gradient of W are 2 · 10 · 60 · 10 each."""
+    scenario = read(root / "scenarios/bench/w2.yaml", SMALL)
+    with numerics(scenario):
+        assert 24_000 <= step_flops(build(scenario)) < 24_000 + 20 * 600
+    assert matmul_peak("float32") > 1e9
+
+
+def test_records(root):
+    found = list(bench(read(root / "scenarios/bench/w2.yaml", SMALL)))
+    assert [record["how"].split(" (")[0] for record in found] == [
+        "lanes", "padded vmap", "scan over clients", "Python loop",
+    ]  # fmt: skip
+    ours = found[0]
+    assert 0 < ours["least"] <= ours["seconds"] <= ours["most"] and 0 < ours["lane_efficiency"] <= 1
+    assert all(record["times_lanes"] == record["seconds"] / ours["seconds"] for record in found[1:])
+
+
+def test_rules_beside_numpy():
+    """NumPy's side computes the same thing, or it would be no comparison."""
+    x = np.random.default_rng(1).normal(size=(30, 50)).astype(np.float32)
+    links = {"median": {}, "trimmed_mean": {"trim": 10}, "krum": {"f": 10}, "geometric_median": {}}
+    for name, more in links.items():
+        ours = np.asarray(fedsim.aggregate([{"kind": name, **more}], x))
+        np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=1e-5)
+    records = list(bench_rules(lambda text: None, 30, 50))
+    assert len(records) == 8 and all(record["seconds"] > 0 for record in records)
+
+
+def test_the_command(root, tmp_path, monkeypatch, capsys):
+    from fedsim.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    edits = [word for edit in SMALL for word in ("--set", edit)]
+    main(["bench", str(root / "scenarios/bench/w2.yaml"), *edits])
+    assert "padded vmap" in capsys.readouterr().out
+    assert len(pd.read_csv("reports/bench/bench.csv")) == 4
+    assert json.loads((tmp_path / "reports/bench/bench.json").read_text())["environment"]["jax"] == jax.__version__
