@@ -92,24 +92,34 @@ def makespan(queues: list[list[int]], steps: np.ndarray) -> int:
     return max((int(steps[queue].sum()) for queue in queues if queue), default=0)
 
 
-def capacity(plans: list[Plan], rounds: int, width: Width, pack: Packer = longest_first, devices: int = 1) -> Capacity:
+def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, devices: int = 1) -> Capacity:
     """The shapes that hold every block of every round of all plans.
 
-    Looks at each round up to 1,000; later ones that need more make the engine grow (and recompile), no bit changes.
+    Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
     """
     lanes, block = width
     blocks, longest, batch, seats = 1, 1, 1, 1
+
+    def look(work: RoundPlan) -> None:
+        nonlocal blocks, longest, seats
+        blocks = max(blocks, -(-len(work.ids) // block))
+        for first in range(0, len(work.ids), block):
+            part = work.steps[first : first + block]
+            longest = max(longest, bound(part, lanes * devices))
+            if devices > 1:
+                seats = max(seats, crowd(pack(part, lanes * devices), devices))
+
     for plan in plans:
-        batch = max(batch, int(plan.federation.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
-        for r in range(1, min(rounds, 1000) + 1):
-            steps = plan.round(r).steps
-            blocks = max(blocks, -(-len(steps) // block))
-            for first in range(0, len(steps), block):
-                part = steps[first : first + block]
-                queues = pack(part, lanes * devices)
-                longest, seats = max(longest, makespan(queues, part)), max(seats, crowd(queues, devices))
+        batch = max(batch, int(plan.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
+        plan.survey(look)
     members = max(max(len(plan.members) for plan in plans), 1)
     return Capacity(blocks, roomy(longest), batch, members, devices, block if devices == 1 else roomy(seats))
+
+
+def bound(steps: np.ndarray, lanes: int) -> int:
+    """Lane steps that longest-first never exceeds: when the lane that ends last took its last client, no lane had less to do."""
+    longest = int(steps.max(initial=0))
+    return (int(steps.sum()) - longest) // lanes + longest
 
 
 def crowd(queues: list[list[int]], devices: int) -> int:

@@ -84,9 +84,17 @@ class Plan:
     @cached_property
     def members(self) -> np.ndarray:
         """Clients that may ever take part, by id: looked up round by round up to LOOKED_UP, beyond that everybody."""
-        if self.rounds > LOOKED_UP:
-            return self.eligible
-        return np.unique(np.concatenate([[], *(self.round(r).ids for r in range(1, self.rounds + 1))]).astype(np.int64))
+        return self.survey(lambda work: None)
+
+    def survey(self, look: Callable[[RoundPlan], None]) -> np.ndarray:
+        """Show every round up to LOOKED_UP to `look`, once -> the members."""
+        joins = np.zeros(self.federation.N, bool)
+        for r in range(1, min(self.rounds, LOOKED_UP) + 1):
+            work = self.round(r)
+            joins[work.ids] = True
+            look(work)
+        self.members = np.flatnonzero(joins) if self.rounds <= LOOKED_UP else self.eligible
+        return self.members
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client in round r."""

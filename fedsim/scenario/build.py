@@ -115,7 +115,7 @@ def build(
     cohort = next(iter(plans.values())).cohort
     K = cohort.nominal(some.N)
     width = _width(spec, tree.payload_bytes(next(iter(shared.values()))["params"]), K, jax.default_backend())
-    room = capacity(list(plans.values()), spec.rounds, width, pack, len(devices or [0]))
+    room = capacity(list(plans.values()), width, pack, len(devices or [0]))
     server, sums = _server(
         scenario,
         learned,
