@@ -45,6 +45,11 @@ def test_calls_change_no_byte(calls):
     assert digest(run("scaffold")) == digest(run("scaffold", calls=calls))
 
 
+@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median"])
+def test_samples_on_the_host_change_no_byte(name):
+    assert digest(run(name)) == digest(run(name, edits=["data.resident_mb=0"]))
+
+
 def test_client_memory_on_disk_changes_no_byte():
     assert digest(run("scaffold")) == digest(run("scaffold", edits=["checkpoint.resident_mb=0"]))
 

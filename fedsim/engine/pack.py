@@ -36,6 +36,7 @@ class Capacity(NamedTuple):
     members: int  # clients that ever take part
     devices: int  # D
     seats: int  # R, rows that a device writes
+    samples: int  # that one block trains on, at most
 
 
 class Layout(NamedTuple):
@@ -98,14 +99,15 @@ def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, devi
     Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
     """
     lanes, block = width
-    blocks, longest, batch, seats = 1, 1, 1, 1
+    blocks, longest, batch, seats, samples = 1, 1, 1, 1, 1
 
     def look(work: RoundPlan) -> None:
-        nonlocal blocks, longest, seats
+        nonlocal blocks, longest, seats, samples
         blocks = max(blocks, -(-len(work.ids) // block))
         for first in range(0, len(work.ids), block):
             part = work.steps[first : first + block]
             longest = max(longest, bound(part, lanes * devices))
+            samples = max(samples, int(work.samples[first : first + block].sum()))
             if devices > 1:
                 seats = max(seats, crowd(pack(part, lanes * devices), devices))
 
@@ -113,7 +115,8 @@ def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, devi
         batch = max(batch, int(plan.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
         plan.survey(look)
     members = max(max(len(plan.members) for plan in plans), 1)
-    return Capacity(blocks, roomy(longest), batch, members, devices, block if devices == 1 else roomy(seats))
+    rows = block if devices == 1 else roomy(seats)
+    return Capacity(blocks, roomy(longest), batch, members, devices, rows, roomy(samples + 1))
 
 
 def bound(steps: np.ndarray, lanes: int) -> int:
@@ -170,6 +173,23 @@ def lay_out(
     for row, column in enumerate(columns):
         floats[row, : len(ids)] = column
     return Layout(index, valid, slot, ints, floats, R), total
+
+
+def compacted(
+    layout: Layout, x: np.ndarray, y: np.ndarray, samples: int
+) -> tuple[Layout, tuple[np.ndarray, np.ndarray]]:
+    """The samples of one block alone, and the layout over them: for data that would not fit on the device.
+
+    Args:
+      layout: of the block; its index counts rows of x.
+      x: all training features, in memory or mapped from a file.
+      y: their labels.
+      samples: room for so many, more if they need it.
+    """
+    used, index = np.unique(layout.index, return_inverse=True)
+    rows = np.zeros(max(samples, roomy(len(used))), np.int64)
+    rows[: len(used)] = used
+    return layout._replace(index=index.reshape(layout.index.shape).astype(np.int32)), (x[rows], y[rows])
 
 
 def _seats(queues: list[list[int]], D: int, R: int, block: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import jax
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.pack import Capacity, Jobs, Packer, Width, lay_out, longest_first
+from fedsim.engine.pack import Capacity, Jobs, Packer, Width, compacted, lay_out, longest_first
 from fedsim.engine.serve import Met, Outcome, Serve, Server
 from fedsim.engine.store import Store
 from fedsim.fleet import Plan, RoundPlan
@@ -76,7 +76,7 @@ def play(
       server: shared variables and server state before the round.
       store: where the clients' memory lives.
       rows: the stack's buffer of the round before (its contents do not matter), None in the first round.
-      data: (x, y) of all training samples, on the device.
+      data: (x, y) of all training samples, on the device; None: they stay on the host.
       root: the run's root key.
       r: round number, from 1.
       pieces: how blocks are cut into device calls; changes no bit.
@@ -87,10 +87,13 @@ def play(
     total, jobs, met, useful, lane_steps = None, None, [], 0, 0
     for first in range(0, max(len(work.ids), 1), block):
         layout, steps = lay_out(plan, work, places, first, program.width, program.room, program.dtype, program.pack)
+        if data is None:  # the samples stay on the host: hand over those of this block
+            layout, samples = compacted(layout, plan.federation.x, plan.federation.y, program.room.samples)
+        here = mesh.spread(samples) if data is None else data
         local, jobs = mesh.jobs(layout)
         mine = memories.gather(memory, server.bank, jobs, key)
         bank, mine = mesh.lend(server.bank, mine, layout, jobs)
-        rows = train(mesh, bank, mine, local, data, key, rows, steps, layout.seats, pieces)  # 2 train
+        rows = train(mesh, bank, mine, local, here, key, rows, steps, layout.seats, pieces)  # 2 train
         stack = mesh.collect(rows, local)
         total = serve.zero(stack, jobs) if total is None else total
         total, memory, losses = serve.add(total, server, memory, stack, jobs, key, first)  # 3 wire (or at the close)

@@ -1,5 +1,6 @@
 """The run: rounds one after another, evaluated where asked, a little ahead of what the host has read."""
 
+import math
 import shutil
 import tempfile
 import time
@@ -79,6 +80,7 @@ class Run:
       calls: device calls per block (None: as long as a call takes about a second); changes no bit.
       folder: where client memory goes that would not fit on the device (None: to a folder of its own).
       resident: bytes of client memory that fit.
+      samples: bytes of training samples that fit; what does not is handed over block by block, and changes no bit.
     """
 
     def __init__(
@@ -93,12 +95,13 @@ class Run:
         calls: int | None = None,
         folder: Path | None = None,
         resident: int = 0,
+        samples: float = math.inf,
     ):
         self.program, self.plan, self.key = program, plan, key
         self.rounds, self.every, self.policy = rounds, every, policy
         self.pieces = Pieces(calls)
         f = plan.federation
-        self.data = program.mesh.spread((f.x, f.y))
+        self.data = program.mesh.spread((f.x, f.y)) if f.x.nbytes + f.y.nbytes <= samples else None
         self.batch = min(len(f.x_test) or len(f.x), BATCH)
         held = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
         self.held = {

@@ -100,6 +100,8 @@ def _lock(path: Path, held: contextlib.ExitStack) -> None:
         os.close(lock)  # it was deleted between opening and locking
     held.callback(os.close, lock)
     held.callback(_attempt, os.unlink, path / LOCK)
+    files.HELD.add(path / LOCK)
+    held.callback(files.HELD.discard, path / LOCK)
     with files.told(path / LOCK):
         who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(lock, 0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 WRITING = threading.RLock()  # held while a file is half written: whoever ends the process from outside waits for it
 BESIDE = ".tmp"  # ending of a file that is not whole yet
+HELD: set[Path] = set()  # locks of this process, for whoever ends it from outside
 
 
 class DirectoryError(OSError):

@@ -103,9 +103,9 @@ def run(
                     directory.write_record(place.path, {**record, "status": "interrupted"})
                 raise
         if place and not _complete(place, record):
-            before_ = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
+            spent = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
             record["memory"] = memory(devices)
-            _finish(place.path, record, result, before_ + time.monotonic() - started)
+            _finish(place.path, record, result, spent + time.monotonic() - started)
     return result
 
 
@@ -148,6 +148,7 @@ def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
     """The part of a record that determines the bits of its runs, or of one seed's run."""
     kept = ("method", "supplied", "own_links", "environment")
     scenario = {name: value for name, value in record["scenario"].items() if name not in CHANGEABLE}
+    scenario["data"] = {name: value for name, value in scenario["data"].items() if name != "resident_mb"}
     hashes = {name: value for name, value in record["hashes"].items() if name != "scenario"}
     if seed is not None:
         scenario.pop("seeds")

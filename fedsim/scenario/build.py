@@ -52,6 +52,7 @@ class Experiment(NamedTuple):
             calls,
             folder,
             int(spec.checkpoint.resident_mb * 1e6),
+            spec.data.resident_mb * 1e6,
         )
 
 

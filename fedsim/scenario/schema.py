@@ -54,6 +54,8 @@ class DataCommon(Section):
     """Share of every client's samples kept for its own scores; at least one stays to train on."""
     server: Server = Server()
     """The server's own samples."""
+    resident_mb: Annotated[float, Ge(0)] = 4096.0
+    """Training samples that lie on the device as a whole; more are handed over round by round, with the same result."""
     seed: Seed = 0
     """Of sets, generators and all splits but `client_test`; the run's seed does not change them."""
 
