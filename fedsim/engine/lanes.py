@@ -97,24 +97,30 @@ def lanes(client: Client, task: Task) -> Lanes:
         root, r = key
         noise = round_key(root, r, Phase.CLIENT)
 
-        def lane_step(t, carry):
-            lane, rows = carry
-            now, then = jobs.slot[t], jobs.slot[t + 1]
+        def lane_step(t, lane: Lane) -> Lane:
+            now = jobs.slot[t]
             (shared, axis), facts = models(bank, jobs, now), at(jobs, now)
             train_one = jax.vmap(step, in_axes=(axis, 0, 0, 0, 0, None, None))
-            lane = train_one(shared, lane, facts, jobs.index[t], jobs.valid[t], data, noise)
+            return train_one(shared, lane, facts, jobs.index[t], jobs.valid[t], data, noise)
+
+        def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:
+            """After step t: the messages of the lanes whose client ends there, and their next clients."""
+            now, then = jobs.slot[t], jobs.slot[t + 1]
             ends = now != then  # a client stands in a block once: its job ends where the lane's slot changes
+            (shared, axis), facts, seat = models(bank, jobs, now), at(jobs, now), jobs.seat[now] - origin
+            sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, seat), facts)
+            rows = tree.put(rows, jnp.where(ends, seat, nowhere), sent)
+            return tree.select(ends, restart(bank, memory, jobs, then, origin), lane), rows
 
-            def write(carry):
-                lane, rows = carry
-                seat = jobs.seat[now] - origin
-                sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, seat), facts)
-                rows = tree.put(rows, jnp.where(ends, seat, nowhere), sent)
-                return tree.select(ends, restart(bank, memory, jobs, then, origin), lane), rows
+        def stretch(carry):
+            """Steps that only train, up to one where a client ends: a condition in every step would copy all lanes."""
+            t, lane, rows = carry
+            stop = jnp.minimum(jobs.until[t], t1)
+            lane = lax.fori_loop(t, stop, lane_step, lane)
+            return stop, *write(stop - 1, lane, rows)
 
-            return lax.cond(ends.any(), write, lambda carry: carry, (lane, rows))  # rare: most steps only train
-
-        return *lax.fori_loop(t0, t1, lane_step, (lane, rows)), t1 + 0
+        t, lane, rows = lax.while_loop(lambda carry: carry[0] < t1, stretch, (jnp.asarray(t0, jnp.int32), lane, rows))
+        return lane, rows, t
 
     def shapes(bank, memory, jobs: Jobs) -> Rows:
         def one(bank, memory, jobs):

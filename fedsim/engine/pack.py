@@ -45,6 +45,7 @@ class Layout(NamedTuple):
     index: np.ndarray  # [T, D · L, B] rows of the training samples
     valid: np.ndarray  # [T, D · L] rows of a batch that count
     slot: np.ndarray  # [T + 1, D · L] slot trained at step t, `block` = idle
+    until: np.ndarray  # [T] behind the next step at which a client ends, from t on
     ints: np.ndarray  # [6, block] start, id, steps, place, malicious, seat
     floats: np.ndarray  # [5, block] samples, weight, count, lr, lr_sum
     seats: int  # R
@@ -56,6 +57,7 @@ class Jobs(NamedTuple):
     index: Array
     valid: Array
     slot: Array
+    until: Array
     start: Array  # which start model of the bank
     id: Array  # client
     steps: Array  # planned local steps
@@ -73,7 +75,19 @@ class Jobs(NamedTuple):
 def unpack(layout: Any) -> Jobs:
     """A `Layout` from the host to the device, in one call."""
     start, id, steps, place, malicious, seat = layout.ints
-    return Jobs(layout.index, layout.valid, layout.slot, start, id, steps, place, malicious > 0, seat, *layout.floats)
+    return Jobs(
+        layout.index,
+        layout.valid,
+        layout.slot,
+        layout.until,
+        start,
+        id,
+        steps,
+        place,
+        malicious > 0,
+        seat,
+        *layout.floats,
+    )
 
 
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
@@ -172,7 +186,14 @@ def lay_out(
         ints[row, : len(ids)] = column
     for row, column in enumerate(columns):
         floats[row, : len(ids)] = column
-    return Layout(index, valid, slot, ints, floats, R), total
+    return Layout(index, valid, slot, _until(slot), ints, floats, R), total
+
+
+def _until(slot: np.ndarray) -> np.ndarray:
+    """For every step: one behind the next step at which some lane's slot changes `[T]`."""
+    T = len(slot) - 1
+    ends = np.where((slot[:-1] != slot[1:]).any(1), np.arange(1, T + 1), T)
+    return np.minimum.accumulate(ends[::-1])[::-1].astype(np.int32)
 
 
 def compacted(

@@ -205,7 +205,7 @@ def serve(
 def _columns(jobs: Jobs) -> Jobs:
     """The columns by slot alone: the lay-out on lanes is of no interest to the server."""
     nothing = jnp.zeros(jobs.id.shape[0], jnp.int32)
-    return jobs._replace(index=nothing, valid=nothing, slot=nothing, seat=nothing)
+    return jobs._replace(index=nothing, valid=nothing, slot=nothing, until=nothing, seat=nothing)
 
 
 def _received(rows: Rows, jobs: Jobs) -> Updates:
