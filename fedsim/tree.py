@@ -5,12 +5,12 @@ of client trees becomes (`stack`), what `jax.vmap` maps over, and what `weighted
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -235,65 +235,96 @@ def by_columns(function: Callable, stacked: Tree, K: int) -> Tree:
     return jax.tree.map(over, stacked)
 
 
-def sorted_rows(columns: Float[Array, "K C"], present: Bool[Array, " K"]) -> Float[Array, "K C"]:
-    """Every column in ascending order; absent rows, and NaN, stand behind all others as +∞.
+def over_blocks(step: Callable, state: Tree, stacked: Tree, width: int, dtype) -> Tree:
+    """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack, in one loop over its leaves.
 
-    Batcher's odd-even merge sort: each of its O(log² K) layers compares rows with their partners. The layers are data of
-    one loop, which compiles in a moment whatever K is.
+    The last block of a leaf ends with it, and starts with columns of the block before it, or ends with zeros where there
+    is none: `new` says which columns are met for the first time. One loop: `step` is compiled once.
     """
-    columns = jnp.where(present[:, None] & ~jnp.isnan(columns), columns, jnp.inf)
-    layers = _sorting_network(columns.shape[0])
-    if not len(layers):
-        return columns
-    rank = np.arange(columns.shape[0])
-    partner, lower = jnp.asarray(layers), jnp.asarray(layers > rank)[:, :, None]
+    leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(stacked) if leaf.size]
+    starts = block_starts(leaves, width)
 
-    def layer(i, x):
-        y = x[partner[i]]  # a row without partner in this layer is its own
-        return jnp.where(lower[i], jnp.minimum(x, y), jnp.maximum(x, y))
+    def cut(leaf, start):
+        D = leaf.shape[1]
 
-    return lax.fori_loop(0, len(layers), layer, columns)
+        def block(b):
+            ideal = (b - start) * width
+            first = jnp.clip(ideal, 0, max(D - width, 0))
+            column = first + jnp.arange(width)
+            part = lax.dynamic_slice_in_dim(leaf, first, min(width, D), 1).astype(dtype)
+            return jnp.pad(part, ((0, 0), (0, max(width - D, 0)))), (column >= ideal) & (column < D)
+
+        return block
+
+    cuts = [cut(leaf, start) for leaf, start in zip(leaves, starts, strict=False)]
+
+    def body(b, state):
+        leaf = jnp.sum(b >= jnp.array(starts[:-1])) - 1
+        return step(b, *lax.switch(leaf, cuts, b), state)
+
+    return lax.fori_loop(0, starts[-1], body, state) if cuts else state
 
 
-@functools.cache
-def _sorting_network(K: int) -> np.ndarray:
-    """Partner of every row in every layer `[layers, K]`: Knuth's merge exchange of the next power of two, cut at K."""
-    layers, run = [], 1
-    while run < K:
-        gap = run
-        while gap:
-            partner = np.arange(K)
-            for start in range(gap % run, K - gap, 2 * gap):
-                for low in range(start, min(start + gap, K - gap)):
-                    if low // (2 * run) == (low + gap) // (2 * run):
-                        partner[low], partner[low + gap] = low + gap, low
-            layers.append(partner)
-            gap //= 2
-        run *= 2
-    return np.array(layers, np.int32).reshape(-1, K)
+def block_starts(leaves: Sequence[Array], width: int) -> list[int]:
+    """Number of the first block of every leaf `[K, D]`, and of all blocks."""
+    return list(itertools.accumulate((-(-leaf.shape[1] // width) for leaf in leaves), initial=0))
 
 
 def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
-    """`‖row_i − row_j‖₂²` of all pairs, by differences; +∞ where a row is absent, else finite.
+    """`‖row_i − row_j‖₂²` of all pairs; +∞ where a row is absent, else finite.
 
-    The Gram form would be faster and wrong: rows that share a large mean, or meet an outlier, lose all digits. What
-    overflows or is NaN becomes the largest float, so that present rows stay nearer than absent ones. Summed over blocks
-    of columns whose width does not depend on K: absent rows change no bit.
+    By the products of centred rows, `‖y_i‖² + ‖y_j‖² − 2 y_i·y_j`, where no pair loses its digits in them: rows that meet
+    an outlier, or hardly differ, are subtracted instead, which takes some times as long. What overflows or is NaN becomes
+    the largest float, so that present rows stay nearer than absent ones. Absent rows change no bit.
     """
-    K, width = present.shape[0], 512
     dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
-    total = jnp.zeros((K, K), dtype)
-    for leaf in jax.tree.leaves(stacked):
-        columns = leaf.reshape(K, -1)
-        C = min(width, columns.shape[1])
-
-        def add(b, total, columns=columns, C=C):
-            first = jnp.minimum(b * C, columns.shape[1] - C)
-            block = lax.dynamic_slice_in_dim(columns, first, C, 1).astype(dtype)
-            block = jnp.where((first + jnp.arange(C) >= b * C)[None, :], block, 0)  # the last one overlaps
-            return total + jnp.sum(jnp.square(block[:, None, :] - block[None, :, :]), -1)
-
-        if C:
-            total = lax.fori_loop(0, -(-columns.shape[1] // C), add, total)
+    products = gram(stacked, present)
+    squares = jnp.diagonal(products)
+    sums = squares[:, None] + squares[None, :]
+    total = sums - 2 * products
+    pair = present[:, None] & present[None, :] & ~jnp.eye(present.shape[0], dtype=bool)
+    reliable = jnp.all(jnp.where(pair, (total > 1e-2 * sums) & jnp.isfinite(sums), True))
+    total = lax.cond(reliable, lambda: jnp.where(pair, total, 0), lambda: _squared_differences(stacked, present))
     total = jnp.where(jnp.isfinite(total), total, jnp.finfo(dtype).max)
     return jnp.where(present[:, None] & present[None, :], total, jnp.inf)
+
+
+def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
+    """Products of all pairs of rows, centred on the mean of the present ones; 0 where a row is absent.
+
+    Bits of a matrix product depend on its shape and on where a row stands. So the present rows come first, and every
+    product is one of tiles of the same shape, whatever K is; those below the diagonal are not computed.
+    """
+    K, side = present.shape[0], 20
+    dtype, order = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked)), jnp.argsort(~present, stable=True)
+    tiles = -(-K // side)
+    pairs = [(i, j) for i in range(tiles) for j in range(i, tiles)]
+    m = jnp.maximum(jnp.sum(present), 1).astype(dtype)
+
+    def add(b, block, new, total):
+        del b
+        centre = fold(jnp.zeros(block.shape[1], dtype), block, present.astype(dtype)) / m
+        y = jnp.where(present[:, None] & new[None, :], block - centre, 0)[order]
+        y = jnp.pad(y, ((0, tiles * side - K), (0, 0))).reshape(tiles, side, -1)
+        times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
+        return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
+
+    parts = over_blocks(add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, 4096, dtype)
+    whole = jnp.zeros((tiles, tiles, side, side), dtype)
+    for part, (i, j) in zip(parts, pairs, strict=True):
+        whole = whole.at[j, i].set(part.T).at[i, j].set(part)
+    whole = whole.swapaxes(1, 2).reshape(tiles * side, tiles * side)
+    place = jnp.argsort(order)
+    return whole[place][:, place]
+
+
+def _squared_differences(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
+    """Squared distances, summed over blocks of columns whose width does not depend on K."""
+    K, dtype = present.shape[0], jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
+
+    def add(b, block, new, total):
+        del b
+        block = jnp.where(new[None, :], block, 0)
+        return total + jnp.sum(jnp.square(block[:, None, :] - block[None, :, :]), -1)
+
+    return over_blocks(add, jnp.zeros((K, K), dtype), stacked, 512, dtype)

@@ -236,6 +236,57 @@ def test_order_statistics_are_those_of_numpy_in_every_block_of_columns():
         np.testing.assert_array_equal(fedsim.aggregate("median", X), np.median(X, 0))
 
 
+@pytest.mark.parametrize("K", [1, 2, 5, 17, 64, 100])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_not_finite(K, dtype):
+    rng, trim = np.random.default_rng(K), (K - 1) // 4
+    stack = {"a": rng.normal(size=(K, 1500)), "b": np.zeros((K, 0)), "c": rng.integers(-2, 3, (K, 7, 40))}
+    stack["d"] = rng.normal(size=K) * 1e30
+    stack["a"][rng.random((K, 1500)) < 0.05] = np.inf
+    stack["a"][rng.random((K, 1500)) < 0.05] = -np.inf
+    stack = {name: leaf.astype(dtype) for name, leaf in stack.items()}
+    ordered = {name: np.sort(leaf, 0) for name, leaf in stack.items()}
+    with np.errstate(invalid="ignore"):
+        middle = {name: leaf[(K - 1) // 2] / 2 + leaf[K // 2] / 2 for name, leaf in ordered.items()}
+        centre = {name: leaf[trim : K - trim].mean(0) for name, leaf in ordered.items()}
+    jax.tree.map(np.testing.assert_array_equal, fedsim.aggregate("median", stack), middle)
+    rtol = 1e-5 if dtype is np.float32 else 1e-12
+    close(fedsim.aggregate({"kind": "trimmed_mean", "trim": trim}, stack), centre, rtol=rtol, atol=rtol)
+    stack["a"][0] = np.nan  # as +inf
+    ordered = np.sort(np.nan_to_num(stack["a"], nan=np.inf, posinf=np.inf, neginf=-np.inf), 0)
+    with np.errstate(invalid="ignore"):
+        middle = ordered[(K - 1) // 2] / 2 + ordered[K // 2] / 2
+    np.testing.assert_array_equal(fedsim.aggregate("median", stack)["a"], middle)
+
+
+@pytest.mark.parametrize("name", ["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"])
+def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
+    """Wide enough for several blocks, and for matrix products that add up in another order when they are larger."""
+    X, rng = np.random.default_rng(6).normal(size=(21, 9001)).astype(np.float32), np.random.default_rng(7)
+    want = bits(fedsim.aggregate(rule(name), X))
+    for capacity in (22, 40, 64, 100):
+        wide = np.full((capacity, 9001), np.nan, np.float32)
+        place = np.sort(rng.permutation(capacity)[:21])
+        wide[place] = X
+        assert bits(fedsim.aggregate(rule(name), wide, weights=np.isin(np.arange(capacity), place))) == want
+
+
+@pytest.mark.parametrize("case", ["plain", "offset", "outlier", "twins", "weighted"])
+def test_geometric_median_of_large_updates_is_that_of_float64(case):
+    X = np.random.default_rng(8).normal(size=(12, 5000))
+    X[1:3] = X[0] + 1e-3 * X[1:3] if case == "twins" else X[1:3]
+    X[3] = 1e9 if case == "outlier" else X[3]
+    X += 1e4 if case == "offset" else 0
+    w = np.arange(1.0, 13.0) if case == "weighted" else np.ones(12)
+    X = X.astype(np.float32)
+    v = np.median(X, 0).astype(float)
+    for _ in range(2000):
+        beta = w / np.linalg.norm(X - v, axis=1)
+        v = beta @ X.astype(float) / beta.sum()
+    link = {"kind": "geometric_median", "weights": "samples"}
+    np.testing.assert_allclose(fedsim.aggregate(link, X, weights=w), v, rtol=1e-6, atol=3e-5)
+
+
 def test_krum_relatives():
     one = fedsim.aggregate({"kind": "multi_krum", "f": 2, "select": 1}, deltas())
     close(fedsim.aggregate({"kind": "krum", "f": 2}, deltas()), one)

@@ -75,6 +75,53 @@ def test_gradients_flow_and_vmap_maps():
     close(tree.take(many, 0), tree.weighted_mean(stacked, w))
 
 
+def far(kind: str) -> np.ndarray:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(23, 5003))
+    if kind == "common mean":
+        X = 1e4 + X
+    elif kind == "outlier":
+        X[5] = 1e9
+    elif kind == "almost the same":
+        X[1::2] = X[0] + 1e-4 * X[1::2]
+    elif kind == "the same":
+        X[3:9] = X[2]
+    elif kind == "huge":
+        X *= 1e18
+    return X.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["plain", "common mean", "outlier", "almost the same", "the same", "huge"])
+def test_squared_distances_keep_their_digits(kind):
+    X = far(kind)
+    present = np.arange(23) != 7
+    stacked = {
+        "a": jnp.asarray(X[:, :4500].reshape(23, 9, 500)),
+        "b": jnp.zeros((23, 0)),
+        "c": jnp.asarray(X[:, 4500:]),
+    }
+    got = np.asarray(jax.jit(tree.squared_distances)(stacked, jnp.asarray(present)))
+    want = np.square(X.astype(float)[:, None] - X.astype(float)[None]).sum(-1)
+    limit = np.finfo(np.float32).max
+    both = present[:, None] & present[None, :]
+    np.testing.assert_allclose(got[both], np.minimum(want, limit)[both], rtol=2e-5)
+    assert np.isposinf(got[~both]).all()
+    np.testing.assert_array_equal(got, got.T)
+
+
+@pytest.mark.parametrize("kind", ["plain", "outlier"])
+def test_absent_rows_change_no_bit_of_distances(kind):
+    X, rng = far(kind), np.random.default_rng(5)
+    distances = jax.jit(tree.squared_distances)
+    want = np.asarray(distances(X, np.ones(23, bool)))
+    for capacity in (24, 40, 41, 64, 100):
+        place = np.sort(rng.permutation(capacity)[:23])
+        wide = np.full((capacity, X.shape[1]), np.nan, np.float32)
+        wide[place] = X
+        got = np.asarray(distances(wide, np.isin(np.arange(capacity), place)))
+        assert got[np.ix_(place, place)].tobytes() == want.tobytes()
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

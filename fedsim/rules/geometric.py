@@ -94,6 +94,47 @@ def rfa(smoothing: Annotated[float, Gt(0)] = 1e-6, iterations: Annotated[int, Ge
 def weiszfeld(delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: int | None) -> Tree:
     """The weighted geometric median of the rows whose weight is positive; zero where there is none."""
     w = tree.divide(w, tree.sum_weights(w))  # shares: the sum of large rows does not overflow before it is divided
+    share, trusted = _search_shares(tree.gram(delta, w > 0), w, smoothing, iterations)
+    by_shares = lambda: tree.weighted_mean(delta, share.astype(w.dtype))
+    return lax.cond(trusted, by_shares, lambda: _search_points(delta, w, smoothing, iterations))
+
+
+def _search_shares(products: Float[Array, "K K"], w: Float[Array, " K"], smoothing: float, iterations: int | None):
+    """Weiszfeld's iteration on the shares of the rows in the point -> (shares, whether their distances kept their digits).
+
+    A distance `‖x_i − Σ_k s_k x_k‖` needs only the products of centred rows. One that is small beside these has lost its
+    digits: near a row, or where an outlier stretches the rest, the search has to look at the rows themselves.
+    """
+    dtype, zero = products.dtype, jnp.zeros((), products.dtype)
+    w, used, squares = w.astype(dtype), (w > 0).astype(dtype), jnp.diagonal(products)
+    rounding = 8 * jnp.finfo(dtype).eps if iterations is None else 0.0
+    limit = MOST_ITERATIONS if iterations is None else iterations
+
+    def step(state):
+        share, pulled, _, _, iteration = state  # pulled: products of the point with all rows
+        own = tree.weighted_sum(pulled, share)
+        square = squares - 2 * pulled + own
+        trusted = jnp.all(jnp.where(w > 0, (square > 1e-2 * (squares + own)) & jnp.isfinite(squares), True))
+        away = jnp.where(w > 0, jnp.maximum(jnp.sqrt(jnp.maximum(square, 0)), smoothing), jnp.inf)
+        beta = jnp.where(w > 0, w * (jnp.min(away) / away), 0)
+        total = tree.sum_weights(beta)
+        new = tree.divide(beta, total)
+        reached = tree.weighted_sum(products, new)
+        length = jnp.sqrt(jnp.maximum(tree.weighted_sum((new - share) * (reached - pulled), used), 0))
+        moving = length > rounding * jnp.min(away) / jnp.where(total > 0, total, 1)
+        return new, reached, trusted, moving, iteration + 1
+
+    def unfinished(state):
+        *_, trusted, moving, iteration = state
+        return trusted & moving & (iteration < limit)
+
+    first = w, tree.weighted_sum(products, w), zero == 0, zero == 0, jnp.zeros((), jnp.int32)
+    share, _, trusted, moving, _ = lax.while_loop(unfinished, step, first)
+    return share, trusted & (~moving | (iterations is not None))
+
+
+def _search_points(delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: int | None) -> Tree:
+    """Weiszfeld's iteration on the point itself, which may be a row: two passes over the stack for each step."""
     start = tree.weighted_mean(delta, w)
     dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(start))
     rounding = 8 * jnp.finfo(dtype).eps if iterations is None else 0.0

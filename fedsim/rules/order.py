@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import alias, rule
+from fedsim.rules.network import by_sorted_columns
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -38,12 +39,11 @@ def median():
         present = updates.weight > 0
         m = jnp.sum(present)
 
-        def middle(columns: Float[Array, "K C"]) -> Float[Array, " C"]:
-            ordered = tree.sorted_rows(columns, present)
+        def middle(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:
             low, high = ordered[jnp.maximum(m - 1, 0) // 2], ordered[m // 2]
             return jnp.where(m > 0, 0.5 * low + 0.5 * high, 0)  # halves first: the sum of two may overflow
 
-        return tree.by_columns(middle, updates.delta, present.shape[0])
+        return by_sorted_columns(middle, updates.delta, present)
 
     return reduce
 
@@ -74,15 +74,14 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
     def apply(updates: Updates, carry: Tree, context: Context):
         del context
         present = updates.weight > 0
-        m, rank = jnp.sum(present), jnp.arange(present.shape[0])
-        kept = (rank >= trim) & (rank < m - trim)
+        m = jnp.sum(present)
+        kept = jnp.maximum(m - 2 * trim, 0)
 
-        def centre(columns: Float[Array, "K C"]) -> Float[Array, " C"]:
-            ordered = tree.sorted_rows(columns, present)
-            add = lambda r, total: total + jnp.where(kept[r], ordered[r], 0)  # one after another: K changes no bit
-            total = lax.fori_loop(0, ordered.shape[0], add, jnp.zeros_like(ordered[0]), unroll=8)
-            return tree.divide(total, jnp.sum(kept, dtype=total.dtype))
+        def centre(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:
+            add = lambda r, total: total + ordered[r]  # one after another: K changes no bit
+            total = lax.fori_loop(trim, trim + kept, add, jnp.zeros_like(ordered[0]))
+            return tree.divide(total, kept.astype(total.dtype))
 
-        return tree.by_columns(centre, updates.delta, present.shape[0]), carry, {}
+        return by_sorted_columns(centre, updates.delta, present), carry, {}
 
     return Rule(apply, least=2 * trim + 1)
