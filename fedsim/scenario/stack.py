@@ -1,5 +1,7 @@
 """Stages and rules on somebody's own stack: `fedsim.aggregate` and `fedsim.transmit`."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,6 +14,7 @@ from fedsim.compose import chain, line
 from fedsim.scenario.explain import explain
 from fedsim.scenario.links import OrderError, server_of, stages_of
 from fedsim.scenario.problems import Problem, ScenarioError
+from fedsim.scenario.programs import KEPT, Written
 from fedsim.scenario.reader import Document
 from fedsim.scenario.schema import links_type
 from fedsim.tree import Tree
@@ -49,24 +52,14 @@ def aggregate(
     [2.0]
     """
     try:
-        stages, rule, tail = server_of(_checked("server", server))
+        reduce, least = _reducing(tuple(map(Written, _checked("server", server))))
     except OrderError as error:
         raise ScenarioError([Problem("server", str(error))], "aggregate") from None
-    before, rule = line(stages), chain(rule, *tail)
-
-    def reduce(updates: Updates, context: Context) -> Tree:
-        N = updates.weight.shape[0]
-        shared = context.shared["params"]
-        updates, _, _ = before.apply(updates, before.init(shared, N), context)
-        step, _, _ = rule.apply(updates, rule.init(shared, N), context)
-        moved = jnp.sum(updates.weight > 0) >= max(rule.least, before.least)
-        return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
-
     stack = _arrays(deltas)
     K = tree.rows(stack)
     w = np.ones(K) if weights is None else np.asarray(weights, float)
-    if 0 < (w > 0).sum() < max(rule.least, before.least):
-        what = f"{int((w > 0).sum())} rows reported, at least {max(rule.least, before.least)} are needed"
+    if 0 < (w > 0).sum() < least:
+        what = f"{int((w > 0).sum())} rows reported, at least {least} are needed"
         raise ScenarioError([Problem("", what)], "aggregate")
     return _on_device(reduce, stack, w, seed, params=params, reference=reference, lr=lr)
 
@@ -84,12 +77,7 @@ def transmit(
       seed: of links that draw.
       params: the shared parameters.
     """
-    before = line(stages_of(_checked("wire", wire)))
-
-    def send(updates: Updates, context: Context) -> Tree:
-        N = updates.weight.shape[0]
-        return before.apply(updates, before.init(context.shared["params"], N), context)[0].delta
-
+    send = _sending(tuple(map(Written, _checked("wire", wire))))
     stack = _arrays(deltas)
     K = tree.rows(stack)
     w = np.ones(K) if weights is None else np.asarray(weights, float)
@@ -100,8 +88,43 @@ def transmit(
     return arrived, np.full(K, tree.payload_bytes(tree.take(stack, 0)))
 
 
+@functools.lru_cache(KEPT)
+def _reducing(server: tuple[Written, ...]) -> tuple[Callable, int]:
+    """A server list as one compiled function, and the rows that it needs; made once per list."""
+    stages, rule, tail = server_of([w.section for w in server])
+    before, rule = line(stages), chain(rule, *tail)
+    least = max(rule.least, before.least)
+
+    def reduce(updates: Updates, context: Context) -> Tree:
+        N = updates.weight.shape[0]
+        shared = context.shared["params"]
+        updates, _, _ = before.apply(updates, before.init(shared, N), context)
+        step, _, _ = rule.apply(updates, rule.init(shared, N), context)
+        moved = jnp.sum(updates.weight > 0) >= least
+        return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
+
+    return _compiled(reduce), least
+
+
+@functools.lru_cache(KEPT)
+def _sending(wire: tuple[Written, ...]) -> Callable:
+    """A wire list as one compiled function."""
+    before = line(stages_of([w.section for w in wire]))
+
+    def send(updates: Updates, context: Context) -> Tree:
+        N = updates.weight.shape[0]
+        return before.apply(updates, before.init(context.shared["params"], N), context)[0].delta
+
+    return _compiled(send)
+
+
+def _compiled(function: Callable) -> Callable:
+    """`(updates, context without N) -> tree`; N, the number of rows, may be a shape."""
+    return jax.jit(lambda u, c: function(u, c._replace(N=u.weight.shape[0])))
+
+
 def _on_device(
-    function, stack: Tree, weights, seed: int, *, params=None, reference=None, malicious=None, lr=1.0
+    function: Callable, stack: Tree, weights, seed: int, *, params=None, reference=None, malicious=None, lr=1.0
 ) -> Tree:
     """Run `(updates, context) -> tree` in the stack's own float type; NumPy in, NumPy out."""
     host = not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(stack))
@@ -119,8 +142,7 @@ def _on_device(
         context = Context(
             jax.random.key(seed), jnp.int32(1), K, jnp.asarray(lr, dtype), {"params": shared}, jnp.arange(K), mask, own
         )
-        rest = context._replace(N=None)  # N is static: it may be a shape
-        out = jax.jit(lambda u, c: function(u, c._replace(N=K)))(updates, rest)
+        out = function(updates, context._replace(N=None))
         return jax.tree.map(np.asarray, out) if host else out
 
 
