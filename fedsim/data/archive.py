@@ -3,6 +3,7 @@
 import math
 import zipfile
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +12,16 @@ from fedsim.data.arrays import Arrays, DataError, checked
 from fedsim.data.files import MOST_BYTES, Name, opened
 
 MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
+STAYS_BYTES = 64 << 20  # of features that are read from the file row by row
 
 
 @dataset
 def npz(path: Name, sha256: str | None = None) -> Arrays:
     """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`.
 
-    Integer labels are classes, floats are regression targets; `client` is the natural partition. Archives that hold
-    Python objects, unpack to more than 8 GiB or to more than 200 times their size, or lie about sizes are refused.
+    Integer labels are classes, floats are regression targets; `client` is the natural partition. Features that are
+    stored uncompressed (as `numpy.savez` does) stay in the file from 64 MiB on, read when a round needs them. Archives
+    that hold Python objects, unpack to more than 8 GiB or to more than 200 times their size, or lie about sizes are refused.
 
     Args:
       path: of the file, from the scenario's folder or else from the working directory.
@@ -27,7 +30,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
     Raises:
       DataError: for a file that is not such an archive, naming it.
     """
-    with opened(path, sha256) as file:
+    with opened(path, sha256, math.inf) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 found = _members(archive)
@@ -43,7 +46,8 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The arrays we want, after a look at what they all would unpack to."""
     members = archive.infolist()
-    unpacked, packed = (sum(getattr(m, size) for m in members) for size in ("file_size", "compress_size"))
+    loaded = [m for m in members if not _stays(m)]
+    unpacked, packed = (sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size"))
     if unpacked > MOST_BYTES or unpacked > max(MOST_RATIO * packed, SMALL_BYTES):
         raise DataError(f"unpacks from {packed} to {unpacked} bytes; at most {MOST_RATIO}-fold and {MOST_BYTES} bytes")
     found = {m.filename.removesuffix(".npy"): m for m in members}
@@ -65,13 +69,32 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         if version not in ((1, 0), (2, 0)):
             raise DataError(f"{name}: format {version} is for records, and plain numbers are needed")
         header = np.lib.format.read_array_header_1_0 if version[0] == 1 else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(file)
+        shape, fortran, dtype = header(file)
+        start = file.tell()
         if dtype.hasobject:
             raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
         if dtype.kind not in ("biufSU" if name == "client" else "biuf"):
             raise DataError(f"{name}: numbers are needed, found {dtype}")
-        body = member.file_size - file.tell()
+        body = member.file_size - start
         if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
             raise DataError(f"{name}: its header promises {dtype} {shape}, but {body} bytes follow")
+    if _stays(member) and not fortran:
+        return _mapped(archive, member, start, shape, dtype)
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _stays(member: zipfile.ZipInfo) -> bool:
+    """Whether an array is left in the file: large, and stored as it is."""
+    features = member.filename.removesuffix(".npy") in ("x", "x_test")
+    stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
+    return features and stored and member.file_size >= STAYS_BYTES
+
+
+def _mapped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, start: int, shape: tuple, dtype: np.dtype) -> np.ndarray:
+    """A stored array as a map of the archive: behind the member's own header (30 bytes, name, extra) and NumPy's."""
+    raw: Any = archive.fp
+    raw.seek(member.header_offset)
+    local = raw.read(30)
+    names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+    return np.memmap(raw, dtype, "r", member.header_offset + 30 + names + start, shape)

@@ -1,8 +1,10 @@
 """Samples in memory, and the checks that they can be learned from."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from fedsim.data.mapped import Mapped, chunks, in_file
 
 MOST_CLASSES = 1_000_000
 
@@ -102,7 +104,9 @@ def _labels(name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.
 
 
 def _finite(name: str, values: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
-    """Values as `dtype`; what is no finite number there is named."""
+    """Values as `dtype`, those in a file as they lie; what is no finite number there is named."""
+    if in_file(values):
+        return _finite_in_file(name, values, dtype)
     with np.errstate(over="ignore"):
         cast = np.ascontiguousarray(values, dtype)
     sound = np.isfinite(cast)
@@ -112,6 +116,19 @@ def _finite(name: str, values: np.ndarray, dtype: np.dtype | None) -> np.ndarray
         why = f"does not fit {np.dtype(dtype)}" if np.isfinite(values[row]).all() else "is not finite"
         raise DataError(f"{name}: row {row} {why} ({int(bad.sum())} rows in all)")
     return cast
+
+
+def _finite_in_file(name: str, values: np.ndarray, dtype: np.dtype | None) -> Any:
+    mapped, first = Mapped(values, None, dtype), 0
+    with np.errstate(over="ignore"):
+        for part in chunks(mapped):
+            sound = np.isfinite(part).reshape(len(part), -1).all(1)
+            if not sound.all():
+                raise DataError(
+                    f"{name}: row {first + int((~sound).argmax())} is not finite, or does not fit {mapped.dtype}"
+                )
+            first += len(part)
+    return mapped
 
 
 def _ids(client: np.ndarray | None, rows: int) -> np.ndarray | None:

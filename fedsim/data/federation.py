@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.data.mapped import chunks
 from fedsim.data.partition import Parts
 from fedsim.data.splits import Sets
 
@@ -108,5 +109,6 @@ def _sha256(*arrays: np.ndarray) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+        for part in chunks(array):
+            digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()

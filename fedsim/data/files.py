@@ -14,12 +14,13 @@ Name = Annotated[str, MinLen(1)]
 
 
 @contextmanager
-def opened(path: str, sha256: str | None = None):
+def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES):
     """The file, opened for bytes; its name stands in front of every fault that is found while it is open.
 
     Args:
       path: of the file.
       sha256: what its content must hash to.
+      most: bytes that it may have.
 
     Raises:
       DataError: for what is no regular file (a device may never end), another file than the one meant, or a huge one.
@@ -28,8 +29,8 @@ def opened(path: str, sha256: str | None = None):
         if Path(path).exists() and not Path(path).is_file():
             raise DataError("not a regular file")
         with Path(path).open("rb") as file:
-            if file.seek(0, 2) > MOST_BYTES:
-                raise DataError(f"larger than {MOST_BYTES >> 30} GiB")
+            if file.seek(0, 2) > most:
+                raise DataError(f"larger than {most / (1 << 30):g} GiB")
             if sha256 is not None and (found := sha256_of(path)) != sha256.lower():
                 raise DataError(f"another file than the one meant: its SHA-256 is {found}, expected {sha256}")
             file.seek(0)

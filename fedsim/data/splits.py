@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.data.arrays import Arrays, PartitionError, checked, numbered
+from fedsim.data.mapped import some
 
 
 class Sets(NamedTuple):
@@ -64,7 +65,7 @@ def prepare(
         x_test, y_test = x[held["test"]], y[held["test"]]
     apart = [part for purpose in ("validation", "server") for part in (x[held[purpose]], y[held[purpose]])]
     if len(free) < len(y):  # a copy only where something was set apart
-        x, y, owner = x[free], y[free], None if owner is None else owner[free]
+        x, y, owner = some(x, free), y[free], None if owner is None else owner[free]
     return Sets(x, y, owner, owners, x_test, y_test, *apart), classes
 
 
