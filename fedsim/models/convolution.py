@@ -104,8 +104,8 @@ def convolution(x, W):
 def _gathered(x, W):
     """Columns `[B·H·W, k·k·C] @ [k·k·C, out]`."""
     k, _, C, out = W.shape
-    columns = jnp.stack([tap for row in _shifts(x, k, 1) for tap in _shifts(row, k, 2)])
-    columns = jnp.moveaxis(columns, 0, -2).reshape(-1, k * k * C)
+    columns = jnp.concatenate([tap for row in _shifts(x, k, 1) for tap in _shifts(row, k, 2)], -1)
+    columns = columns.reshape(-1, k * k * C)
     return _product(columns, W.reshape(-1, out)).reshape(*x.shape[:3], out)
 
 

@@ -14,6 +14,7 @@ from fedsim.types import Model
 
 Build = Callable[[tuple[int, ...], int], Model]  # (shape of one sample, outputs) -> Model
 Width = Annotated[int, Ge(1)]
+LARGE = 1 << 17  # numbers of a matrix whose transpose is worth avoiding (half the time at 3136 × 512)
 SHORT = 16  # rows of a batch whose outer products are summed one by one: from 20 on, a matrix product is faster
 
 
@@ -106,7 +107,14 @@ def product(x, W):
 
 def _gradients(kept, g):
     x, W = kept
-    return g @ W.T, _outer(x, g) if x.ndim == 2 and len(x) <= SHORT else x.T @ g
+    return _back(g, W), _outer(x, g) if x.ndim == 2 and len(x) <= SHORT else x.T @ g
+
+
+def _back(g, W):
+    """The product g Wᵀ. Of a large W the transpose would be written out: there the short g is turned instead, and the result."""
+    if W.size < LARGE:
+        return g @ W.T
+    return jax.lax.optimization_barrier(W @ jax.lax.optimization_barrier(g.T)).T
 
 
 def _outer(x, g):
