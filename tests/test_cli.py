@@ -102,10 +102,10 @@ def test_clients_and_partition(out):
 
 def test_record_and_resolved_scenario(out):
     record = json.loads((out / "run.json").read_text())
-    assert record["status"] == "done" and record["lanes"] == 10 and record["environment"]["jax"]
+    assert record["status"] == "done" and record["lanes"] == 5 and record["environment"]["jax"]
     assert set(record["hashes"]) == {"scenario", "data", "partition", "start"}
     again = fedsim.scenario.read(out / "scenario.yaml")
-    assert again.hash() == record["hashes"]["scenario"] and again.resolved()["numerics"]["lanes"] == 10
+    assert again.hash() == record["hashes"]["scenario"] and again.resolved()["numerics"]["lanes"] == 5
 
 
 def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):

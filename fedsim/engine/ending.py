@@ -10,6 +10,8 @@ from fedsim import tree
 from fedsim.engine.run import Run
 from fedsim.engine.task import gathered, in_batches
 
+SLAB = 16  # batches that are handed over at a time: the samples may be more than fit
+
 
 def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """How the shared model does on every client's own samples: mean loss, accuracy, number of samples, `[N]` each.
@@ -19,8 +21,7 @@ def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     f = run.plan.federation
     kept = len(f.test_indices) > 0
     rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
-    batches = map(jax.device_put, in_batches(f.x, f.y, run.batch))
-    results = [run.program.evaluate(run.server.bank, x, y) for x, y in batches]
+    results = run.score(run.server, in_batches(f.x, f.y, run.batch, SLAB))
     counts = np.bincount(owner, minlength=f.N)
     with np.errstate(invalid="ignore"):
         loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))

@@ -34,17 +34,17 @@ class Capacity(NamedTuple):
     steps: int  # T, lane steps of the longest block
     batch: int  # B
     members: int  # clients that ever take part
-    devices: int  # D
-    seats: int  # R, rows that a device writes
+    crews: int  # C
+    seats: int  # R, rows that a crew writes
     samples: int  # that one block trains on, at most
 
 
 class Layout(NamedTuple):
     """One block of a round, laid out on lanes, as the host hands it over: few arrays, since each costs a transfer."""
 
-    index: np.ndarray  # [T, D · L, B] rows of the training samples
-    valid: np.ndarray  # [T, D · L] rows of a batch that count
-    slot: np.ndarray  # [T + 1, D · L] slot trained at step t, `block` = idle
+    index: np.ndarray  # [T, C · L, B] rows of the training samples
+    valid: np.ndarray  # [T, C · L] rows of a batch that count
+    slot: np.ndarray  # [T + 1, C · L] slot trained at step t, `block` = idle
     until: np.ndarray  # [T] behind the next step at which a client ends, from t on
     ints: np.ndarray  # [6, block] start, id, steps, place, malicious, seat
     floats: np.ndarray  # [5, block] samples, weight, count, lr, lr_sum
@@ -63,7 +63,7 @@ class Jobs(NamedTuple):
     steps: Array  # planned local steps
     place: Array  # row of the client's memory
     malicious: Array  # whether the attacker controls the client
-    seat: Array  # row that a device writes: device · R + its own number; = slot on a single device
+    seat: Array  # row that a crew writes: crew · R + its own number; = slot where there is one crew
     samples: Array  # n_k
     weight: Array  # 0 = nothing arrives
     count: Array  # times drawn
@@ -107,7 +107,7 @@ def makespan(queues: list[list[int]], steps: np.ndarray) -> int:
     return max((int(steps[queue].sum()) for queue in queues if queue), default=0)
 
 
-def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, devices: int = 1) -> Capacity:
+def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, crews: int = 1) -> Capacity:
     """The shapes that hold every block of every round of all plans.
 
     Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
@@ -120,17 +120,17 @@ def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, devi
         blocks = max(blocks, -(-len(work.ids) // block))
         for first in range(0, len(work.ids), block):
             part = work.steps[first : first + block]
-            longest = max(longest, bound(part, lanes * devices))
+            longest = max(longest, bound(part, lanes * crews))
             samples = max(samples, int(work.samples[first : first + block].sum()))
-            if devices > 1:
-                seats = max(seats, crowd(pack(part, lanes * devices), devices))
+            if crews > 1:
+                seats = max(seats, crowd(pack(part, lanes * crews), crews))
 
     for plan in plans:
         batch = max(batch, int(plan.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
         plan.survey(look)
     members = max(max(len(plan.members) for plan in plans), 1)
-    rows = block if devices == 1 else roomy(seats)
-    return Capacity(blocks, roomy(longest), batch, members, devices, rows, roomy(samples + 1))
+    rows = block if crews == 1 else roomy(seats)
+    return Capacity(blocks, roomy(longest), batch, members, crews, rows, roomy(samples + 1))
 
 
 def bound(steps: np.ndarray, lanes: int) -> int:
@@ -139,9 +139,9 @@ def bound(steps: np.ndarray, lanes: int) -> int:
     return (int(steps.sum()) - longest) // lanes + longest
 
 
-def crowd(queues: list[list[int]], devices: int) -> int:
-    """Clients on the fullest device; queue j is on device j mod D."""
-    return max(sum(len(queue) for queue in queues[d::devices]) for d in range(devices))
+def crowd(queues: list[list[int]], crews: int) -> int:
+    """Clients of the busiest crew; queue j is with crew j mod C."""
+    return max(sum(len(queue) for queue in queues[c::crews]) for c in range(crews))
 
 
 def roomy(n: int) -> int:
@@ -153,27 +153,29 @@ def roomy(n: int) -> int:
 def lay_out(
     plan: Plan,
     work: RoundPlan,
-    places: np.ndarray,
     first: int,
     width: Width,
     room: Capacity,
     dtype: np.dtype,
     pack: Packer = longest_first,
 ) -> tuple[Layout, int]:
-    """The round's slots `first … first + block` on the lanes of all devices -> (layout, lane steps to do)."""
-    (lanes, block), D = width, room.devices
+    """The round's slots `first … first + block` on the lanes of all crews -> (layout, lane steps to do).
+
+    Where the clients' memory lies is not known yet: `placed` adds it.
+    """
+    (lanes, block), C = width, room.crews
     part = slice(first, first + block)
     ids, steps = work.ids[part], work.steps[part]
-    queues = pack(steps, lanes * D)
+    queues = pack(steps, lanes * C)
     total = makespan(queues, steps)
     T = max(room.steps, roomy(total))
-    R = room.seats if D == 1 else max(room.seats, roomy(crowd(queues, D)))
-    index = np.zeros((T, D * lanes, room.batch), np.int32)
-    valid = np.zeros((T, D * lanes), np.int32)
-    slot = np.full((T + 1, D * lanes), block, np.int32)
-    seat = np.arange(block) if D == 1 else _seats(queues, D, R, block)
+    R = room.seats if C == 1 else max(room.seats, roomy(crowd(queues, C)))
+    index = np.zeros((T, C * lanes, room.batch), np.int32)
+    valid = np.zeros((T, C * lanes), np.int32)
+    slot = np.full((T + 1, C * lanes), block, np.int32)
+    seat = np.arange(block) if C == 1 else _seats(queues, C, R, block)
     for number, queue in enumerate(queues):
-        t, lane = 0, (number % D) * lanes + number // D  # neighbours in the queue sit on different devices
+        t, lane = 0, (number % C) * lanes + number // C  # neighbours in the queue are with different crews
         for k in queue:
             rows, count = plan.batches(work.round, int(ids[k]))
             end = t + len(rows)
@@ -182,14 +184,20 @@ def lay_out(
     ints, floats = np.zeros((6, block), np.int32), np.zeros((5, block), dtype)
     ints[5] = seat
     columns = (work.samples[part], work.weight[part], work.count[part], work.lr, work.lr_sum[part])
-    for row, column in enumerate((0, ids, steps, places[part], plan.malicious[ids])):
+    for row, column in enumerate((0, ids, steps, 0, plan.malicious[ids])):
         ints[row, : len(ids)] = column
     for row, column in enumerate(columns):
         floats[row, : len(ids)] = column
-    return Layout(index, valid, slot, _until(slot), ints, floats, R), total
+    return Layout(index, valid, slot, ends_from(slot), ints, floats, R), total
 
 
-def _until(slot: np.ndarray) -> np.ndarray:
+def placed(layout: Layout, places: np.ndarray) -> Layout:
+    """The layout with the rows of memory of its clients."""
+    layout.ints[3, : len(places)] = places
+    return layout
+
+
+def ends_from(slot: np.ndarray) -> np.ndarray:
     """For every step: one behind the next step at which some lane's slot changes `[T]`."""
     T = len(slot) - 1
     ends = np.where((slot[:-1] != slot[1:]).any(1), np.arange(1, T + 1), T)
@@ -213,10 +221,10 @@ def compacted(
     return layout._replace(index=index.reshape(layout.index.shape).astype(np.int32)), (x[rows], y[rows])
 
 
-def _seats(queues: list[list[int]], D: int, R: int, block: int) -> np.ndarray:
-    """Row of every slot in the stacks of all devices, one after another `[block]`; D · R: it has none."""
-    seat = np.full(block, D * R)
-    for d in range(D):
-        slots = [k for queue in queues[d::D] for k in queue]
-        seat[slots] = d * R + np.arange(len(slots))
+def _seats(queues: list[list[int]], C: int, R: int, block: int) -> np.ndarray:
+    """Row of every slot in the stacks of all crews, one after another `[block]`; C · R: it has none."""
+    seat = np.full(block, C * R)
+    for c in range(C):
+        slots = [k for queue in queues[c::C] for k in queue]
+        seat[slots] = c * R + np.arange(len(slots))
     return seat

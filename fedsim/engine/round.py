@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 
 import jax
 
+from fedsim import tree
+from fedsim.engine.blocks import Blocks
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.pack import Capacity, Jobs, Packer, Width, compacted, lay_out, longest_first
+from fedsim.engine.pack import Capacity, Packer, Width, longest_first, placed
 from fedsim.engine.serve import Met, Outcome, Serve, Server
 from fedsim.engine.store import Store
-from fedsim.fleet import Plan, RoundPlan
+from fedsim.fleet import RoundPlan
 from fedsim.types import Task
 
 CALL_SECONDS = 1.0  # a device call is cut to about this long, so that Ctrl-C is quick
@@ -25,6 +27,7 @@ class Program(NamedTuple):
     memories: Memories
     serve: Serve
     evaluate: Callable
+    crews: int  # that evaluate side by side
     task: Task
     width: Width
     room: Capacity
@@ -41,6 +44,7 @@ class Played(NamedTuple):
     met: list[Met]
     useful: int  # steps that trained a client
     lane_steps: int  # steps times lanes
+    message_bytes: int  # of what one client sends
 
 
 class Pieces:
@@ -64,15 +68,15 @@ class Pieces:
 
 
 def play(
-    program: Program, plan: Plan, server: Server, store: Store, rows: Rows | None, data, root, r: int, pieces: Pieces
-) -> tuple[Played, Rows]:
+    program: Program, blocks: Blocks, server: Server, store: Store, rows: Any, data, root, r: int, pieces: Pieces
+) -> tuple[Played, Any]:
     """Round r: `(server, stack) -> (Played, stack)`, and what clients remember goes back into its store.
 
     State in, state out; nothing here waits for the device.
 
     Args:
       program: the pure functions.
-      plan: the host's half.
+      blocks: the host's half.
       server: shared variables and server state before the round.
       store: where the clients' memory lives.
       rows: the stack's buffer of the round before (its contents do not matter), None in the first round.
@@ -81,37 +85,35 @@ def play(
       r: round number, from 1.
       pieces: how blocks are cut into device calls; changes no bit.
     """
-    mesh, memories, serve, key, block = program.mesh, program.memories, program.serve, (root, r), program.width.block
-    work = plan.round(r)  # 1 plan
+    mesh, memories, serve, key, K = program.mesh, program.memories, program.serve, (root, r), program.width.block
+    block = blocks.get(r)  # 1 plan
+    work = block.work
     memory, places = store.lend(work.ids)
-    total, jobs, met, useful, lane_steps = None, None, [], 0, 0
-    for first in range(0, max(len(work.ids), 1), block):
-        layout, steps = lay_out(plan, work, places, first, program.width, program.room, program.dtype, program.pack)
-        if data is None:  # the samples stay on the host: hand over those of this block
-            layout, samples = compacted(layout, plan.federation.x, plan.federation.y, program.room.samples)
-        here = mesh.spread(samples) if data is None else data
+    total, jobs, stack, met, useful, lane_steps = None, None, None, [], 0, 0
+    for first in range(0, max(len(work.ids), 1), K):
+        block = block if first == 0 else blocks.get(r, first)
+        layout = placed(block.layout, places[first : first + K])
+        here = mesh.spread(block.samples) if data is None else data
         local, jobs = mesh.jobs(layout)
         mine = memories.gather(memory, server.bank, jobs, key)
         bank, mine = mesh.lend(server.bank, mine, layout, jobs)
-        rows = train(mesh, bank, mine, local, here, key, rows, steps, layout.seats, pieces)  # 2 train
+        rows = train(mesh, bank, mine, local, here, key, rows, block.steps, layout.seats, pieces)  # 2 train
+        blocks.prepare(block)  # while the device works
         stack = mesh.collect(rows, local)
         total = serve.zero(stack, jobs) if total is None else total
         total, memory, losses = serve.add(total, server, memory, stack, jobs, key, first)  # 3 wire (or at the close)
         met.append(losses)
-        useful += int(work.steps[first : first + block].sum())
-        lane_steps += steps * program.width.lanes * mesh.devices
+        useful += int(work.steps[first : first + K].sum())
+        lane_steps += block.steps * program.width.lanes * mesh.crews
     server, memory, outcome = serve.close(total, server, memory, jobs, key)  # 4 serve
     store.keep(work.ids, memory)  # 5 keep
-    assert rows is not None
-    return Played(work, server, outcome, met, useful, lane_steps), rows
+    assert stack is not None
+    return Played(work, server, outcome, met, useful, lane_steps, _message_bytes(stack)), rows
 
 
-def train(
-    mesh: Mesh, bank, memory, jobs: Jobs, data, key, rows: Rows | None, steps: int, seats: int, pieces: Pieces
-) -> Rows:
+def train(mesh: Mesh, bank, memory, jobs: Any, data, key, rows: Any, steps: int, seats: int, pieces: Pieces) -> Any:
     """All lane steps of one block, in one call or several; into a new buffer when there is none that fits."""
-    fits = rows is not None and rows.loss.shape[0] == seats * mesh.devices
-    stack: Any = rows if fits else mesh.empty(bank, memory, jobs, seats)
+    stack = mesh.empty(rows, bank, memory, jobs, seats)
     lane = mesh.begin(bank, memory, jobs)
     t, token = 0, None
     probe = pieces.probe(steps)
@@ -129,3 +131,9 @@ def train(
             lane, stack, token = mesh.train(bank, memory, jobs, data, key, lane, stack, t, cut)
             t = cut
     return stack
+
+
+def _message_bytes(rows: Rows) -> int:
+    """Bytes of one message, from the shapes of the stack."""
+    sent = rows.message
+    return tree.payload_bytes((sent.delta, sent.state, sent.aux)) // rows.loss.shape[0]

@@ -1,12 +1,13 @@
 """The run: rounds one after another, evaluated where asked, a little ahead of what the host has read."""
 
+import itertools
 import math
 import shutil
 import tempfile
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,17 +15,20 @@ import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.engine.blocks import Blocks
 from fedsim.engine.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
+from fedsim.engine.crews import side_by_side
 from fedsim.engine.round import CALL_SECONDS, Pieces, Played, Program, play
 from fedsim.engine.serve import Server
 from fedsim.engine.store import OnDisk, Resident, Store
-from fedsim.engine.task import gathered, in_batches
+from fedsim.engine.task import even, gathered, in_batches
 from fedsim.fleet import Plan
 
 AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
 EMPTY_ROUNDS = 10  # so many skipped rounds running end a run
-BATCH = 2048  # rows of an evaluation batch, at most
+BATCH = {"cpu": 256}  # rows of an evaluation batch, at most: what a core's cache holds; elsewhere WIDE
+WIDE = 4096
 
 
 class Row(NamedTuple):
@@ -101,13 +105,18 @@ class Run:
         self.rounds, self.every, self.policy = rounds, every, policy
         self.pieces = Pieces(calls)
         f = plan.federation
-        self.data = program.mesh.spread((f.x, f.y)) if f.x.nbytes + f.y.nbytes <= samples else None
-        self.batch = min(len(f.x_test) or len(f.x), BATCH)
-        held = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
+        fits = f.x.nbytes + f.y.nbytes <= samples
+        self.data = program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
+        self.blocks = Blocks(plan, program.width, program.room, program.dtype, program.pack, fits)
+        self.batch = even(len(f.x_test) or len(f.x), BATCH.get(jax.default_backend(), WIDE))
+        apart = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
+        self.sizes = {name: len(x) for name, (x, _) in apart.items()}
+        share = lambda n: -(-n // (self.batch * program.crews))  # batches of a crew
         self.held = {
-            name: jax.device_put(list(in_batches(x, y, self.batch))) for name, (x, y) in held.items() if len(x)
+            name: jax.device_put(list(in_batches(*apart[name], self.batch, share(n))))
+            for name, n in self.sizes.items()
+            if n
         }
-        self.sizes = {name: len(x) for name, (x, _) in held.items()}
         self.server: Server = program.serve.init(shared)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
@@ -145,9 +154,11 @@ class Run:
             if self.status != "running":
                 return
             begin = time.perf_counter()
-            played, rows = play(self.program, self.plan, server, self.store, rows, self.data, self.key, r, self.pieces)
+            played, rows = play(
+                self.program, self.blocks, server, self.store, rows, self.data, self.key, r, self.pieces
+            )
             server = played.server
-            self.message_bytes["up"] = _message_bytes(rows)
+            self.message_bytes["up"] = played.message_bytes
             evaluated = r % self.every == 0 or r == self.rounds
             flying.append((played, self._evaluate(server) if evaluated else None))
             resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
@@ -202,7 +213,14 @@ class Run:
 
     def _evaluate(self, server: Server) -> dict[str, list]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""
-        return {name: [self.program.evaluate(server.bank, x, y) for x, y in sets] for name, sets in self.held.items()}
+        return {name: self.score(server, parts) for name, parts in self.held.items()}
+
+    def score(self, server: Server, parts: Iterable[tuple]) -> list:
+        """(losses, hits) of stacks of batches, the crews side by side."""
+        parts, results = iter(parts), []
+        while together := [(server.bank, *part) for part in itertools.islice(parts, self.program.crews)]:
+            results += side_by_side(self.program.evaluate, together)
+        return results
 
     def _row(self, tests: dict[str, list]) -> Row:
         s, r = self.since, self.round
@@ -265,12 +283,6 @@ class Run:
         self.since, self.open_since = Since(**values["since"]), Since(**values["open_since"])
         if self.status == "done" and self.round < self.rounds:
             self.since, self.status = self.open_since, "running"
-
-
-def _message_bytes(rows: Any) -> int:
-    """Bytes of one message, from the shapes of the stack."""
-    sent = rows.message
-    return tree.payload_bytes((sent.delta, sent.state, sent.aux)) // rows.loss.shape[0]
 
 
 def _continued(total: float, parts: list) -> float:

@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax import lax
 
 from fedsim import tree
+from fedsim.engine.crews import compiled
 from fedsim.types import Batch, Model, Task
 
 
@@ -43,27 +45,38 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
 
 
 def evaluator(task: Task) -> Callable:
-    """-> jitted `(bank, x [E, ...], y [E, ...]) -> (loss [E], hit [E])`: one plain forward, no gradient."""
+    """-> compiled `(bank, x [n, E, ...], y [n, E]) -> (loss [n, E], hit [n, E])`: one plain forward per batch, no gradient."""
 
-    @jax.jit
     def evaluate(bank, x, y):
-        outputs, _ = task.apply(tree.take(bank, 0), x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
-        hit = outputs.argmax(-1) == y if task.classes else jnp.zeros(len(x), bool)
-        return task.loss(outputs, y), hit
+        variables = tree.take(bank, 0)
 
-    return evaluate
+        def batch(pair):
+            x, y = pair
+            outputs, _ = task.apply(variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
+            return task.loss(outputs, y), outputs.argmax(-1) == y if task.classes else jnp.zeros(len(x), bool)
+
+        return lax.map(batch, (x, y))
+
+    return compiled(evaluate)
 
 
-def in_batches(x: np.ndarray, y: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Batches of exactly `size` rows, the last one filled up with row 0: one shape, one compilation."""
-    index = np.zeros(-(-len(x) // size) * size, np.int64)
-    index[: len(x)] = np.arange(len(x))
-    return ((x[part], y[part]) for part in index.reshape(-1, size))
+def even(rows: int, most: int) -> int:
+    """Rows of a batch, at most `most`, so that batches of `rows` rows are about equally full."""
+    return -(-rows // max(-(-rows // most), 1))
+
+
+def in_batches(x: np.ndarray, y: np.ndarray, E: int, n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Stacks of n batches of E rows, the last one filled up with row 0: one shape, one compilation."""
+    for first in range(0, len(x), n * E):
+        index = np.arange(first, first + n * E)
+        index = np.where(index < len(x), index, 0).reshape(n, E)
+        yield x[index], y[index]
 
 
 def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per-row losses and hits of evaluation batches as float64 `[n]`, the filling cut off."""
+    """Per-row losses and hits of stacks of batches as float64 `[n]`, the filling cut off."""
     loss, hit = (
-        np.concatenate([np.asarray(part, np.float64) for part in parts])[:n] for parts in zip(*results, strict=True)
+        np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])[:n]
+        for parts in zip(*results, strict=True)
     )
     return loss, hit

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.data import Federation
+from fedsim.engine.crews import TINY, useful_crews
 from fedsim.engine.keys import start_key
 from fedsim.engine.machine import devices_of, settle_threads
 from fedsim.engine.mesh import mesh
@@ -115,8 +116,10 @@ def build(
         _demand_fitting(scenario, net, federations[seed], plan, shared[seed])
     cohort = next(iter(plans.values())).cohort
     K = cohort.nominal(some.N)
-    width = _width(spec, tree.payload_bytes(next(iter(shared.values()))["params"]), K, jax.default_backend())
-    room = capacity(list(plans.values()), width, pack, len(devices or [0]))
+    model_bytes = tree.payload_bytes(next(iter(shared.values()))["params"])
+    width, hands = _width(spec, model_bytes, K, jax.default_backend()), useful_crews(model_bytes)
+    crews = len(devices) if devices and len(devices) > 1 else min(hands, -(-K // width.lanes))
+    room = capacity(list(plans.values()), width, pack, crews)
     server, sums = _server(
         scenario,
         learned,
@@ -127,8 +130,8 @@ def build(
         blocks=room.blocks,
     )
     _demand_possible(scenario, server.least, K, sums, cohort.repeats)
-    placed = mesh(trained.lanes, tuple(devices) if devices else None)
-    program = Program(placed, trained.memories, server, trained.evaluate, trained.task, width, room, dtype, pack)
+    placed = mesh(trained.lanes, tuple(devices) if devices else None, crews)
+    program = Program(placed, trained.memories, server, trained.evaluate, hands, trained.task, width, room, dtype, pack)
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
@@ -255,7 +258,7 @@ def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Serve, bo
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
     """`auto` resolved by a pure function of model, cohort and backend kind: never of free memory, cores or devices."""
     wanted = spec.numerics
-    widest = min(64 if backend != "cpu" else 16 if model_bytes <= 1 << 18 else 8 if model_bytes <= 1 << 21 else 1, K)
+    widest = min(64 if backend != "cpu" else 16 if model_bytes <= TINY else 8 if model_bytes <= 1 << 21 else 1, K)
     waste = lambda lanes: -(-K // lanes) * lanes - K  # idle lanes at the end of a small cohort of equal clients
     even = min(range(widest, widest // 2, -1), key=waste) if K <= 2 * widest else widest
     lanes_ = even if wanted.lanes == "auto" else wanted.lanes

@@ -112,8 +112,7 @@ def _plan_seconds(experiment: Experiment, run: Run) -> float:
     def planned(r: int) -> None:
         work = plan.round(r)
         for first in range(0, len(work.ids), program.width.block):
-            places = np.zeros(len(work.ids), np.int32)
-            lay_out(plan, work, places, first, program.width, program.room, program.dtype, program.pack)
+            lay_out(plan, work, first, program.width, program.room, program.dtype, program.pack)
 
     return statistics.median(_timed(lambda r=r: planned(r)) for r in range(1, TRIALS + 1))
 
@@ -122,7 +121,7 @@ def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tup
     """Every rival's seconds a round, with an evaluation of the test set added, and its seconds of compiling."""
     seed, plan = next(iter(experiment.plans.items()))
     lr = experiment.scenario.spec.client.lr
-    data = jax.device_put((plan.federation.x, plan.federation.y))
+    data = jax.device_put((np.asarray(plan.federation.x), plan.federation.y))
     rounds: list[Cohort] = _cohorts(experiment)
     for name, play in rivals(experiment.program.task, lr).items():
         say(f"{experiment.scenario.spec.name}: {name}")
