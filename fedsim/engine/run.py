@@ -27,8 +27,8 @@ from fedsim.fleet import Plan
 
 AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
 EMPTY_ROUNDS = 10  # so many skipped rounds running end a run
-BATCH = {"cpu": 256}  # rows of an evaluation batch, at most: what a core's cache holds; elsewhere WIDE
-WIDE = 4096
+BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model
+WIDE = 4096  # rows of an evaluation batch, at most
 
 
 class Row(NamedTuple):
@@ -108,7 +108,8 @@ class Run:
         fits = f.x.nbytes + f.y.nbytes <= samples
         self.data = program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
         self.blocks = Blocks(plan, program.width, program.room, program.dtype, program.pack, fits)
-        self.batch = even(len(f.x_test) or len(f.x), BATCH.get(jax.default_backend(), WIDE))
+        narrow = BATCH_BYTES * len(f.x) // f.x.nbytes if jax.default_backend() == "cpu" else WIDE
+        self.batch = even(len(f.x_test) or len(f.x), min(max(narrow, 1), WIDE))
         apart = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
         self.sizes = {name: len(x) for name, (x, _) in apart.items()}
         share = lambda n: -(-n // (self.batch * program.crews))  # batches of a crew
