@@ -225,6 +225,40 @@ def bench(scenarios: tuple[str, ...], edits: tuple[str, ...], out: Path, as_json
         click.echo(f"\n{out}/  bench.csv  bench.json")
 
 
+@cli.command()
+@click.argument("scenario", type=click.Path(dir_okay=False))
+@click.option("--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value; repeatable.")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE|NAME", help="Enable your own links; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def check(scenario: str, edits: tuple[str, ...], plugins: tuple[str, ...], as_json: bool, debug: bool) -> None:
+    """Build a scenario, try one batch of one client, and tell what a run will take; trains nothing.
+
+    \b
+    Examples:
+      fedsim check scenarios/iid.yaml
+      fedsim check scenarios/iid.yaml --set model=cnn --json
+    """
+    del debug  # read by `main`
+    _compilation_cache()
+    from fedsim.report import console
+    from fedsim.scenario import build, enable, read
+    from fedsim.scenario.build import numerics
+    from fedsim.study.forecast import forecast, one_batch
+
+    for plugin in plugins:
+        enable(plugin)
+    checked = read(scenario, edits)
+    with numerics(checked) as devices:
+        experiment = build(checked, devices=devices[:1])
+        told = {"scenario": checked.spec.name, **forecast(experiment)}
+        told["batch"] = one_batch(experiment)  # afterwards: a program per operation would count as memory
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        console.forecast(told)
+
+
 def _seeds(text: str) -> str:
     """`5` -> 5, `0,1` -> [0, 1], `3,` -> [3]; anything else is left to the schema to refuse."""
     return "[" + ",".join(part for part in text.split(",") if part.strip()) + "]" if "," in text else text

@@ -21,7 +21,7 @@ def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     f = run.plan.federation
     kept = len(f.test_indices) > 0
     rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
-    results = run.score(run.server, in_batches(f.x, f.y, run.batch, SLAB))
+    results = run.score(run.server, in_batches(f.x, f.y, run.batch, SLAB), wait=True)
     counts = np.bincount(owner, minlength=f.N)
     with np.errstate(invalid="ignore"):
         loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))

@@ -2,7 +2,10 @@
 
 import os
 import re
+import resource
+import sys
 import warnings
+from pathlib import Path as File
 
 import jax
 from jax.extend import backend
@@ -67,3 +70,23 @@ def devices_of(asked: str | None) -> list:
     if missing or len(set(numbers)) < len(numbers):
         raise DeviceError(f"--device {asked}: there are {len(found)} devices of that kind, numbered from 0")
     return [found[n] for n in numbers]
+
+
+def memory_now() -> int:
+    """Bytes of memory that this process holds."""
+    return _status("VmRSS") or memory_peak()
+
+
+def memory_peak() -> int:
+    """The most bytes that this process ever held; not what its parent held, which `getrusage` would count as well."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _status(name: str) -> int:
+    """A line of Linux' own account of this process, 0 where there is none."""
+    try:
+        found = re.search(rf"^{name}:\s*(\d+) kB", File("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) * 1024 if found else 0

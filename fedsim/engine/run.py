@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.data import Federation
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
@@ -108,16 +109,8 @@ class Run:
         fits = f.x.nbytes + f.y.nbytes <= samples
         self.data = program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
         self.blocks = Blocks(plan, program.width, program.room, program.dtype, program.pack, fits)
-        narrow = BATCH_BYTES * len(f.x) // f.x.nbytes if jax.default_backend() == "cpu" else WIDE
-        self.batch = even(len(f.x_test) or len(f.x), min(max(narrow, 1), WIDE))
-        apart = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
-        self.sizes = {name: len(x) for name, (x, _) in apart.items()}
-        share = lambda n: -(-n // (self.batch * program.crews))  # batches of a crew
-        self.held = {
-            name: jax.device_put(list(in_batches(*apart[name], self.batch, share(n))))
-            for name, n in self.sizes.items()
-            if n
-        }
+        held, self.sizes, self.batch = held_out(f, program.crews)
+        self.held = jax.device_put(held)
         self.server: Server = program.serve.init(shared)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
@@ -216,11 +209,19 @@ class Run:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""
         return {name: self.score(server, parts) for name, parts in self.held.items()}
 
-    def score(self, server: Server, parts: Iterable[tuple]) -> list:
-        """(losses, hits) of stacks of batches, the crews side by side."""
-        parts, results = iter(parts), []
-        while together := [(server.bank, *part) for part in itertools.islice(parts, self.program.crews)]:
+    def score(self, server: Server, stacks: Iterable[tuple], wait: bool = False) -> list:
+        """(losses, hits) of stacks of batches, the crews side by side.
+
+        Args:
+          server: whose model is evaluated.
+          stacks: (x, y) each.
+          wait: for the results before more stacks are taken, so that few are held at a time.
+        """
+        stacks, results = iter(stacks), []
+        while together := [(server.bank, *stack) for stack in itertools.islice(stacks, self.program.crews)]:
             results += side_by_side(self.program.evaluate, together)
+            if wait:
+                jax.block_until_ready(results)
         return results
 
     def _row(self, tests: dict[str, list]) -> Row:
@@ -284,6 +285,15 @@ class Run:
         self.since, self.open_since = Since(**values["since"]), Since(**values["open_since"])
         if self.status == "done" and self.round < self.rounds:
             self.since, self.status = self.open_since, "running"
+
+
+def held_out(f: Federation, crews: int) -> tuple[dict[str, list], dict[str, int], int]:
+    """The samples that nobody trains on, as the crews evaluate them -> (stacks of batches, rows, rows of a batch)."""
+    narrow = BATCH_BYTES * len(f.x) // f.x.nbytes if jax.default_backend() == "cpu" else WIDE
+    E = even(len(f.x_test) or len(f.x), min(max(narrow, 1), WIDE))
+    apart = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
+    stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * crews)))) for name, (x, y) in apart.items() if len(x)}
+    return stacks, {name: len(x) for name, (x, _) in apart.items()}, E
 
 
 def _continued(total: float, parts: list) -> float:

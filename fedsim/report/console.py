@@ -99,6 +99,26 @@ def bench_table(records: list[Record]) -> None:
     Console(width=max(Console().width, 150)).print(view)
 
 
+def forecast(told: Record) -> None:
+    """What a run will take, a line each."""
+    mega = lambda n: f"{n / 1e6:,.1f} MB"
+    parts = ", ".join(f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in told["memory"].items() if n >= 5e5)
+    stacked = "held together until the round's end" if told["stacked"] else "folded block by block"
+    lines = {
+        "clients": f"{told['clients']:,} with {told['samples']:,} samples, {told['clients_a_round']:,.6g} a round",
+        "parameters": f"{told['parameters']:,}",
+        "local steps": f"{told['steps_a_round']:,.0f} a round, at most {told['longest_client_steps']:,} of one client",
+        "traffic": f"{mega(told['bytes_up_a_round'])} up and {mega(told['bytes_down_a_round'])} down a round",
+        "messages": stacked,
+        "lanes": f"{told['lanes']} to a crew, {told['crews']} crews, blocks of {told['block']:,} clients",
+        "memory": f"{mega(told['peak_bytes'])} at most ({parts})",
+        "first batch": f"loss {told['batch']['loss']:.4f}, largest gradient {told['batch']['largest_gradient']:.3g}",
+    }
+    print(f"{told['scenario']}: in order")
+    for name, text in lines.items():
+        print(f"  {name:<12} {text}")
+
+
 def _milli(seconds: float) -> str:
     return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
 

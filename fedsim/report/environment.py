@@ -3,7 +3,6 @@
 import os
 import platform
 import re
-import resource
 import subprocess
 import sys
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from typing import Any
 import jax
 
 from fedsim import __version__
-from fedsim.engine.machine import threads_in_force
+from fedsim.engine.machine import memory_peak, threads_in_force
 
 EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
 INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
@@ -50,9 +49,8 @@ def surroundings(devices: list) -> dict[str, Any]:
 
 def memory(devices: list) -> dict[str, Any]:
     """Bytes in use: the most that this process ever held, and per device the most it held (where it does not say: now)."""
-    unit = 1 if sys.platform == "darwin" else 1024
     held = {str(device): _held(device) for device in devices if device.process_index == jax.process_index()}
-    return {"process_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, "devices": held}
+    return {"process_peak": memory_peak(), "devices": held}
 
 
 def _held(device: Any) -> int:

@@ -1,8 +1,6 @@
 """`fedsim bench`: how fast a scenario's rounds are here, beside the plain ways to run them and the machine's own peak."""
 
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.engine.clock import compile_seconds
+from fedsim.engine.machine import memory_peak
 from fedsim.engine.pack import lay_out
 from fedsim.engine.run import Row, Run
 from fedsim.scenario import Experiment, Scenario, build
@@ -100,7 +99,7 @@ def _lanes(experiment: Experiment) -> tuple[Seconds, float, dict[str, Any]]:
         "compile_seconds": rows[-1].timing["compile_seconds"],
         "plan_seconds": _plan_seconds(experiment, run),
         "evaluation_seconds": evaluation,
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        "peak_bytes": memory_peak(),
     }
     return steady, evaluation, record
 
