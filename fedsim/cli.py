@@ -198,10 +198,13 @@ def diff(one: Path, other: Path, as_json: bool, debug: bool) -> None:
 @click.option(
     "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value of every scenario; repeatable."
 )
+@click.option("--repeat", type=click.IntRange(1), default=1, help="Measure everything so often and give medians.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the records as JSON.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-def bench(scenarios: tuple[str, ...], edits: tuple[str, ...], out: Path, as_json: bool, debug: bool) -> None:
+def bench(
+    scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool, debug: bool
+) -> None:
     """Measure rounds on this machine, beside its matrix-product peak and the plain ways to run them in JAX.
 
     Without scenarios: the three of scenarios/bench, and the rules on 100 stacked updates of 1,000,000 numbers.
@@ -209,6 +212,7 @@ def bench(scenarios: tuple[str, ...], edits: tuple[str, ...], out: Path, as_json
     \b
     Examples:
       fedsim bench
+      fedsim bench --repeat 5
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
     del debug  # read by `main`
@@ -217,7 +221,7 @@ def bench(scenarios: tuple[str, ...], edits: tuple[str, ...], out: Path, as_json
     from fedsim.report.measuring import measured
 
     with console.saying(not as_json) as say:
-        records = measured(scenarios, edits, out, say)
+        records = measured(scenarios, edits, out, say, repeat)
     if as_json:
         click.echo(json.dumps(records))
     else:

@@ -69,3 +69,20 @@ def test_the_command(root, tmp_path, monkeypatch, capsys):
     assert "padded vmap" in capsys.readouterr().out
     assert len(pd.read_csv("reports/bench/bench.csv")) == 4
     assert json.loads((tmp_path / "reports/bench/bench.json").read_text())["environment"]["jax"] == jax.__version__
+
+
+def test_medians_of_several_measurements():
+    from fedsim.report.measuring import _median
+
+    one = {
+        "how": "lanes",
+        "seconds": 3.0,
+        "least": 2.0,
+        "most": 9.0,
+        "compile_seconds": 1.0,
+        "peak_bytes": 5,
+        "none": None,
+    }
+    two = {**one, "seconds": 1.0, "least": 1.0, "most": 4.0, "compile_seconds": 0.0, "peak_bytes": 7}
+    three = {**one, "seconds": 2.0, "least": 3.0, "most": 5.0, "compile_seconds": 0.0, "peak_bytes": 7}
+    assert _median([one, two, three]) == {**one, "seconds": 2.0, "least": 1.0, "most": 9.0}

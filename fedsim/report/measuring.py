@@ -1,6 +1,7 @@
 """What `fedsim bench` writes: `bench.csv`, and `bench.json` with the machine it was measured on."""
 
 import json
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,8 +17,17 @@ from fedsim.study.bench import bench
 from fedsim.study.rules import bench_rules
 
 
-def measured(scenarios: Sequence[str], edits: tuple[str, ...], out: Path, say: Callable[[str], None]) -> list[Record]:
+def measured(
+    scenarios: Sequence[str], edits: tuple[str, ...], out: Path, say: Callable[[str], None], times: int = 1
+) -> list[Record]:
     """Measure scenarios (none: those of `scenarios/bench`, and the rules) -> records, also written to a folder.
+
+    Args:
+      scenarios: files.
+      edits: as of `--set`.
+      out: the folder.
+      say: told what is being measured.
+      times: measure everything so often and give medians.
 
     Raises:
       ScenarioError: for a scenario that cannot run as written.
@@ -25,13 +35,32 @@ def measured(scenarios: Sequence[str], edits: tuple[str, ...], out: Path, say: C
     """
     files.make_folder(out)
     chosen = scenarios or shipped("bench")
-    records = [record for path in chosen for record in bench(read(path, edits), say)]
-    if not scenarios:
-        records += bench_rules(say)
+    runs = []
+    for _ in range(times):
+        runs.append([record for path in chosen for record in bench(read(path, edits), say)])
+        if not scenarios:
+            runs[-1] += bench_rules(say)
+    records = [_median(same) for same in zip(*runs, strict=True)]
     files.write(out / "bench.csv", frames.to_csv(records, frames.BENCH))
     where = {"environment": numerical(jax.devices()), "surroundings": surroundings(jax.devices())}
     files.write(out / "bench.json", json.dumps({"records": records, **where}, indent=2) + "\n")
     return records
+
+
+def _median(records: Sequence[Record]) -> Record:
+    """Of one measurement made several times: medians, the range over all of them, and what is no number as it is.
+
+    Compiling counts the first time, and so does memory: later ones find the programs, and the memory of other workloads.
+    """
+    done = {}
+    for name, value in records[0].items():
+        values = [record[name] for record in records]
+        of = FIRST.get(name, statistics.median)
+        done[name] = of(values) if isinstance(value, int | float) else value
+    return done
+
+
+FIRST = {"least": min, "most": max, "compile_seconds": max, "peak_bytes": min}
 
 
 def shipped(folder: str) -> list[str]:
