@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from fedsim.engine.machine import threads_in_force
+from fedsim.engine.machine import platform, threads_in_force
 
 TINY = 8192  # bytes of a model whose steps are over before a second thread has got going
 _warm: weakref.WeakSet[Callable] = weakref.WeakSet()  # programs that ran before
@@ -22,12 +22,12 @@ CPU = {"xla_cpu_multi_thread_eigen": False}  # compiler: cut no operation among 
 
 def compiled(function: Callable, **options: Any) -> Callable:
     """`jax.jit` of a program that crews run."""
-    return jax.jit(function, compiler_options=CPU if jax.default_backend() == "cpu" else None, **options)
+    return jax.jit(function, compiler_options=CPU if platform() == "cpu" else None, **options)
 
 
 def useful_crews(model_bytes: int) -> int:
     """How many are worth having on the default device, for programs over a model of this size. Changes no bit."""
-    return threads_in_force() if jax.default_backend() == "cpu" and model_bytes > TINY else 1
+    return threads_in_force() if platform() == "cpu" and model_bytes > TINY else 1
 
 
 def side_by_side(program: Callable, calls: Sequence[tuple]) -> list:

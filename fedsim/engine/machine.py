@@ -40,6 +40,12 @@ def threads_in_force() -> int:
     return _in_force[0]
 
 
+def platform() -> str:
+    """Kind of the device that programs run on where nothing else is said: of the context's, or else of the first one."""
+    device = getattr(jax.config, "jax_default_device", None)
+    return device if isinstance(device, str) else device.platform if device is not None else jax.default_backend()
+
+
 def _started() -> bool:
     """Whether a backend is in use already, asked without starting one."""
     from jax._src import xla_bridge  # the public ways of asking all start it

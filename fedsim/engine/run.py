@@ -20,6 +20,7 @@ from fedsim.engine.blocks import Blocks
 from fedsim.engine.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.crews import side_by_side
+from fedsim.engine.machine import platform
 from fedsim.engine.round import CALL_SECONDS, Pieces, Played, Program, play
 from fedsim.engine.serve import Server
 from fedsim.engine.store import OnDisk, Resident, Store
@@ -289,7 +290,7 @@ class Run:
 
 def held_out(f: Federation, crews: int) -> tuple[dict[str, list], dict[str, int], int]:
     """The samples that nobody trains on, as the crews evaluate them -> (stacks of batches, rows, rows of a batch)."""
-    narrow = BATCH_BYTES * len(f.x) // f.x.nbytes if jax.default_backend() == "cpu" else WIDE
+    narrow = BATCH_BYTES * len(f.x) // f.x.nbytes if platform() == "cpu" else WIDE
     E = even(len(f.x_test) or len(f.x), min(max(narrow, 1), WIDE))
     apart = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
     stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * crews)))) for name, (x, y) in apart.items() if len(x)}

@@ -91,13 +91,14 @@ def run(
     with _place(out if first() else None, force, resume) as place:
         before = place.before if place else None
         threads = before["environment"].get("threads") if before else None
-        with numerics(checked, threads, device) as devices:
+        within = functools.partial(numerics, checked, threads, device)
+        with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
             if place:
                 _open(place, record, experiment, force)
             try:
-                result = _played(experiment, record, place, calls, watch, ask, threads)
+                result = _played(experiment, record, place, calls, watch, ask, within)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
@@ -179,14 +180,14 @@ def _played(
     calls: int | None,
     watch: Watch | None,
     ask: Callable[[], bool],
-    threads: int | None,
+    within: Callable[[], Any],
 ) -> Result:
-    """Every seed to its end."""
+    """Every seed to its end; what is asked of the result later is computed `within` the same numerics."""
     result = Result(experiment)
 
     def scoped(compute: Callable) -> Callable:
         def later():
-            with numerics(experiment.scenario, threads):
+            with within():
                 return compute()
 
         return functools.cache(later)

@@ -14,7 +14,7 @@ from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.crews import TINY, useful_crews
 from fedsim.engine.keys import start_key
-from fedsim.engine.machine import devices_of, settle_threads
+from fedsim.engine.machine import devices_of, platform, settle_threads
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
@@ -117,7 +117,7 @@ def build(
     cohort = next(iter(plans.values())).cohort
     K = cohort.nominal(some.N)
     model_bytes = tree.payload_bytes(next(iter(shared.values()))["params"])
-    width, hands = _width(spec, model_bytes, K, jax.default_backend()), useful_crews(model_bytes)
+    width, hands = _width(spec, model_bytes, K, platform()), useful_crews(model_bytes)
     crews = len(devices) if devices and len(devices) > 1 else min(hands, -(-K // width.lanes))
     room = capacity(list(plans.values()), width, pack, crews)
     server, sums = _server(
