@@ -18,6 +18,7 @@ from jaxtyping import Array
 from fedsim.fleet import Plan, RoundPlan
 
 Packer = Callable[[np.ndarray, int], list[list[int]]]
+PACKED = 100_000  # clients that are packed before the run, to see how many a crew gets
 
 
 class Width(NamedTuple):
@@ -113,17 +114,18 @@ def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, crew
     Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
     """
     lanes, block = width
-    blocks, longest, batch, seats, samples = 1, 1, 1, 1, 1
+    blocks, longest, batch, seats, samples, packed = 1, 1, 1, 1, 1, 0
 
     def look(work: RoundPlan) -> None:
-        nonlocal blocks, longest, seats, samples
+        nonlocal blocks, longest, seats, samples, packed
         blocks = max(blocks, -(-len(work.ids) // block))
         for first in range(0, len(work.ids), block):
             part = work.steps[first : first + block]
             longest = max(longest, bound(part, lanes * crews))
             samples = max(samples, int(work.samples[first : first + block].sum()))
-            if crews > 1:
+            if crews > 1 and packed < PACKED:
                 seats = max(seats, crowd(pack(part, lanes * crews), crews))
+                packed += len(part)
 
     for plan in plans:
         batch = max(batch, int(plan.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
