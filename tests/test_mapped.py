@@ -89,3 +89,13 @@ def test_rows_are_read_when_they_are_asked_for(tmp_path, monkeypatch):
     tracemalloc.stop()
     assert some.shape == (100, 200) and len(lying) == n and lying.nbytes == 80_000_000
     assert peak < 4_000_000
+
+
+def test_what_would_stay_but_for_its_order_is_still_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
+    monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
+    straight = file(tmp_path)
+    assert mapped.in_file(archive.npz(straight).x)
+    turned = file(tmp_path, x=np.ones((600, 6), "f4", order="F"))
+    with pytest.raises(DataError, match="Fortran"):
+        archive.npz(turned)

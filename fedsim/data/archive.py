@@ -80,6 +80,10 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
             raise DataError(f"{name}: its header promises {dtype} {shape}, but {body} bytes follow")
     if _stays(member) and not fortran:
         return _mapped(archive, member, start, shape, dtype)
+    if member.file_size > MOST_BYTES:  # it was not counted with those that are loaded
+        raise DataError(
+            f"{name}: {member.file_size} bytes in Fortran order, which are loaded; at most {MOST_BYTES} bytes"
+        )
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 

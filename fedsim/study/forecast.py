@@ -95,10 +95,10 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
 
 
 def one_batch(experiment: Experiment) -> dict[str, float]:
-    """One client, one batch, operation by operation: an error in a model, loss or client method shows where it is.
+    """Loss and gradient of one client's first batch, operation by operation: an error in a model or loss shows where it is.
 
     Returns:
-      loss before the step, and largest change of a parameter by it.
+      `loss` of the start model, and `largest_gradient`, the largest entry of the gradient by magnitude.
     """
     program, plan = experiment.program, next(iter(experiment.plans.values()))
     shared, f = next(iter(experiment.shared.values())), plan.federation
