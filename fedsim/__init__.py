@@ -47,12 +47,14 @@ _HOME = {
 }
 
 
-def __getattr__(name: str):
-    """Public names are imported when first used, so that `fedsim --help` does not wait for JAX."""
-    for home, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"fedsim.{home}"), name)
-    raise AttributeError(f"module 'fedsim' has no attribute '{name}'")
+if not TYPE_CHECKING:  # a type checker that sees it would take any name for one that is there
+
+    def __getattr__(name: str):
+        """Public names are imported when first used, so that `fedsim --help` does not wait for JAX."""
+        for home, names in _HOME.items():
+            if name in names:
+                return getattr(import_module(f"fedsim.{home}"), name)
+        raise AttributeError(f"module 'fedsim' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -122,7 +122,7 @@ def subtract(a: Tree, b: Tree) -> Tree:
     return jax.tree.map(jnp.subtract, a, b)
 
 
-def scale(a: Tree, factor) -> Tree:
+def scale(a: Tree, factor: Any) -> Tree:
     """`factor · a`, in the dtype of `a`."""
     return jax.tree.map(lambda x: x * jnp.asarray(factor, x.dtype), a)
 
@@ -141,12 +141,12 @@ def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:
     return jax.tree.map(choose, yes, no)
 
 
-def take(stacked: Tree, index) -> Tree:
+def take(stacked: Tree, index: Any) -> Tree:
     """Rows `index` of a stack: a number takes one tree, an array `[J]` a stack of J."""
     return jax.tree.map(lambda leaf: leaf[index], stacked)
 
 
-def put(stacked: Tree, index, new: Tree) -> Tree:
+def put(stacked: Tree, index: Any, new: Tree) -> Tree:
     """The stack with rows `index` replaced by those of `new`; an index beyond the last row writes nothing."""
     return jax.tree.map(lambda leaf, n: leaf.at[index].set(n, mode="drop"), stacked, new)
 
@@ -235,7 +235,7 @@ def by_columns(function: Callable, stacked: Tree, K: int) -> Tree:
     return jax.tree.map(over, stacked)
 
 
-def over_blocks(step: Callable, state: Tree, stacked: Tree, width: int, dtype) -> Tree:
+def over_blocks(step: Callable[..., Tree], state: Tree, stacked: Tree, width: int, dtype: Any) -> Tree:
     """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack, in one loop over its leaves.
 
     The last block of a leaf ends with it, and starts with columns of the block before it, or ends with zeros where there

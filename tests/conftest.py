@@ -36,3 +36,21 @@ def oracle(name: str) -> list[dict]:
         return value
 
     return [{**case, "inputs": fill(case["inputs"]), "expected": fill(case["expected"])} for case in document["cases"]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def draw():
+    """Runs of this process draw no pictures, which would take most of the time of tiny ones -> what draws them."""
+    from fedsim.report.result import Result
+
+    drawn, Result.figures = Result.figures, lambda self: {}
+    yield drawn
+    Result.figures = drawn
+
+
+@pytest.fixture
+def pictures(draw, monkeypatch):
+    """Runs of this test draw theirs."""
+    from fedsim.report.result import Result
+
+    monkeypatch.setattr(Result, "figures", draw)

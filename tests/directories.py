@@ -66,7 +66,18 @@ def written(scenario: dict, path: Path) -> Path:
 
 def command(scenario: Path, out: Path, *words: str) -> list[str]:
     """`fedsim run` as the words of a process."""
-    return [sys.executable, "-m", "fedsim.cli", "run", str(scenario), "--out", str(out), "--quiet", *words]
+    return [
+        sys.executable,
+        "-m",
+        "fedsim.cli",
+        "run",
+        str(scenario),
+        "--out",
+        str(out),
+        "--quiet",
+        "--no-pictures",
+        *words,
+    ]
 
 
 def started(scenario: Path, out: Path, *words: str, **options) -> subprocess.Popen:

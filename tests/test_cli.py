@@ -12,6 +12,7 @@ import fedsim
 
 FILES = {
     "checkpoints",
+    "figures",
     "rounds.csv",
     "clients.csv",
     "partition.csv",
@@ -51,6 +52,20 @@ def out(root, tmp_path_factory):
 
 def test_files(out):
     assert {p.name for p in out.iterdir()} == FILES | {"model.fedavg.0.safetensors", "model.fedavg.1.safetensors"}
+
+
+def test_pictures(out):
+    assert {p.name for p in (out / "figures").iterdir()} == {
+        f"{name}.{kind}" for name in ("curves", "partition") for kind in ("png", "svg")
+    }
+    record = json.loads((out / "run.json").read_text())
+    assert "figures/curves.svg" in record["files"]  # `verify` looks at them too
+
+
+def test_pictures_are_the_same_bytes_from_python(out, tmp_path, pictures):
+    fedsim.run(out / "scenario.yaml", out=tmp_path / "again")
+    for path in (out / "figures").iterdir():
+        assert (tmp_path / "again/figures" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_rounds(out):
@@ -137,7 +152,7 @@ def test_existing_directory(out, root):
     taken = run("run", scenario, "--out", out)
     assert taken.returncode == 4 and "--force" in taken.stderr and taken.stderr.count("\n") == 1
     foreign = run("run", scenario, "--out", root / "fedsim", "--force")
-    assert foreign.returncode == 4 and "holds no fedsim run" in foreign.stderr and (root / "fedsim/cli.py").exists()
+    assert foreign.returncode == 4 and "holds no fedsim run" in foreign.stderr and (root / "fedsim/cli/run.py").exists()
 
 
 def test_force_replaces_a_run(root, tmp_path):
@@ -152,11 +167,11 @@ def test_force_replaces_a_run(root, tmp_path):
     ("words", "code", "said"),
     [
         (["run", "nowhere.yaml"], 4, "nowhere.yaml: No such file"),
-        (["run"], 2, "Missing argument"),
-        (["rum"], 2, "Did you mean 'run'?"),
+        (["run"], 2, "missing argument"),
+        (["rum"], 2, "did you mean 'run'?"),
         (["run", "SCENARIO", "--set", "rouns=3"], 2, "did you mean 'rounds'?"),
-        (["run", "SCENARIO", "--seeds", "x"], 2, "seeds: should be a valid list"),
-        (["run", "SCENARIO", "--set", "cohort.size=101"], 2, "iid.yaml:18:9: cohort.size"),
+        (["run", "SCENARIO", "--seeds", "x"], 2, "write 5 (the first five)"),
+        (["run", "SCENARIO", "--set", "cohort.size=101"], 2, "cohort.size: a cohort of 101 of 100 clients"),
         (["run", "SCENARIO", "--out", "/proc/none"], 4, "/proc/none"),
     ],
 )
@@ -194,12 +209,6 @@ def test_ten_empty_rounds_end_a_run(root, tmp_path):
     rounds = pd.read_csv(tmp_path / "d/rounds.csv")
     assert rounds["round"].tolist() == list(range(11)) and rounds["skipped"].tolist() == [0] + [1] * 10
     assert (rounds["n_nonfinite"][1:] == 10).all() and rounds["test_loss"].nunique() == 1
-
-
-def test_help_does_not_import_jax():
-    lines = "import sys; from fedsim.cli import main", "try: main(['run', '--help'])", "except SystemExit: pass"
-    code = "\n".join((*lines, "assert 'jax' not in sys.modules"))
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_list_names_every_kind():

@@ -180,9 +180,9 @@ def test_the_settled_section_reads_the_same(data, ids):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"validation": 1.0}, "data.validation: should be less than 1"),
-        ({"client_test": -0.1}, "data.client_test: should be greater than or equal to 0"),
-        ({"server": {"samples": -1}}, "data.server.samples: should be greater than or equal to 0"),
+        ({"validation": 1.0}, "data.validation: should be a number from 0 to below 1, found 1.0"),
+        ({"client_test": -0.1}, "data.client_test: should be a number from 0 to below 1, found -0.1"),
+        ({"server": {"samples": -1}}, "data.server.samples: should be an integer of at least 0, found -1"),
         ({"server": {"sample": 1}}, "data.server.sample: unknown key; did you mean 'samples'"),
         ({"partition": {"kind": "dirichlet", "min_samples": 90}}, "data.partition: .*min_samples at most 14"),
         ({"partition": {"kind": "quantity", "alpha": 1.0}}, "data.partition: alpha belongs to"),

@@ -1,5 +1,7 @@
 """Limit identities of client methods and server optimisers, memory, and what a method owns."""
 
+import re
+
 import numpy as np
 import pytest
 from test_lanes import X64, ragged
@@ -183,14 +185,14 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ({"method": "scaffold", "client": {"kind": "fedprox"}}, "kind is fedprox here and scaffold in method scaffold"),
-        ({"method": "scaffold", "server": ["median"]}, "kind is median here and mean in method scaffold"),
-        ({"method": "krum(f=2)", "server": [{"kind": "krum", "f": 1}]}, "f is 1 here and 2 in method krum"),
+        ({"method": "scaffold", "client": {"kind": "fedprox"}}, "client.kind: is 'fedprox' here and 'scaffold' in"),
+        ({"method": "scaffold", "server": ["median"]}, "server[0]: is 'median' here and 'mean' in method scaffold"),
+        ({"method": "krum(f=2)", "server": [{"kind": "krum", "f": 1}]}, "server[0].f: is 1 here and 2 in method krum"),
         ({"method": "fedavg", "server": ["mean", {"kind": "adam", "lr": 1}]}, "owns what stands after the rule"),
-        ({"method": "fedpox"}, "method.kind: no such kind 'fedpox'; did you mean 'fedprox'?"),
-        ({"method": "fedprox(mu=x)"}, "method.mu: should be a valid number, found 'x'"),
+        ({"method": "fedpox"}, "method: no method or rule 'fedpox'; did you mean 'fedprox'?"),
+        ({"method": "fedprox(mu=x)"}, "method.mu: should be a number of at least 0, found 'x'"),
         ({"method": "fedprox(nu=1)"}, "method.nu: unknown key; known: kind, mu"),
-        ({"method": "fed prox"}, "write name or name(a=1)"),
+        ({"method": "fed prox"}, "should be a method, NAME or NAME(a=1)"),
     ],
 )
 def test_a_method_in_a_file_must_not_meet_another_one(written, said):
@@ -214,9 +216,9 @@ def test_method_column():
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"server": [{"kind": "krum", "f": 5}]}, "server: needs at least 13 reporting clients, the cohort has 12"),
+        ({"server": [{"kind": "krum", "f": 5}]}, "server[0].f: krum needs at least 13 reporting clients"),
         ({"server": ["median"], "cohort": {"kind": "weighted", "size": 3}}, "draws a client twice"),
-        ({"fleet": {"malicious": [12]}}, "fleet.malicious: there is no client 12"),
+        ({"fleet": {"malicious": [12]}}, "fleet.malicious[0]: there is no client 12"),
         ({"server": ["mean", {"kind": "clip", "norm": 1.0}]}, "clip works on a stack and stands after the rule"),
     ],
 )
@@ -250,3 +252,24 @@ def test_every_optimizer_steps_downhill_on_the_server(kind):
 def test_a_client_may_use_any_of_them():
     for optimizer in ("adam", {"kind": "rmsprop", "decay": 0.5}, {"kind": "sgd", "momentum": 0.9, "nesterov": True}):
         assert np.isfinite(weights(client=client("sgd", lr=0.01, optimizer=optimizer))).all()
+
+
+@pytest.mark.parametrize(
+    ("edit", "method", "where"),
+    [
+        ("client.kind=fedprox", "fedadam", "client.kind"),
+        ("server[1].lr=0.5", "fedadam", "server[1].lr"),
+        ("server[0].weights=uniform", "median", "server[0].weights"),
+        ("method=fedavg", "median", "method"),
+    ],
+)
+def test_a_set_into_a_part_that_the_method_replaces_is_refused(edit, method, where):
+    written = {"name": "x", "data": "digits", "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}]}
+    with pytest.raises(ScenarioError, match=rf"{re.escape(where)}: method {method} replaces this; take out --set"):
+        read(written, (edit,), method)
+
+
+def test_a_set_elsewhere_stays():
+    written = {"name": "x", "data": "digits", "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}]}
+    spec = read(written, ("client.lr=0.3", "server[1].lr=0.5"), "median").spec
+    assert spec.client.lr == 0.3 and spec.server[1].lr == 0.5 and spec.server[0].kind == "median"

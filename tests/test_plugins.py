@@ -46,7 +46,7 @@ def test_on_your_own_stack(mine):
 
 
 def test_hyper_parameters_are_checked_by_the_signature(mine):
-    with pytest.raises(ScenarioError, match=r"client.strength: should be a valid number, found 'x'"):
+    with pytest.raises(ScenarioError, match=r"client.strength: should be a number.*, found 'x'"):
         fedsim.run({**SCENARIO, "client": {"kind": "decayed", "strength": "x"}})
     with pytest.raises(ScenarioError, match=r"unknown key; did you mean 'scale'"):
         fedsim.aggregate({"kind": "loudest", "scal": 2}, [[1.0]])
@@ -75,7 +75,7 @@ def test_command_line(root, tmp_path):
     )
     command = [sys.executable, "-m", "fedsim.cli", "run", str(scenario), "--out", str(tmp_path / "out"), "--quiet"]
     without = subprocess.run(command, capture_output=True, text=True)
-    assert without.returncode == 2 and "s.yaml:3:14: data.kind: no such kind 'two_points'" in without.stderr
+    assert without.returncode == 2 and "s.yaml:3:14: data.kind: no dataset 'two_points'" in without.stderr
     plugin = str(root / "tests/plugins/mine.py")
     done = subprocess.run([*command, "--plugin", plugin], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -83,3 +83,31 @@ def test_command_line(root, tmp_path):
     for wrong in ("nowhere.py", "nobody"):
         done = subprocess.run([*command, "--plugin", wrong], capture_output=True, text=True)
         assert done.returncode == 2 and wrong in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import fedsim\ndef broken(:\n", "line 2: invalid syntax"),
+        ("x = 1\ny = x / 0\n", "own.py, line 2: ZeroDivisionError: division by zero"),
+        ("import fedsim\n\n@fedsim.rule\ndef r(a=1):\n    return None\n", "'a' needs a type annotation"),
+    ],
+)
+def test_a_plugin_that_fails_is_one_line_with_its_place(text, said, tmp_path):
+    (tmp_path / "own.py").write_text(text)
+    for _ in range(2):  # and does not count as known afterwards
+        with pytest.raises(ScenarioError) as error:
+            fedsim.enable(str(tmp_path / "own.py"))
+        assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_rule_that_fails_in_the_run_is_named_with_its_line(root, tmp_path):
+    (tmp_path / "wrong.py").write_text(
+        "import fedsim\n\n\n@fedsim.rule\ndef wrong():\n    return lambda updates, context: updates.nothing\n"
+    )
+    words = ["run", root / "scenarios/iid.yaml", "--plugin", "wrong.py", "--set", "server=[wrong]", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsim.cli", *map(str, words)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; traceback saved in" in done.stderr

@@ -180,7 +180,7 @@ def test_files_through_a_scenario(tmp_path, monkeypatch):
     np.savez(folder / "w.npz", x=X + 1, y=Y)
     with pytest.raises(DataError, match="another file than the one meant"):
         federations_of(again, None, F32)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(fedsim.ScenarioError, match=r"data\.path: there is no file 'none\.npz'; write"):
         federation({"kind": "npz", "path": str(tmp_path / "none.npz")})
     monkeypatch.chdir(folder)
     assert federation({"kind": "npz", "path": "w.npz", "clients": 2})[1].N == 2

@@ -1,6 +1,7 @@
 """The hooks of plain local training, and methods that differ from it in the gradient alone."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -8,36 +9,39 @@ from annotated_types import Ge
 
 from fedsim import tree
 from fedsim.compose import client
-from fedsim.types import Client, Message
+from fedsim.tree import Tree
+from fedsim.types import Batch, Client, Facts, Message, Shared, Task
 
 
-def no_memory(shared, key):
+def no_memory(shared: Shared, key: jax.Array) -> Tree:
     """A client that remembers nothing."""
     del shared, key
     return ()
 
 
-def start(task, shared, row, facts):
+def start(task: Task, shared: Shared, row: Tree, facts: Facts) -> tuple[Tree, Tree]:
     """Begin at the shared variables with a fresh optimizer."""
     del row
     variables = {"params": shared["params"], "state": shared["state"]}
     return variables, {"optimizer": task.optimizer(facts.lr).init(shared["params"])}
 
 
-def gradient(task, variables, batch, local, shared, facts):
+def gradient(
+    task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared, facts: Facts
+) -> tuple[tuple[jax.Array, Tree], Tree]:
     """∇f_i of the batch."""
     del local, shared, facts
     return task.value_and_grad(variables, batch)
 
 
-def step(task, g, params, local, shared, facts):
+def step(task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, facts: Facts) -> tuple[Tree, Tree]:
     """One step of the client's optax chain."""
     del shared
     updates, optimizer = task.optimizer(facts.lr).update(g, local["optimizer"], params)
     return tree.add(params, updates), {**local, "optimizer": optimizer}
 
 
-def finish(task, shared, variables, local, row, facts):
+def finish(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, facts: Facts) -> Message:
     """Send Δ = y − x; `state` travels as it is."""
     del task, local
     delta = tree.subtract(variables["params"], shared["params"])
@@ -81,7 +85,7 @@ def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:
     return Client(no_memory, start, pulled, step, finish)
 
 
-def carrying(inner: Client, fresh) -> Client:
+def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:
     """`optimizer_state: carry`: a client that keeps its optimizer's state from one round to its next.
 
     Args:

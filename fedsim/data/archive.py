@@ -1,9 +1,12 @@
 """NumPy archives: nothing is executed, nothing is allocated before its size is known to be true."""
 
 import math
+import re
+import stat
 import zipfile
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -12,6 +15,8 @@ from fedsim.data.arrays import Arrays, DataError, checked
 from fedsim.data.files import MOST_BYTES, Name, opened
 
 MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
+MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
+TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
 STAYS_BYTES = 64 << 20  # of features that are read from the file row by row
 
 
@@ -24,7 +29,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
     that hold Python objects, unpack to more than 8 GiB or to more than 200 times their size, or lie about sizes are refused.
 
     Args:
-      path: of the file, from the scenario's folder or else from the working directory.
+      path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -32,6 +37,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
     """
     with opened(path, sha256, math.inf) as file:
         try:
+            _demand_short_list(file)
             with zipfile.ZipFile(file) as archive:
                 found = _members(archive)
                 arrays = Arrays(**{name: _array(archive, found[name], name) for name in found})
@@ -43,6 +49,17 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
         return arrays
 
 
+def _demand_short_list(file: BinaryIO) -> None:
+    """Look at how long the list of members says it is before it is read: it lies in memory as a whole."""
+    size = file.seek(0, 2)
+    file.seek(max(size - TAIL_BYTES, 0))
+    tail = file.read()
+    at = tail.rfind(b"PK\5\6")
+    if at >= 0 and int.from_bytes(tail[at + 12 : at + 16], "little") > MOST_LIST_BYTES:
+        raise DataError("lists thousands of arrays; x, y, client, x_test and y_test are read")
+    file.seek(0)
+
+
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The arrays we want, after a look at what they all would unpack to."""
     members = archive.infolist()
@@ -50,16 +67,24 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     unpacked, packed = (sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size"))
     if unpacked > MOST_BYTES or unpacked > max(MOST_RATIO * packed, SMALL_BYTES):
         raise DataError(f"unpacks from {packed} to {unpacked} bytes; at most {MOST_RATIO}-fold and {MOST_BYTES} bytes")
+    for m in members:
+        if m.is_dir() or not re.fullmatch(r"[^/\\]*", m.filename) or stat.S_ISLNK(m.external_attr >> 16):
+            raise DataError(f"member {m.filename[:60]!a} is no array; save arrays alone, as numpy.savez does")
     found = {m.filename.removesuffix(".npy"): m for m in members}
     if len(found) < len(members):
         raise DataError("two arrays have the same name")
     missing = [name for name in ("x", "y") if name not in found]
     if missing:
-        raise DataError(f"no array '{missing[0]}'; there are {', '.join(sorted(map(ascii, found))) or 'none'}")
+        raise DataError(f"no array '{missing[0]}'; there are {_listed(found)}")
     for name in found.keys() - set(Arrays._fields):
         if meant := get_close_matches(name, Arrays._fields, 1, 0.8):
             raise DataError(f"array {name!a} has no meaning here; did you mean '{meant[0]}'?")
     return {name: found[name] for name in Arrays._fields if name in found}
+
+
+def _listed(found: Iterable[str]) -> str:
+    names = sorted(ascii(name[:40]) for name in found)
+    return f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
@@ -68,6 +93,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
             raise DataError(f"{name}: format {version} is for records, and plain numbers are needed")
+        _demand_short_header(archive, member, name)
         header = np.lib.format.read_array_header_1_0 if version[0] == 1 else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = header(file)
         start = file.tell()
@@ -86,6 +112,15 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         )
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _demand_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
+    """NumPy reads a header of any length before it finds it too long."""
+    with archive.open(member) as file:
+        start = file.read(12)
+    length = int.from_bytes(start[8 : 10 if start[6] == 1 else 12], "little")
+    if length > MOST_HEADER_BYTES:
+        raise DataError(f"{name}: a header of {length} bytes; at most {MOST_HEADER_BYTES}")
 
 
 def _stays(member: zipfile.ZipInfo) -> bool:

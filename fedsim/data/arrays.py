@@ -9,8 +9,20 @@ from fedsim.data.mapped import Mapped, chunks, in_file
 MOST_CLASSES = 1_000_000
 
 
+def printable(text: str) -> str:
+    """Text from files without what a terminal would obey or hide: `\\x1b` in place of the character."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class DataError(ValueError):
-    """Samples that cannot be learned from as they are (exit code 3)."""
+    """Samples that cannot be learned from as they are (exit code 3); one line, whatever the file holds.
+
+    Args:
+      what: what is wrong, and in which row.
+    """
+
+    def __init__(self, what: str):
+        super().__init__(printable(what))
 
 
 class PartitionError(ValueError):
@@ -28,8 +40,14 @@ class Arrays(NamedTuple):
       x: features `[n, ...]`; stored as floats.
       y: labels `[n]` (integers: classes 0, 1, ...; floats: regression targets `[n, ...]`).
       client: optional natural partition `[n]`, any ids that can be sorted; client k is the k-th smallest id.
-      x_test: optional test features.
+      x_test: optional test features; without them a share `data.test` of the samples is kept to test on.
       y_test: optional test labels.
+
+    >>> import fedsim
+    >>> ward = fedsim.Arrays(x=np.eye(4), y=np.array([0, 1, 0, 1]), client=np.array(["b", "a", "b", "a"]))
+    >>> result = fedsim.run({"name": "own", "rounds": 1, "data": {"test": 0}}, data=ward)
+    >>> result.clients[["client", "samples"]].values.tolist()
+    [[0, 2], [1, 2]]
     """
 
     x: np.ndarray

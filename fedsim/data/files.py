@@ -1,9 +1,12 @@
 """Files from strangers: what every reader asks of one before it reads."""
 
 import hashlib
+import os
+import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from annotated_types import MinLen
 
@@ -14,7 +17,7 @@ Name = Annotated[str, MinLen(1)]
 
 
 @contextmanager
-def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES):
+def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> Iterator[BinaryIO]:
     """The file, opened for bytes; its name stands in front of every fault that is found while it is open.
 
     Args:
@@ -26,13 +29,11 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES):
       DataError: for what is no regular file (a device may never end), another file than the one meant, or a huge one.
     """
     try:
-        if Path(path).exists() and not Path(path).is_file():
-            raise DataError("not a regular file")
-        with Path(path).open("rb") as file:
+        with _regular(path) as file:
             if file.seek(0, 2) > most:
                 raise DataError(f"larger than {most / (1 << 30):g} GiB")
-            if sha256 is not None and (found := sha256_of(path)) != sha256.lower():
-                raise DataError(f"another file than the one meant: its SHA-256 is {found}, expected {sha256}")
+            if sha256 is not None and (found := _digest(file)) != sha256.lower():
+                raise DataError(f"another file than the one meant: its SHA-256 is {found}, expected {sha256[:80]}")
             file.seek(0)
             yield file
     except DataError as error:
@@ -41,5 +42,19 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES):
 
 def sha256_of(path: str | Path) -> str:
     """SHA-256 of a file."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with _regular(path) as file:
+        return _digest(file)
+
+
+def _regular(path: str | Path) -> BinaryIO:
+    """A regular file, looked at after it was opened, which waits for nobody: a pipe may have no other end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise DataError("not a regular file; give the file that holds the samples")
+    return os.fdopen(descriptor, "rb")
+
+
+def _digest(file: BinaryIO) -> str:
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]

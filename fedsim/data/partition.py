@@ -66,7 +66,7 @@ def natural() -> Assign:
     def assign(pool, clients, rng):
         del clients, rng
         if pool.owner is None:
-            raise PartitionError("natural deals out by client ids, and these samples bring none")
+            raise PartitionError("natural deals out by client ids, and these samples bring none; use iid or dirichlet")
         return deal(np.arange(len(pool.y)), pool.owner, pool.owners)
 
     return assign
@@ -128,7 +128,7 @@ def demand(n: int, clients: int, least: int, unit: str = "min_samples") -> None:
     """Refuse a minimum that cannot be met, and say what could be."""
     if clients * least > n:
         if n < clients:
-            raise PartitionError(f"{clients} clients but only {n} training samples; clients at most {n}")
+            raise PartitionError(f"{clients} clients but only {n} training samples; clients at most {n}", "clients")
         what = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
         raise PartitionError(f"{what}; {unit} at most {n // clients}")
 

@@ -2,13 +2,19 @@
 
 import csv as text
 import io
+import itertools
 from array import array
+from collections import Counter
+from collections.abc import Iterator
+from difflib import get_close_matches
 
 import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays, DataError
 from fedsim.data.files import Name, opened
+
+MOST_CHARACTERS = 4 << 20  # of a line
 
 
 @dataset
@@ -18,7 +24,7 @@ def csv(path: Name, target: Name = "y", client: Name | None = None, sha256: str 
     A target column of whole numbers holds classes, one with any other number (`1.0` too) regression targets.
 
     Args:
-      path: of the file, from the scenario's folder or else from the working directory.
+      path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
       target: column of the labels.
       client: column of the client ids; left out: `client`, if there is such a column.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
@@ -27,26 +33,39 @@ def csv(path: Name, target: Name = "y", client: Name | None = None, sha256: str 
       DataError: for a file that is not such a table, naming file, line and column.
     """
     with opened(path, sha256) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
-        rows = text.reader(lines, strict=True)
+        rows = text.reader(_bounded(lines), strict=True)
         try:
             header = next(rows, [])
             return _table(rows, header, *_columns(header, target, client))
         except text.Error as error:
             raise DataError(f"line {rows.line_num}: {error}") from None
         except UnicodeDecodeError as error:
-            raise DataError(f"not UTF-8 text near line {rows.line_num + 1}: {error.reason}") from None
+            raise DataError(
+                f"not UTF-8 text near line {rows.line_num + 1}: {error.reason}; save the table as UTF-8"
+            ) from None
+
+
+def _bounded(lines: io.TextIOWrapper) -> Iterator[str]:
+    """Lines, none of them so long that its cells would fill the memory."""
+    for number in itertools.count(1):
+        line = lines.readline(MOST_CHARACTERS + 1)
+        if len(line) > MOST_CHARACTERS:
+            raise DataError(f"line {number}: longer than {MOST_CHARACTERS} characters; put a sample on each line")
+        if not line:
+            return
+        yield line
 
 
 def _columns(header: list[str], target: str, client: str | None) -> tuple[int, int | None]:
     """Places of the target and of the client column."""
     if not header:
         raise DataError("empty: a header with column names is needed")
-    twice = [name for name in header if header.count(name) > 1]
-    if twice:
-        raise DataError(f"two columns are called {twice[0]!a}")
+    twice, count = Counter(header).most_common(1)[0]
+    if count > 1:
+        raise DataError(f"{'two' if count == 2 else count} columns are called {twice[:40]!a}; give each its own name")
     for role, name in (("target", target), ("client", client)):
         if name is not None and name not in header:
-            raise DataError(f"{role}: no column {name!a}; there are {', '.join(map(ascii, header[:20]))}")
+            raise DataError(f"{role}: no column {name[:40]!a}; {_instead(name, header)}")
     if client is None and "client" in header:
         client = "client"
     if client == target:
@@ -54,6 +73,13 @@ def _columns(header: list[str], target: str, client: str | None) -> tuple[int, i
     if len(header) < 2 + (client is not None):
         raise DataError(f"no feature columns besides {target!a}")
     return header.index(target), None if client is None else header.index(client)
+
+
+def _instead(name: str, header: list[str]) -> str:
+    """A column with a name like the one asked for, or the first ones that there are."""
+    near = get_close_matches(name[:40], [column for column in header[:1000] if len(column) < 60], 1, 0.6)
+    listed = ", ".join(ascii(column[:40]) for column in header[:6])
+    return f"did you mean {near[0]!a}?" if near else f"there are {listed}{' ...' * (len(header) > 6)}"
 
 
 def _table(rows, header: list[str], target: int, client: int | None) -> Arrays:

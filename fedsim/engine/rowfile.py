@@ -35,7 +35,7 @@ class RowFile:
           CorruptError: when the file is shorter than it was.
         """
         if self.file < 0:
-            self.file = os.open(self.folder / self.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self.file = os.open(self.folder / self.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
             self.closing = weakref.finalize(self, os.close, self.file)
             there = os.fstat(self.file).st_size
             if there < self.length:

@@ -79,7 +79,7 @@ def cnn(
 
 def _image(shape: tuple[int, ...], halvings: int) -> tuple[int, int, int]:
     if len(shape) not in (2, 3):
-        raise ValueError(f"cnn needs images [height, width, channels]; samples have shape {tuple(shape)}")
+        raise ValueError(f"cnn needs images [height, width, channels], samples have shape {tuple(shape)}; use mlp")
     height, width, depth = (*shape, 1)[:3]
     if min(height, width) >> halvings == 0:
         raise ValueError(f"cnn: {height}×{width} images cannot be halved {halvings} times; give fewer `channels`")

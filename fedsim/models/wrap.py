@@ -13,7 +13,7 @@ from fedsim.types import Model
 
 def as_model(
     init: Any,
-    apply: Callable | None = None,
+    apply: Callable[..., Any] | None = None,
     *,
     shape: tuple[int, ...] | None = None,
     classes: int = 0,
@@ -38,9 +38,17 @@ def as_model(
       classes: classes in the data, 0 = unknown; fewer outputs than that are an error.
       targets: numbers per regression target, 0 = unknown; another number of outputs is an error.
 
+    Returns:
+      A `Model`: `init(key) -> variables` and `apply(variables, x, mask=, key=, train=) -> (outputs, state)`, where
+      `variables` is `{"params": ..., "state": ...}`.
+
     Raises:
       TypeError: when no form fits.
       ValueError: for a missing `shape`; when traced, for outputs that do not fit the batch or the data.
+
+    >>> model = as_model(lambda key: jnp.zeros((4, 2)), lambda params, x: x @ params)
+    >>> model.init(jax.random.key(0))["params"].shape
+    (4, 2)
     """
     if isinstance(init, Model):
         return _checked(init, classes, targets)

@@ -11,6 +11,8 @@ from fedsim.report.frames import Record
 from fedsim.report.result import Result
 from fedsim.scenario import Scenario
 
+SHOWN = {"train_loss": "train loss", "test_loss": "test loss", "test_accuracy": "accuracy"}  # beside the bar
+
 
 @contextlib.contextmanager
 def progress(scenario: Scenario, quiet: bool):
@@ -29,8 +31,10 @@ def progress(scenario: Scenario, quiet: bool):
             v, t = row.values, row.timing
             before = spec.seeds.index(seed) * spec.rounds
             working = max(t["wall_seconds"] - t["compile_seconds"], 1e-9)
-            said = [f"seed {seed}", f"{v['round'] / working:.1f} rounds/s"]
-            said += [f"{name} {v[name]:.4f}" for name in ("test_loss", "test_accuracy") if v.get(name) is not None]
+            several = [f"seed {seed}"] if len(spec.seeds) > 1 else []
+            said = [*several, f"{v['round'] / working:.1f} rounds/s"]
+            said += [f"{words} {v[name]:.4f}" for name, words in SHOWN.items() if v.get(name) is not None]
+            said += [f"compiled in {t['compile_seconds']:.1f} s"]
             bar.update(task, completed=before + v["round"], said="  ".join(said) if v["round"] else "compiling")
 
         yield watch
@@ -70,7 +74,7 @@ def table(result: Result, out: Path) -> None:
         bytes_ = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
         view.add_row(line["method"], str(line["seed"]), str(last["round"]), line["metric"], *numbers, *bytes_)
     Console(width=max(Console().width, 100)).print(view)  # a narrow terminal wraps, nothing is cut
-    print(f"\n{out}/  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
+    print(f"\n{out}/  figures/curves.png  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
 
 
 def bench_table(records: list[Record]) -> None:
@@ -103,7 +107,8 @@ def forecast(told: Record) -> None:
     """What a run will take, a line each."""
     mega = lambda n: f"{n / 1e6:,.1f} MB"
     parts = ", ".join(f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in told["memory"].items() if n >= 5e5)
-    stacked = "held together until the round's end" if told["stacked"] else "folded block by block"
+    whole = f"held together until the round's end, for {', '.join(told['stacked_by'])}"
+    stacked = whole if told["stacked"] else "folded block by block"
     lines = {
         "clients": f"{told['clients']:,} with {told['samples']:,} samples, {told['clients_a_round']:,.6g} a round",
         "parameters": f"{told['parameters']:,}",
@@ -112,11 +117,26 @@ def forecast(told: Record) -> None:
         "messages": stacked,
         "lanes": f"{told['lanes']} to a crew, {told['crews']} crews, blocks of {told['block']:,} clients",
         "memory": f"{mega(told['peak_bytes'])} at most ({parts})",
-        "first batch": f"loss {told['batch']['loss']:.4f}, largest gradient {told['batch']['largest_gradient']:.3g}",
+        "first batch": ", ".join(f"{name.replace('_', ' ')} {n:.4g}" for name, n in told["batch"].items()),
     }
     print(f"{told['scenario']}: in order")
     for name, text in lines.items():
         print(f"  {name:<12} {text}")
+    for note in told["notes"]:
+        print(f"  note         {note}")
+
+
+def examination(found: Record) -> None:
+    """What a run would use here, a line each; then what is wrong, or that nothing is."""
+    for heading, lines in found.items():
+        if isinstance(lines, dict):
+            print(heading)
+            for name, value in lines.items():
+                print(f"  {name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    for problem in found["problems"]:
+        print(f"problem: {problem}")
+    if not found["problems"]:
+        print("no problems found")
 
 
 def _milli(seconds: float) -> str:

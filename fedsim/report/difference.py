@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from fedsim.engine.checkpoint import CheckpointError, decode, named
 from fedsim.report import directory, files, frames
@@ -18,6 +17,7 @@ from fedsim.report.gaps import Field, Line, Rows, gaps
 from fedsim.report.journal import LOG, commits, differences
 from fedsim.report.result import ORDER
 from fedsim.report.running import folder_of
+from fedsim.scenario.schema import placeless
 
 TABLES = ("rounds", "clients", "partition", "summary")  # all but the one that may differ between equal runs
 SHOWN = 20  # differing fields of a group, columns of a row
@@ -62,17 +62,23 @@ class Difference:
         return {"equal": self.equal, **asdict(self)}
 
 
-def diff(a: str | os.PathLike, b: str | os.PathLike) -> Difference:
+def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
     """Compare two run directories, as far as their files are there: a run need not have ended.
 
     Args:
       a: one of them.
       b: the other one.
 
+    Returns:
+      The parts that differ, `.equal` where none does that says what the runs are or what came out, and `.plain()` for
+      JSON.
+
     Raises:
       DirectoryError: when one holds no run, or its record is damaged.
     """
     paths = Path(a), Path(b)
+    for path in paths:
+        directory.demand_plain(path)
     one, two = map(_record, paths)
     return Difference(
         str(a),
@@ -80,7 +86,7 @@ def diff(a: str | os.PathLike, b: str | os.PathLike) -> Difference:
         {name: _fields(part(one), part(two)) for name, part in PARTS.items()},
         _tables(paths, (one, two)),
         _models(*paths),
-        _fields(one.get("surroundings"), two.get("surroundings")),
+        _fields(_surroundings(one), _surroundings(two)),
     )
 
 
@@ -92,7 +98,14 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _scenario(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record["scenario"].items() if name != "numerics"}
+    return {name: value for name, value in placeless(record["scenario"]).items() if name != "numerics"}
+
+
+def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
+    """Where a run took place, and where its data file lay."""
+    path = (record["scenario"].get("data") or {}).get("path")
+    there = {"data": path if len(path) < 50 else f"...{path[-50:]}"} if isinstance(path, str) else {}
+    return {**(record.get("surroundings") or {}), **there}
 
 
 def _numerics(record: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +159,7 @@ def _logged(path: Path, record: dict[str, Any]) -> dict[str, list[frames.Record]
                 length = decode(commit.read_bytes()).values["log"]["length"]
                 lines = [json.loads(line) for line in (folder / LOG).read_bytes()[:length].splitlines()]
                 break
-            except (OSError, CheckpointError, KeyError, ValueError):
+            except (OSError, CheckpointError, KeyError, TypeError, ValueError, RecursionError):
                 lines = []  # the commit before may be whole
         else:
             continue
@@ -174,7 +187,7 @@ def _model(name: str, a: Path, b: Path) -> Model | None:
         return Model(name, f"not in {missing[0].parent}", None)
     try:
         one, two = (named("", directory.load_model(path)) for path in (a, b))
-    except (SafetensorError, OSError) as error:
+    except OSError as error:
         return Model(name, f"cannot be read: {error}", None)
     shapes = [{leaf: (array.dtype.name, array.shape) for leaf, array in found.items()} for found in (one, two)]
     if shapes[0] != shapes[1]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 import yaml
+from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from fedsim.report import files
@@ -22,9 +24,11 @@ from fedsim.report.files import DirectoryError
 RECORD = "run.json"
 LOCK = ".lock"
 COMMITS = "checkpoints"
+FIGURES = "figures"
 STARTED = {
     "method": str, "scenario": dict, "hashes": dict, "environment": dict, "supplied": list, "own_links": dict,
 }  # fmt: skip
+SECTIONS = {"seeds": list, "rounds": int, "data": dict}  # of the scenario, as far as it is looked at before it is read
 
 
 class LockedError(OSError):
@@ -65,6 +69,8 @@ def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
         raise DirectoryError(f"{path}: is not a directory; choose another --out")
     with files.told(path):
         there = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+    if RECORD in there and (force or resume):
+        demand_plain(path)
     record = read_record(path) if RECORD in there else None
     if record is not None and force and resume:
         raise DirectoryError(f"{path}: --resume and --force at once; one goes on, the other starts anew")
@@ -80,11 +86,27 @@ def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
     return record
 
 
+def demand_plain(path: Path) -> None:
+    """Look at a run directory, which may be a stranger's, before anything in it is read or written.
+
+    Raises:
+      DirectoryError: when something in it leads elsewhere (a symbolic link), or may never end (a pipe, a device).
+    """
+    for found in path.rglob("*"):
+        try:
+            kind = found.lstat().st_mode
+        except FileNotFoundError:  # another process is writing there
+            continue
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            what = "a symbolic link" if stat.S_ISLNK(kind) else "neither a file nor a folder"
+            raise DirectoryError(f"{found}: is {what}; a run directory holds none, take it out")
+
+
 def _lock(path: Path, held: contextlib.ExitStack) -> None:
     """Lock a directory until `held` ends, or the process: then the kernel frees it, however that may be."""
     while True:
         with files.told(path / LOCK):
-            lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -111,7 +133,7 @@ def _lock(path: Path, held: contextlib.ExitStack) -> None:
 def _demand_free(path: Path) -> None:
     """Raises LockedError when a process is at work there; takes nothing."""
     with contextlib.suppress(FileNotFoundError):
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -152,6 +174,8 @@ def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bo
 def read_record(path: Path) -> dict[str, Any] | None:
     """The `run.json` of a directory; None when it is not what was written."""
     try:
+        if not (path / RECORD).is_file() and (path / RECORD).exists():
+            raise DirectoryError(f"{path / RECORD}: is no regular file")
         text = (path / RECORD).read_bytes().decode()
         record = json.loads(text)
         return record if _record_text(record) == text else None
@@ -166,8 +190,11 @@ def read_record(path: Path) -> dict[str, Any] | None:
 def odd(record: dict[str, Any], **more: type) -> list[str]:
     """Entries of a record that are not of the kind that a run writes: whoever made it, it was no run."""
     found = [name for name, kind in {**STARTED, **more}.items() if not isinstance(record.get(name), kind)]
-    seeds = record["scenario"].get("seeds") if "scenario" not in found else [0]
-    return found if isinstance(seeds, list) and seeds else [*found, "scenario.seeds"]
+    scenario = record["scenario"] if "scenario" not in found else {}
+    wrong = [
+        name for name, kind in SECTIONS.items() if not (isinstance(scenario.get(name), kind) and scenario[name] != [])
+    ]
+    return [*found, *(f"scenario.{name}" for name in wrong if "scenario" not in found)]
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
@@ -201,16 +228,37 @@ def write_model(path: Path, variables: Any) -> None:
     files.write(path, safetensors.save({_slashed(p): np.asarray(leaf, order="C") for p, leaf in leaves}))
 
 
-def load_model(path: str | os.PathLike) -> dict[str, Any]:
-    """Read a `model.*.safetensors` back: nested dictionaries of NumPy arrays (`["params"]["layer0"]["W"]`)."""
+def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a `model.*.safetensors` of a run directory back.
+
+    Args:
+      path: of the file.
+
+    Returns:
+      Nested dictionaries of NumPy arrays: `["params"]["layer0"]["W"]`, and `["state"]` where the model keeps one.
+
+    Raises:
+      DirectoryError: for a file that holds no such thing; nothing in it is ever executed.
+    """
     nested: dict[str, Any] = {}
-    for name, array in safetensors.load_file(path).items():
+    for name, array in _tensors(Path(path)).items():
         *above, last = name.split("/")
         here = nested
         for part in above:
             here = here.setdefault(part, {})
+            if not isinstance(here, dict):
+                raise DirectoryError(f"{path}: is no model: {name!a} lies inside another tensor")
         here[last] = array
     return nested
+
+
+def _tensors(path: Path) -> dict[str, np.ndarray]:
+    if path.exists() and not path.is_file():
+        raise DirectoryError(f"{path}: is no regular file")
+    try:
+        return safetensors.load_file(path)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise DirectoryError(f"{path}: is no model: {ascii(str(error))[1:-1][:200]}") from None
 
 
 def _slashed(path: tuple) -> str:

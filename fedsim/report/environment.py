@@ -5,7 +5,7 @@ import platform
 import re
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,64 @@ def surroundings(devices: list) -> dict[str, Any]:
         "git": _git(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
     }
+
+
+PACKAGES = (
+    "optax",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pydantic",
+    "click",
+    "rich",
+    "matplotlib",
+    "safetensors",
+    "scikit-learn",
+)
+OPTIONAL = ("flax", "equinox")
+
+
+def examined() -> dict[str, Any]:
+    """What a run would use here (`fedsim doctor`), and `problems`: what keeps it from working, or from being quick."""
+    devices, problems = jax.devices(), []
+    for device in devices:
+        try:
+            jax.block_until_ready(jax.device_put(1.0, device) + 1)
+        except Exception as error:
+            problems.append(f"{device} does not compute: {str(error).splitlines()[0]}")
+    cache = jax.config.values["jax_compilation_cache_dir"]
+    if cache is None or not os.access(cache, os.W_OK):
+        problems.append(f"every process compiles its programs anew: no cache that can be written ({cache})")
+    if devices[0].platform == "cpu" and Path("/proc/driver/nvidia").exists():
+        problems.append("there is an NVIDIA driver, and JAX has no CUDA plug-in: pip install 'jax[cuda12]'")
+    versions = {name: _version(name) for name in ("jax", "jaxlib", *PACKAGES)}
+    problems += [f"{name} is not installed" for name, found in versions.items() if found == "missing"]
+    around = surroundings(devices)
+    kept = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
+    return {
+        "versions": {"fedsim": __version__, "python": around["python"], **versions}
+        | {name: _version(name) for name in OPTIONAL},
+        "machine": {
+            "platform": around["platform"],
+            "cores": around["cores"],
+            "instructions": _instructions(),
+            "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB",
+            "devices": [f"{d.platform}:{d.id} {d.device_kind}" for d in devices],
+            "threads": threads_in_force(),
+        },
+        "settings": {
+            **(around["flags"] or {"flags": "none set"}),
+            "compiled": f"{cache}: {len(kept)} files, {sum(kept) / 1e6:.1f} MB",
+        },
+        "problems": problems,
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed" if name in OPTIONAL else "missing"
 
 
 def memory(devices: list) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
     beside, digest = path.with_name(path.name + BESIDE), hashlib.sha256()
     with WRITING, told(path):
         try:
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
             try:
                 for piece in pieces:
                     digest.update(piece)
@@ -62,7 +62,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
 def append(path: Path, at: int, data: bytes | bytearray) -> None:
     """Put data at a place of a file, cut off whatever lay beyond it, and wait until it is on the disk."""
     with WRITING, told(path):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             os.ftruncate(file, at)
             os.lseek(file, at, os.SEEK_SET)

@@ -146,14 +146,14 @@ class Journal:
                 raise CorruptError(f"does not fit {LOG}, which is damaged")
             self.open, self.open_sha = int(log["open"]), hashlib.sha256(text[: int(log["open"])])
             self.status, self.round = run["status"], run["round"]
-        except (KeyError, TypeError, ValueError) as error:
+            self.records = {}
+            for line in text.splitlines():
+                table, record = json.loads(line)
+                self.records.setdefault(table, []).append(record)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, CheckpointError):
                 raise
-            raise CorruptError(f"is damaged: {error!r}") from None
-        self.records = {}
-        for line in text.splitlines():
-            table, record = json.loads(line)
-            self.records.setdefault(table, []).append(record)
+            raise CorruptError(f"is damaged: {type(error).__name__}: {error}") from None
         self.length, self.sha, self.pending = len(text), hashlib.sha256(text), bytearray()
         self.kept[path.name] = refers
         return Snapshot(run, whole.arrays)

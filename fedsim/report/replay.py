@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from safetensors import SafetensorError
 
 from fedsim import tree
 from fedsim.engine.checkpoint import CheckpointError, CorruptError, Snapshot, decode, named
@@ -75,8 +74,8 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
             tables.setdefault(table, []).append(dict(row))
     except CheckpointError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptError(f"{folder}: is damaged: {error!r}") from None
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CorruptError(f"{folder}: is damaged: {type(error).__name__}: {error}") from None
     return Recorded(path, {"method": record["method"], "seed": seed}, tables, snapshots)
 
 
@@ -241,7 +240,7 @@ def _other_model(run: Run, was: Recorded, folder: Path) -> list[str]:
     directory.write_model(folder / name, jax.tree.map(np.asarray, tree.take(run.server.bank, 0)))
     try:
         one, two = (named("", directory.load_model(where / name)) for where in (was.path, folder))
-    except SafetensorError as error:
+    except files.DirectoryError as error:
         return [f"{name}: {error}"]
     return [f"{name}: {leaf}: has other bits" for leaf, a, b in _pairs(one, two) if not _same(a, b)]
 

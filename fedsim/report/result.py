@@ -14,10 +14,11 @@ from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.ending import client_scores, final_state
 from fedsim.engine.run import Run
-from fedsim.report import directory, files, frames
+from fedsim.report import directory, figures, files, frames, holdings
 from fedsim.report.journal import Journal
 from fedsim.scenario import Experiment
 
+LISTED = 100_000  # clients up to which tables list all
 ORDER = {
     "rounds": frames.ROUNDS,
     "clients": frames.CLIENTS,
@@ -28,24 +29,35 @@ ORDER = {
 
 
 class Result:
-    """What came out of a scenario.
+    """What came out of a scenario, as `fedsim.run` returns it: frames ready to plot, models, states.
 
     Attributes:
-      rounds: a row per seed and evaluated round, as in `rounds.csv`.
-      clients: a row per seed and client.
-      partition: a row per client and label.
-      summary: a row per seed.
-      timing: what may differ between two equal runs.
+      rounds: a row per seed and evaluated round, as in `rounds.csv`; bytes and virtual seconds are cumulative.
+      clients: a row per seed and client: samples, classes, rounds joined, the final model on its own samples.
+      partition: a row per client and label, and per seed where there are several: who holds what.
+      summary: a row per seed: final, best, mean of the last k evaluated rounds, rounds and bytes to the target.
+      timing: a row per seed and evaluated round: what may differ between two equal runs.
       scenario: the resolved scenario, every default filled in.
+      method: what stands in the column of that name.
       status: `done`, `diverged` or `stopped`.
       reasons: why, for every seed that did not end as `done`.
+      experiment: what was built from the scenario: plans, start models, the program.
+      records: the rows behind the frames, by their names.
+
+    >>> import fedsim
+    >>> tiny = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5}}
+    >>> result = fedsim.run(tiny, seeds=[0, 1])
+    >>> result.rounds.pivot(index="round", columns="seed", values="test_accuracy").shape
+    (3, 2)
+    >>> result.model(seed=1)["W"].shape
+    (20, 10)
     """
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
         self.scenario: dict[str, Any] = experiment.scenario.resolved()
-        self.method = experiment.method
-        self.status = "done"
+        self.method: str = experiment.method
+        self.status: str = "done"
         self.reasons: dict[int, str] = {}
         self.records: dict[str, list[frames.Record]] = {name: [] for name in ORDER}
         self._models: dict[tuple[str, int], Any] = {}
@@ -54,18 +66,35 @@ class Result:
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], ORDER[name])
 
-    rounds = property(lambda self: self._frame("rounds"))
-    clients = property(lambda self: self._frame("clients"))
-    partition = property(lambda self: self._frame("partition"))
-    summary = property(lambda self: self._frame("summary"))
-    timing = property(lambda self: self._frame("timing"))
+    @property
+    def rounds(self) -> pd.DataFrame:
+        return self._frame("rounds")
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        return self._frame("clients")
+
+    @property
+    def partition(self) -> pd.DataFrame:
+        return self._frame("partition")
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        return self._frame("summary")
+
+    @property
+    def timing(self) -> pd.DataFrame:
+        return self._frame("timing")
 
     def model(self, method: str | None = None, seed: int | None = None) -> Any:
-        """Final shared parameters as a PyTree of NumPy arrays.
+        """Final shared parameters as a PyTree of NumPy arrays, of the form that the model's `init` gives.
 
         Args:
           method: as in the `method` column; may be left out where there is one.
           seed: may be left out where there is one.
+
+        Returns:
+          The parameters; what a model keeps beside them, such as running averages, is in the file that `out=` writes.
 
         Raises:
           KeyError: when that run is not part of the result.
@@ -78,6 +107,16 @@ class Result:
         `["server"]`: the method's shared section (SCAFFOLD's `c`) and the named states of optimisers (`m`, `v`, `trace`,
         ...). `["client"]`: the clients' memory (`c_i`), stacked `[N, ...]` in the order of ids; a client that never took
         part has the row it would start with.
+
+        Args:
+          method: as in the `method` column; may be left out where there is one.
+          seed: may be left out where there is one.
+
+        Returns:
+          Both, as PyTrees of NumPy arrays; computed when asked for.
+
+        Raises:
+          KeyError: when that run is not part of the result.
         """
         return self._one(self._states, method, seed)()
 
@@ -102,6 +141,14 @@ class Result:
             self.records[name] += journal.records.get(name, [])
         self._models[self.method, seed] = jax.tree.map(np.asarray, tree.take(run.server.bank, 0))
         self._states[self.method, seed] = scoped(partial(final_state, run))
+
+    def figures(self) -> dict[str, bytes]:
+        """Curves, and who holds what (of the first seed), as PNG and SVG by file name: the same bytes again every time."""
+        partition, seeds = self.partition, self.scenario["seeds"]
+        held = holdings.tally(partition, self.scenario["data"]["clients"] if len(self.clients) <= LISTED else None)
+        first = seeds[0] if len(seeds) > 1 else None
+        drawn = figures.curves(self.rounds, self.scenario)
+        return drawn | (figures.partition(held, self.scenario, first) if len(partition) else {})
 
     def save(self, path: Path) -> None:
         """Write tables and models; every file is whole or as it was before."""
@@ -150,14 +197,10 @@ def _clients(run: Run) -> frames.Record:
 
 
 def _partition(f: Federation, joined: np.ndarray) -> frames.Record:
-    listed = _listed(f, joined)
-    if not f.classes:
-        return {"client": listed.tolist(), "label": [None] * len(listed), "samples": f.sizes[listed].tolist()}
-    counts = f.label_counts()[listed]
-    row, label = np.nonzero(counts)
-    return {"client": listed[row].tolist(), "label": label.tolist(), "samples": counts[row, label].tolist()}
+    listed, held = _listed(f, joined), holdings.tally_of(f)
+    return holdings.rows_of(held._replace(clients=listed, counts=held.counts[listed]))
 
 
 def _listed(f: Federation, joined: np.ndarray) -> np.ndarray:
-    """Clients that tables list: all, or of more than 100,000 those that ever took part."""
-    return np.arange(f.N) if f.N <= 100_000 else np.flatnonzero(joined)
+    """Clients that tables list: all, or of more than LISTED those that ever took part."""
+    return np.arange(f.N) if f.N <= LISTED else np.flatnonzero(joined)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fedsim import tree
 from fedsim.data import Arrays
-from fedsim.engine.checkpoint import CheckpointError, digest
+from fedsim.engine.checkpoint import CheckpointError, CorruptError, digest
 from fedsim.engine.processes import first, joined, shared
 from fedsim.engine.run import Rest, Row, Run
 from fedsim.report import directory, files
@@ -21,6 +21,7 @@ from fedsim.report.result import Result, close, slug
 from fedsim.scenario import Experiment, build, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.plugins import own_links
+from fedsim.scenario.schema import placeless
 
 Watch = Callable[[Experiment, int, Row], None]
 
@@ -43,14 +44,16 @@ def run(
     data: Arrays | None = None,
     model: Any = None,
     params: Any = None,
-    loss: Callable | None = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     edits: Sequence[str] = (),
-    out: str | os.PathLike | None = None,
+    data_roots: Sequence[str | os.PathLike[str]] = (),
+    out: str | os.PathLike[str] | None = None,
     force: bool = False,
     resume: bool = False,
     device: str | None = None,
     watch: Watch | None = None,
     ask: Callable[[], bool] = lambda: False,
+    pictures: bool = True,
     **build_options: Any,
 ) -> Result:
     """Run a scenario: every seed, every round -> frames.
@@ -63,13 +66,18 @@ def run(
       params: start parameters, a PyTree that fits the model.
       loss: `f(outputs, y) -> loss per row`.
       edits: `PATH=VALUE` strings, as `--set` takes them.
+      data_roots: folders that a scenario file may name data files in, besides its own and the working directory.
       out: write a run directory here, with commits to go on from.
       force: replace an earlier run there.
       resume: go on with the run there, from its last commit; one that has ended is only read.
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
       ask: asked after every round whether to come to rest, commit and end.
+      pictures: draw `figures/` into the run directory, which takes a second or two.
       build_options: `calls` (device calls per block) and `pack` (which lane a client lands on) change no bit.
+
+    Returns:
+      Frames as in the files of a run directory, with a row per evaluated round, client or seed; final models and states.
 
     Raises:
       ScenarioError: for a scenario that cannot run as written.
@@ -78,6 +86,11 @@ def run(
       LockedError: for one that another process is writing.
       CheckpointError: for a run that cannot go on: of another scenario, machine or version, or damaged.
       Interrupted: when `ask` said so.
+
+    >>> import fedsim
+    >>> tiny = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5}}
+    >>> fedsim.run(tiny, seeds=2).rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
+    [1, 2, 8400]
     """
     started = time.monotonic()
     if isinstance(scenario, dict) and data is not None:
@@ -85,7 +98,7 @@ def run(
         scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
     if seeds is not None:
         edits = [*edits, f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}"]
-    checked = read(scenario, tuple(edits))
+    checked = read(scenario, tuple(edits), data_roots=data_roots)
     given = {"data": data, "model": model, "params": params, "loss": loss}
     calls = build_options.pop("calls", None)
     with _place(out if first() else None, force, resume) as place:
@@ -106,12 +119,13 @@ def run(
         if place and not _complete(place, record):
             spent = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
             record["memory"] = memory(devices)
-            _finish(place.path, record, result, spent + time.monotonic() - started)
+            drawn = result.figures() if pictures else {}
+            _finish(place.path, record, result, drawn, spent + time.monotonic() - started)
     return result
 
 
 @contextlib.contextmanager
-def _place(out: str | os.PathLike | None, force: bool, resume: bool) -> Iterator[Place | None]:
+def _place(out: str | os.PathLike[str] | None, force: bool, resume: bool) -> Iterator[Place | None]:
     """The run directory, held for the time of the run; None when nothing is to be written."""
     if out is None:
         yield None
@@ -148,7 +162,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
 def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
     """The part of a record that determines the bits of its runs, or of one seed's run."""
     kept = ("method", "supplied", "own_links", "environment")
-    scenario = {name: value for name, value in record["scenario"].items() if name not in CHANGEABLE}
+    scenario = {name: value for name, value in placeless(record["scenario"]).items() if name not in CHANGEABLE}
     scenario["data"] = {name: value for name, value in scenario["data"].items() if name != "resident_mb"}
     hashes = {name: value for name, value in record["hashes"].items() if name != "scenario"}
     if seed is not None:
@@ -230,7 +244,10 @@ def _play(
     """A run from its last commit to its end, or to the rest that was asked for."""
     last = journal.last(run.rounds)
     if last is not None:
-        run.restore(last)
+        try:
+            run.restore(last)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:  # a commit that is whole, and of no run
+            raise CorruptError(f"{journal.folder}: the commit of round {journal.round} is damaged: {error!r}") from None
     if joined():
         known = shared(run.snapshot(portable=True) if last is not None else None)
         if known is not None and last is None:
@@ -256,9 +273,13 @@ def _play(
     journal.commit(run.snapshot(), run.store.files())
 
 
-def _finish(path: Path, record: dict[str, Any], result: Result, seconds: float) -> None:
-    """Tables, models, and last the record with the hashes of all files: a directory whose record says so is complete."""
+def _finish(path: Path, record: dict[str, Any], result: Result, drawn: dict[str, bytes], seconds: float) -> None:
+    """Tables, models, pictures, and last the record with the hashes of all files: what says so there is complete."""
     result.save(path)
+    if drawn:
+        files.make_folder(path / directory.FIGURES)
+    for name, content in drawn.items():
+        files.write(path / directory.FIGURES / name, content)
     ended = {"status": result.status, "reasons": {str(seed): why for seed, why in result.reasons.items()}}
     directory.write_record(path, {**record, **ended, "wall_seconds": seconds, "files": directory.hashes(path)})
 
@@ -266,6 +287,10 @@ def _finish(path: Path, record: dict[str, Any], result: Result, seconds: float) 
 def _complete(place: Place, record: dict[str, Any]) -> bool:
     """Whether the run that was to go on has ended already, with all its files."""
     was = place.before
-    if was is None or was["scenario"] != record["scenario"] or was["status"] in ("running", "interrupted"):
+    if (
+        was is None
+        or placeless(was["scenario"]) != placeless(record["scenario"])
+        or was["status"] in ("running", "interrupted")
+    ):
         return False
     return all((place.path / name).exists() for name in was["files"])

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from fedsim.report.result import ORDER, slug
 from fedsim.report.running import folder_of, record_of
 from fedsim.scenario import Experiment, Scenario, ScenarioError, build, read
 from fedsim.scenario.build import numerics
+from fedsim.scenario.load import confined
 from fedsim.scenario.reader import parse
 
 ENDED = ("done", "diverged", "stopped")
@@ -60,15 +61,16 @@ Tell = Callable[
 
 
 def verify(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     *,
     data: Arrays | None = None,
     model: Any = None,
     params: Any = None,
-    loss: Callable | None = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     device: str | None = None,
     whole: bool = False,
     say: Callable[[Check], None] | None = None,
+    data_roots: Iterable[str | os.PathLike[str]] = (),
 ) -> Verification:
     """Confirm a run that has ended from its own record; nothing in its directory is touched.
 
@@ -85,11 +87,16 @@ def verify(
       device: compute on these, as for `fedsim.run`.
       whole: replay every round.
       say: called with every check as soon as it is made.
+      data_roots: folders that the record may name data files in, besides the working directory.
+
+    Returns:
+      All checks in order, `.equal` where none failed, and `.plain()` for JSON.
 
     Raises:
       DirectoryError: when there is no run, or it cannot be read.
     """
     checks: list[Check] = []
+    directory.demand_plain(Path(path))
 
     def tell(name: str, problems: list[str], fine: str) -> bool:
         checks.append(Check(name, not problems, "; ".join(problems) or fine))
@@ -98,11 +105,18 @@ def verify(
         return not problems
 
     given = {"data": data, "model": model, "params": params, "loss": loss}
-    _verify(Path(path), given, device, whole, tell)
+    _verify(Path(path), given, data_roots, device, whole, tell)
     return Verification(str(path), checks)
 
 
-def _verify(path: Path, given: dict[str, Any], device: str | None, whole: bool, tell: Tell) -> None:
+def _verify(
+    path: Path,
+    given: dict[str, Any],
+    data_roots: Iterable[str | os.PathLike[str]],
+    device: str | None,
+    whole: bool,
+    tell: Tell,
+) -> None:
     """What does not fit the record ends the checks: whatever builds on it would mean nothing."""
     record = directory.read_record(path)
     if not tell("record", _of_record(path, record), "whole") or record is None:
@@ -110,7 +124,7 @@ def _verify(path: Path, given: dict[str, Any], device: str | None, whole: bool, 
     found = directory.hashes(path)
     if not tell("files", _of_files(record, found), _besides(record, found)):
         return
-    checked, problems = _scenario(record, given)
+    checked, problems = _scenario(path, record, given, data_roots)
     if not tell("scenario", problems, "can be read again") or checked is None:
         return
     seeds, problems = _seeds(path, record, checked)
@@ -167,7 +181,9 @@ def _besides(record: dict[str, Any], found: dict[str, str]) -> str:
     return f"{len(record['files'])}, as they were written{more}"
 
 
-def _scenario(record: dict[str, Any], given: dict[str, Any]) -> tuple[Scenario | None, list[str]]:
+def _scenario(
+    path: Path, record: dict[str, Any], given: dict[str, Any], data_roots: Iterable[str | os.PathLike[str]]
+) -> tuple[Scenario | None, list[str]]:
     """The recorded scenario, read again; what it needs from outside has to be there."""
     problems = []
     for link in record["own_links"]:
@@ -181,7 +197,7 @@ def _scenario(record: dict[str, Any], given: dict[str, Any]) -> tuple[Scenario |
     if problems:
         return None, problems
     try:
-        return read(record["scenario"]), []
+        return confined(read(record["scenario"]), path, data_roots), []
     except ScenarioError as error:
         return None, str(error).splitlines()
 

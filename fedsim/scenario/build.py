@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
 from fedsim.models.modules import required
 from fedsim.scenario.federation import federations_of, settled_data
-from fedsim.scenario.links import OrderError, link
+from fedsim.scenario.links import LinkError, OrderError, link, place_of
 from fedsim.scenario.programs import Written, client_key, is_pair, own, serving, training, zoo
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client, Model
@@ -38,6 +38,7 @@ class Experiment(NamedTuple):
     program: Program
     plans: dict[int, Plan]
     shared: dict[int, Any]  # start variables by seed
+    client: Client  # the method's hooks, as the lanes run them
 
     def run(self, seed: int, calls: int | None = None, folder: Path | None = None) -> Run:
         """One seed, ready to iterate (inside `numerics`); `folder`: for client memory that does not fit."""
@@ -78,6 +79,20 @@ def numerics(scenario: Scenario, threads: int | None = None, device: str | None 
         yield devices
 
 
+def placing_faults(make: Callable) -> Callable:
+    """Decorator: hyper-parameters that a factory refuses are a line with their place in the scenario."""
+
+    @functools.wraps(make)
+    def placed(scenario: Scenario, **given: Any) -> Experiment:
+        try:
+            return make(scenario, **given)
+        except LinkError as error:
+            raise scenario.error(place_of(scenario.spec, error.section), str(error)) from error
+
+    return placed
+
+
+@placing_faults
 def build(
     scenario: Scenario,
     *,
@@ -135,39 +150,62 @@ def build(
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
-    return Experiment(done, spec.method or _method(spec), program, plans, shared)
+    return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
 
 
 def _demand_possible(scenario: Scenario, least: int, K: int, sums: bool, repeats: bool) -> None:
     """The rule against the nominal cohort; survivors are checked again in every round."""
     if least > K:
-        what = f"needs at least {least} reporting clients, the cohort has {K}; enlarge cohort or lower the rule's f"
-        raise scenario.error(("server",), what)
+        path, section = next(found for found in _ordered(scenario.spec) if _least(found[1]) == least)
+        names = [n for n in ("f", "trim", "select", "neighbours") if getattr(section, n, None) is not None]
+        what = f"{section.kind} needs at least {least} reporting clients, the cohort has {K}"
+        instead = f"lower {' or '.join(names)}, or enlarge the cohort" if names else "enlarge the cohort"
+        raise scenario.error((*path, *names[:1]), f"{what}; {instead}")
     if repeats and not sums:
-        raise scenario.error(("cohort",), "draws a client twice, which only a rule that is a sum can weigh; use mean")
+        what = f"{scenario.spec.cohort.kind} draws a client twice, which only a rule that is a sum can weigh"
+        raise scenario.error(("cohort",), f"{what}; use the rule mean, or another cohort")
+
+
+def _ordered(spec: Any) -> list[tuple[tuple, Any]]:
+    """(path, section) of all links that see a stack."""
+    lists = {"wire": spec.wire, "server": spec.server}
+    found = [((name, i), section) for name, sections in lists.items() for i, section in enumerate(sections)]
+    return [(path, section) for path, section in found if section.family != "optimizer"]
+
+
+def _least(section: Any) -> int:
+    return getattr(link(section)(), "least", 1)
 
 
 def _plan(scenario: Scenario, federation: Federation, seed: int) -> Plan:
     spec = scenario.spec
     c, N = spec.client, federation.N
     if isinstance(c.steps, list) and len(c.steps) != N:
-        raise scenario.error(("client", "steps"), f"{len(c.steps)} numbers of steps for {N} clients; one per client")
+        raise scenario.error(
+            ("client", "steps"),
+            f"{len(c.steps)} numbers of steps for {N} clients; write one per client, or a single number",
+        )
     cohort = link(spec.cohort)()
     attackers = spec.fleet.malicious
-    named = {
-        ("cohort", "rounds"): cohort.names,
-        ("fleet", "malicious"): attackers if isinstance(attackers, list) else (),
-    }
-    for path, ids in named.items():
-        unknown = [i for i in ids if i >= N]
-        if unknown:
-            raise scenario.error(path, f"there is no client {unknown[0]}; clients are 0 to {N - 1}")
+    named = {("cohort", "rounds"): getattr(spec.cohort, "rounds", cohort.names), ("fleet", "malicious"): attackers}
+    for section, ids in named.items():
+        for path, unknown in _beyond(ids, N, section):
+            raise scenario.error(path, f"there is no client {unknown}; clients are 0 to {N - 1}, take it out")
     plan = Plan(federation, cohort, _local(c), seed, spec.rounds, controlled(attackers, N, seed))
     size = getattr(spec.cohort, "size", 0)
     if size > len(plan.eligible) and not cohort.repeats:
-        what = f"a cohort of {size} of {len(plan.eligible)} clients with samples; at most {len(plan.eligible)}"
+        what = f"a cohort of {size} of {len(plan.eligible)} clients with samples; write at most {len(plan.eligible)}"
         raise scenario.error(("cohort", "size"), what)
     return plan
+
+
+def _beyond(ids: Any, N: int, path: tuple) -> Iterator[tuple[tuple, int]]:
+    """(path, id) of every client in a list, or in lists of a list, that is not there."""
+    for i, id in enumerate(ids if isinstance(ids, list | tuple) else ()):
+        if isinstance(id, list):
+            yield from _beyond(id, N, (*path, i))
+        elif id >= N:
+            yield (*path, i), id
 
 
 def _local(c: Any) -> Local:
@@ -187,7 +225,8 @@ def _loss(scenario: Scenario, federation: Federation) -> str:
     asked = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
     if asked == "cross_entropy" and not federation.classes:
         raise scenario.error(
-            ("model", "loss"), "cross_entropy needs classes, and these targets are numbers; use squared"
+            ("model", "loss"),
+            "cross_entropy needs classes, and these targets are no integers; write squared, or leave it out",
         )
     return asked
 

@@ -1,75 +1,217 @@
-"""Pydantic's errors in our words, at their place in the file."""
+"""Pydantic's errors in our words, at their place in the file: what was found, what is allowed, what to do."""
 
 import types
 import typing
-from typing import Annotated, Any, Union
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple, Union
 
-from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-from fedsim.scenario.problems import Problem, did_you_mean, dotted
+from fedsim.compose import ALIASES, FAMILIES
+from fedsim.scenario.allowed import (
+    BELONGS,
+    a_kind_of,
+    advice,
+    allowed,
+    either,
+    families_of,
+    is_section,
+    plain_types,
+    see,
+    shown,
+    words,
+)
+from fedsim.scenario.problems import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
 from fedsim.scenario.reader import Document, Path
+
+OWN = "; one of your own needs --plugin"
+NESTED = 2  # sections within sections that a misplaced key is looked for in
+
+
+class Spot(NamedTuple):
+    """Where an error is: its path in the file, what may stand there, and the section that path ends in or runs out of."""
+
+    path: Path
+    annotation: Any
+    section: Any = None
 
 
 def explain(document: Document, model: Any, errors: list[Any], above: Path = ()) -> list[Problem]:
     """Pydantic's errors in our words, one line per place in the file."""
-    found: dict[Path, list[str]] = {}
-    values: dict[Path, Any] = {}
-    for error in errors:
-        path, keys = _walk(model, error["loc"], above)
-        match error["type"]:
-            case "extra_forbidden":
-                path, what = (*path, "<key>"), f"unknown key{did_you_mean(path[-1], keys)}"
-            case "missing":
-                what = "is required"
-            case "union_tag_invalid":
-                tag, known = error["ctx"]["tag"], error["ctx"]["expected_tags"].split(", ")
-                path, what = (
-                    (*path, "kind"),
-                    f"no such kind '{tag}'{did_you_mean(tag, {k.strip(chr(39)) for k in known} - {'-', '--'})}",
-                )
-            case "union_tag_not_found":
-                what = "needs a kind: write {kind: ...} or the name alone"
-            case "value_error":
-                what = str(error["ctx"]["error"])
-            case _:
-                what = error["msg"].replace("Input should be ", "should be ").replace("String should", "should")
-                values[path] = error["input"]
-        found.setdefault(path, []).append(what)
-    return [problem_at(document, path, _joined(whats, values, path)) for path, whats in found.items()]
-
-
-def _joined(whats: list[str], values: dict[Path, Any], path: Path) -> str:
-    text = " or ".join(dict.fromkeys(w if i == 0 else w.removeprefix("should be ") for i, w in enumerate(whats)))
-    return f"{text}, found {_short(values[path])}" if path in values else text
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    found: dict[Path, str] = {}
+    wrong: set[Path] = set()  # where a value is of no kind that may stand there
+    for error in errors[: 4 * MOST_PROBLEMS]:
+        spot = _walk(model, error["loc"], above)
+        path, what = _told(document, model, spot, error)
+        found.setdefault(path, what)
+        if what.startswith("should be"):
+            wrong.add(path)
+    # a list or mapping that may also be a number is told about its own entries, not that it is no number
+    inner = {path[:end] for path in found for end in range(len(path))}
+    told = [problem_at(document, path, what) for path, what in found.items() if path not in wrong & inner]
+    return sorted(told, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
 def problem_at(document: Document, path: Path, what: str) -> Problem:
-    """A problem with the place in the file that its path has, or the nearest one above it."""
+    """A problem with the place in the file that its path has, or the nearest one above it; and which `--set` made it."""
+    where = dotted(part for part in path if part != "<key>")
+    made = [edit for at, edit in document.edits if path[: len(at)] == at or at[: len(path)] == path != ()]
     above = path
     while above and above not in document.places:
         above = above[:-1]
-    return Problem(dotted(part for part in path if part != "<key>"), what, *document.places.get(above, (None, None)))
+    if made:
+        place = document.places.get(above, (None, None)) if above else (None, None)
+        return Problem(where, f"{what} (--set {shortened(made[-1], 60)})", *place)
+    return Problem(where, what, *document.places.get(above, (None, None)))
 
 
-def _walk(model: Any, loc: tuple, path: Path = ()) -> tuple[Path, list[str]]:
-    """A pydantic location -> the path in the file (without the names of union branches) and the keys known there."""
+def _told(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, str]:
+    """The path to blame and what to say of it."""
+    path, value = spot.path, error["input"]
+    match error["type"]:
+        case "extra_forbidden" | "invalid_key":
+            return (*path, "<key>"), f"unknown key{_meant(path, spot.section, root)}"
+        case "missing":
+            return path, _missing(document, spot)
+        case "value_error":
+            return path, str(error["ctx"]["error"])
+        case "union_tag_not_found":
+            return path, f"needs a kind: {{kind: NAME, ...}}{_kinds(spot.section)}"
+        case "union_tag_invalid":
+            written = _written(document, path)
+            if not isinstance(written, dict) and plain_types(spot.annotation):
+                return path, f"should be {allowed(spot.annotation)}, found {shown(written)}"
+            return (*path, "kind") if isinstance(written, dict) else path, _no_kind(value["kind"], spot.section)
+    near = nearest(value, words(spot.annotation), 0.87) if isinstance(value, str) else None
+    instead = f"; did you mean '{near}'?" if near else advice(value, spot.annotation)
+    return path, f"should be {allowed(spot.annotation)}, found {shown(value)}{instead}"
+
+
+def _missing(document: Document, spot: Spot) -> str:
+    """A key that must be given; where the link stands as a bare name, how to write it with its key."""
+    *above, key = spot.path
+    named = _written(document, tuple(above))
+    if not isinstance(named, str):
+        return f"is missing; write {key}: with {allowed(spot.annotation)}"
+    kind = named.partition("(")[0].strip()
+    written = f"{kind}({key}=...)" if spot.path[0] == "method" else f"{{kind: {kind}, {key}: ...}}"
+    return f"is missing; write {written}, where {key} is {allowed(spot.annotation)}"
+
+
+def _written(document: Document, path: Path) -> Any:
+    here: Any = document.values
+    for part in path:
+        try:
+            here = here[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return here
+
+
+def _no_kind(kind: Any, sections: list[Any]) -> str:
+    """A name that is no kind of a section: a near miss, a kind that belongs elsewhere, or what there is."""
+    families = families_of(sections)
+    if not isinstance(kind, str):
+        return f"should be the name of {a_kind_of(families)}, found {shown(kind)}{_kinds(sections)}"
+    what = f"no {either(families)} {shown(kind)}"
+    known = {section.__name__ for section in sections if hasattr(section, "family")}
+    others = [family for family in FAMILIES if ALIASES.get(kind, kind) in FAMILIES[family]]
+    if others:
+        return f"{what}; that is {a_kind_of(others[:1])}, which belongs into {BELONGS.get(others[0], others[0])}"
+    near = nearest(kind, known | {name for name, meant in ALIASES.items() if meant in known})
+    return f"{what}; did you mean '{near}'?" if near else f"{what}{_kinds(sections)}{OWN}"
+
+
+def _kinds(sections: list[Any]) -> str:
+    families = families_of(sections)
+    return did_you_mean("", (s.__name__ for s in sections if hasattr(s, "family")), see(families))
+
+
+def _meant(path: Path, section: Any, root: Any) -> str:
+    """What an unknown key was probably meant to be: a key of a neighbour, a near miss, or what is known."""
+    key, known = str(path[-1]), list(section.model_fields)
+    below = list(_holders(section, key, path[:-1]))
+    if below:
+        return f"; it belongs into {' or '.join(below[:2])}"
+    if nearest(key, known):
+        return did_you_mean(key, known)
+    family = getattr(section, "family", None)
+    if family:
+        relatives = [s.__name__ for s in _sections(root) if s.family == family and key in s.model_fields]
+        if relatives and section.__name__ not in relatives:
+            return f" of {section.__name__}; it is one of {', '.join(relatives[:3])}{' ...' * (len(relatives) > 3)}"
+    elsewhere = [place or "the top level" for place in _holders(root, key)] if is_section(root) else []
+    near = [place for place in elsewhere if place.split(".")[0] == path[0]] or elsewhere
+    if near:
+        return f"; it belongs into {' or '.join(near[:2])}"
+    return did_you_mean(key, known)
+
+
+def _holders(annotation: Any, key: str, path: Path = (), depth: int = NESTED) -> Iterator[str]:
+    """Places at and below a section where a key is known, the highest first."""
+    sections = [annotation] if is_section(annotation) else list(_members(annotation))
+    if any(key in section.model_fields for section in sections):
+        yield dotted(path)
+    if depth:
+        within = {n: whole(f) for section in sections for n, f in section.model_fields.items()}
+        for name, inner in within.items():
+            yield from _holders(inner, key, (*path, name), depth - 1)
+
+
+def _sections(root: Any) -> Iterator[Any]:
+    """All kinds of all families at and below an annotation."""
+    for section in [root] if is_section(root) else list(_members(root)):
+        if hasattr(section, "family"):
+            yield section
+        for field in section.model_fields.values():
+            yield from _sections(whole(field))
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The sections that may stand where an annotation stands, or in a list there."""
+    if is_section(annotation):
+        yield annotation
+    elif typing.get_origin(annotation) in (Annotated, Union, types.UnionType, list):
+        inside = typing.get_args(annotation)
+        for member in inside[:1] if typing.get_origin(annotation) is Annotated else inside:
+            yield from _members(member)
+
+
+def whole(field: FieldInfo) -> Any:
+    """A field's annotation with its bounds."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def _walk(model: Any, loc: tuple, path: Path) -> Spot:
+    """A pydantic location, in which the names of union branches stand, -> where that is in the file."""
     origin, arguments = typing.get_origin(model), typing.get_args(model)
     if origin is Annotated:
-        return _walk(arguments[0], loc, path)
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        known = list(model.model_fields)
-        if not loc or loc[0] not in known:
-            return (*path, *loc[:1]), known
-        return _walk(model.model_fields[loc[0]].annotation, loc[1:], (*path, loc[0]))
+        inner = _walk(arguments[0], loc, path)
+        return inner if inner.path != path or loc else Spot(path, model, inner.section)
+    if is_section(model):
+        if not loc:
+            return Spot(path, model, model)
+        if loc[0] not in model.model_fields:
+            return Spot((*path, loc[0]), None, model)
+        return _walk(whole(model.model_fields[loc[0]]), loc[1:], (*path, loc[0]))
     if origin is list and loc:
         return _walk(arguments[0], loc[1:], (*path, loc[0]))
-    if origin in (Union, types.UnionType):
+    if origin in (Union, types.UnionType) and loc:
         for member in arguments:
-            if loc and getattr(member, "__name__", None) == loc[0]:
+            if is_section(member) and member.__name__ == loc[0]:
                 return _walk(member, loc[1:], path)
-    return (*path, *(part for part in loc if isinstance(part, int))), []
+        return _branch(model, loc, path)
+    return Spot(path, model, list(_members(model)))
+
+
+def _branch(model: Any, loc: tuple, path: Path) -> Spot:
+    """A union of unlike things, of which a location names one in pydantic's way."""
+    label, rest = str(loc[0]), loc[1:]
+    for member in typing.get_args(model):
+        bare = typing.get_args(member)[0] if typing.get_origin(member) is Annotated else member
+        if label.startswith("list[") and typing.get_origin(bare) is list and rest:
+            return _walk(member, rest, path)
+        if label.startswith(("function", "tagged")) and list(_members(member)):
+            inner = _walk(member, rest, path)
+            return inner if rest else Spot(path, model, inner.section)
+    return Spot(path, model, list(_members(model)))

@@ -1,5 +1,8 @@
 """The data section -> federations."""
 
+import contextlib
+import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +10,9 @@ import numpy as np
 
 from fedsim.data import Arrays, DataError, Federation, PartitionError, Pool, Sets, federate, prepare, sha256_of
 from fedsim.fleet.streams import Stream, generator
+from fedsim.scenario.allowed import shown
 from fedsim.scenario.links import link
+from fedsim.scenario.problems import MissingFileError, nearest, shortened
 from fedsim.scenario.schema import Scenario
 
 
@@ -90,6 +95,40 @@ def _test(section: Any, data: Arrays | None) -> float:
 
 
 def _place(scenario: Scenario, path: str) -> Path:
-    """A path of a data file: from the scenario's folder or else from the working directory."""
-    beside = Path(scenario.document.file).parent / path  # an absolute path stays as it is
-    return beside if beside.is_file() else Path(path)
+    """Where a data file is: beside the scenario, or else in the working directory, or else in a `--data-root`.
+
+    A scenario file may name what lies in these folders, symbolic links followed, and nothing else: it may be a stranger's.
+
+    Raises:
+      ScenarioError: when there is no such file, or it lies elsewhere.
+    """
+    document = scenario.document
+    roots = document.roots or (str(Path(document.file).parent), ".")
+    homes = [os.path.realpath(root) for root in roots] if document.roots is not None else ["/"]
+    places = dict.fromkeys(os.path.normpath(os.path.join(root, path)) for root in roots)
+    try:
+        inside = [place for place in places if any(Path(os.path.realpath(place)).is_relative_to(h) for h in homes)]
+        found = next((place for place in inside if os.path.exists(place)), None)
+    except (OSError, ValueError) as error:
+        raise scenario.error(("data", "path"), f"found {shown(path)}, which no file can be called: {error}") from None
+    if found is not None:
+        return Path(found)
+    if not inside or any(os.path.lexists(place) for place in places if place not in inside):
+        what = f"{shown(path)} lies outside the scenario's folder and the working directory"
+        raise scenario.error(("data", "path"), f"{what}; move it there, or allow its folder with --data-root DIR")
+    near = _alike(inside)
+    outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
+    instead = f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
+    looked = " and ".join(dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in inside))
+    what = f"there is no file {shown(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {looked})"
+    raise MissingFileError(scenario.error(("data", "path"), what).problems, document.file)
+
+
+def _alike(places: list[str]) -> str | None:
+    """A file there with a name like one that is missing."""
+    for place in map(Path, places):
+        with contextlib.suppress(OSError):
+            names = {entry.name for entry in itertools.islice(os.scandir(place.parent), 1000)}
+            if (near := nearest(place.name, names - {place.name})) is not None:
+                return near
+    return None

@@ -1,11 +1,15 @@
 """Checked sections -> what their factories make."""
 
+import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from pydantic import BaseModel
+
 from fedsim.compose import FAMILIES
+from fedsim.data import DataError, PartitionError
 from fedsim.types import RowStage, Rule, Stage
 
 
@@ -17,16 +21,82 @@ class OrderError(ValueError):
         super().__init__(what)
 
 
+class LinkError(ValueError):
+    """Hyper-parameters that are each allowed, and that a factory refuses all the same; `section` is its link."""
+
+    def __init__(self, what: str, section: Any):
+        self.section = section
+        super().__init__(what)
+
+
 def link(section: Any) -> Callable:
-    """A link's factory with its own hyper-parameters filled in (those of the section's common part left out)."""
+    """A link's factory with its own hyper-parameters filled in (those of the section's common part left out).
+
+    What it raises against them is a `LinkError`; faults of samples stay what they are.
+    """
     factory = FAMILIES[section.family][section.kind]
     names = [n for n in inspect.signature(factory).parameters if n in type(section).model_fields]
-    return partial(factory, **{name: getattr(section, name) for name in names})
+    filled = partial(factory, **{name: getattr(section, name) for name in names})
+
+    @functools.wraps(factory)
+    def make(*arguments: Any, **more: Any) -> Any:
+        try:
+            return filled(*arguments, **more)
+        except (DataError, PartitionError):
+            raise
+        except MemoryError as error:
+            raise LinkError(f"needs more memory than there is ({error}); make it smaller", section) from error
+        except (ValueError, ArithmeticError) as error:
+            raise LinkError(f"{section.kind}: {_first_line(error)}", section) from error
+
+    return make
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip("'\" \n").splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def place_of(spec: Any, section: Any, path: tuple = ()) -> tuple:
+    """The path of a section in a scenario, or the empty one."""
+    return next((path for path, found in _within(spec, path) if found is section), ())
+
+
+def _within(value: Any, path: tuple) -> Iterator[tuple[tuple, Any]]:
+    if isinstance(value, BaseModel):
+        yield path, value
+        for name in type(value).model_fields:
+            yield from _within(getattr(value, name), (*path, name))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _within(item, (*path, i))
 
 
 def stages_of(sections: Sequence[Any]) -> list[Stage | RowStage]:
     """A list of attacks and stages."""
     return [link(section)() for section in sections]
+
+
+def demand_order(sections: Sequence[Any]) -> int:
+    """Stages, exactly one rule, optimisers -> the rule's index.
+
+    Raises:
+      OrderError: for any other order.
+    """
+    rules = [i for i, section in enumerate(sections) if section.family == "rule"]
+    if not rules:
+        what = "has no rule; needs exactly one rule, such as mean (fedsim list rules), between stages and optimisers"
+        raise OrderError(what)
+    if len(rules) > 1:
+        one, other = (sections[i].kind for i in rules[:2])
+        what = f"{other} is a second rule, after {one}; a list needs exactly one rule (fedsim list rules), take one out"
+        raise OrderError(what, rules[1])
+    for i, section in enumerate(sections):
+        if section.family == "optimizer" and i < rules[0]:
+            raise OrderError(f"{section.kind} is an optimiser and stands before the rule; move it behind", i)
+        if section.family == "stage" and i > rules[0]:
+            raise OrderError(f"{section.kind} works on a stack and stands after the rule; move it before", i)
+    return rules[0]
 
 
 def server_of(sections: Sequence[Any]) -> tuple[list[Stage | RowStage], Rule, list[Any]]:
@@ -35,15 +105,6 @@ def server_of(sections: Sequence[Any]) -> tuple[list[Stage | RowStage], Rule, li
     Raises:
       OrderError: for any other order.
     """
-    families = [section.family for section in sections]
-    rules = [i for i, family in enumerate(families) if family == "rule"]
-    if len(rules) != 1:
-        where = rules[1] if rules else None
-        raise OrderError(f"needs exactly one rule (fedsim list rules), found {len(rules)}", where)
-    for i, family in enumerate(families):
-        if family == "optimizer" and i < rules[0]:
-            raise OrderError(f"{sections[i].kind} is an optimiser and stands before the rule; move it behind", i)
-        if family == "stage" and i > rules[0]:
-            raise OrderError(f"{sections[i].kind} works on a stack and stands after the rule; move it before", i)
+    at = demand_order(sections)
     made = [link(section)() for section in sections]
-    return made[: rules[0]], made[rules[0]], made[rules[0] + 1 :]
+    return made[:at], made[at], made[at + 1 :]

@@ -2,45 +2,47 @@
 
 import itertools
 import json
+import os
+import re
+import stat
+from collections.abc import Iterable
 from pathlib import Path as File
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from fedsim.scenario.explain import explain
-from fedsim.scenario.methods import with_method
-from fedsim.scenario.problems import Problem, ScenarioError, dotted
-from fedsim.scenario.reader import Document, parse
+from fedsim.scenario.allowed import shown
+from fedsim.scenario.explain import explain, problem_at
+from fedsim.scenario.links import OrderError, demand_order
+from fedsim.scenario.merge import with_method
+from fedsim.scenario.problems import Problem, ScenarioError, dotted, shortened
+from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
 from fedsim.scenario.schema import Scenario, scenario_model
 
+_EDITED = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
 
-def read(source: Any, edits: tuple[str, ...] = (), method: Any = None) -> Scenario:
+
+def read(
+    source: Any, edits: tuple[str, ...] = (), method: Any = None, data_roots: Iterable[str | os.PathLike] = ()
+) -> Scenario:
     """A path, text in a dictionary, or a Scenario -> a checked Scenario.
 
     Args:
       source: what to read.
       edits: `PATH=VALUE` as of `--set`, applied left to right.
       method: a method that replaces what it owns, whatever the file says.
+      data_roots: folders that a scenario file may name data files in, besides its own and the working directory; a
+        dictionary is the caller's own word, and may name any.
 
     Raises:
       ScenarioError: with every problem found.
       OSError: when the file cannot be read.
     """
-    if isinstance(source, Scenario) and not edits and method is None:
+    data_roots = tuple(data_roots)
+    if isinstance(source, Scenario) and not edits and method is None and not data_roots:
         return source
-    if isinstance(source, Scenario | Document):
-        document = source.document if isinstance(source, Scenario) else source
-    elif isinstance(source, dict):
-        document = parse(yaml.safe_dump(source, sort_keys=False, default_flow_style=None), "scenario")
-        document = document._replace(places={})
-    else:
-        try:
-            document = parse(File(source).read_text(encoding="utf-8"), str(source))
-        except UnicodeDecodeError as error:
-            raise ScenarioError(
-                [Problem("", f"not UTF-8 text: {error.reason} at byte {error.start}")], str(source)
-            ) from None
+    document = _document(source, data_roots)
     for edit in edits:
         document = edited(document, edit)
     if method is not None or document.values.get("method") is not None:
@@ -48,29 +50,62 @@ def read(source: Any, edits: tuple[str, ...] = (), method: Any = None) -> Scenar
         document = with_method(document, asked, replace=method is not None)
     model = scenario_model()
     try:
-        return Scenario(model.model_validate(document.values), document)
+        scenario = Scenario(model.model_validate(document.values), document)
     except ValidationError as error:
         raise ScenarioError(explain(document, model, error.errors()), document.file) from None
+    try:
+        demand_order(scenario.spec.server)
+    except OrderError as error:
+        where = ("server",) if error.index is None else ("server", error.index)
+        raise scenario.error(where, str(error)) from None
+    return scenario
+
+
+def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Document:
+    """Values and places of whatever a scenario is given as."""
+    if isinstance(source, Scenario | Document):
+        document = source.document if isinstance(source, Scenario) else source
+        more = tuple(os.path.abspath(root) for root in data_roots)
+        return document if document.roots is None else document._replace(roots=(*document.roots, *more))
+    if isinstance(source, dict):
+        document = parse(yaml.safe_dump(source, sort_keys=False, default_flow_style=None), "scenario")
+        return document._replace(places={})
+    path = File(source)
+    return parse(_text(path), str(source))._replace(roots=_roots(path.parent, data_roots))
+
+
+def confined(scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()) -> Scenario:
+    """A scenario that was found in a folder: it may name data files there, in the working directory and in `data_roots`."""
+    document = scenario.document._replace(file=str(folder / "scenario.yaml"), roots=_roots(folder, data_roots))
+    return scenario._replace(document=document)
+
+
+def _roots(folder: File, data_roots: Iterable[str | os.PathLike]) -> tuple[str, ...]:
+    return tuple(os.path.abspath(root) for root in (folder, ".", *data_roots))
+
+
+def _text(path: File) -> str:
+    """A scenario file as text, and no more of it than a scenario may have; what never ends is not begun."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ScenarioError([Problem("", "is no regular file; a scenario is a text file")], str(path))
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ScenarioError([Problem("", TOO_LARGE)], str(path))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        place = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        what = f"byte {content[error.start]:#04x} is not UTF-8 ({error.reason}); save the file as UTF-8 text"
+        raise ScenarioError([Problem("", what, *place)], str(path)) from None
 
 
 def edited(document: Document, edit: str) -> Document:
     """The document after `PATH=VALUE`; setting one of `steps` and `epochs` removes the other."""
-    path_text, equals, value_text = edit.partition("=")
-    if not equals or not path_text:
-        raise ScenarioError([Problem("", f"--set {edit}: write PATH=VALUE")], document.file)
-    path = tuple(int(p) if p.isdigit() else p for p in path_text.replace("[", ".").replace("]", "").split("."))
-    value = parse(f"value: {value_text}", f"--set {path_text}").values["value"]
+    path, value = _understood(document, edit)
     values = json.loads(json.dumps(document.values))
-    here = values
-    for part, then in itertools.pairwise(path):
-        if isinstance(here, dict) and isinstance(part, str):
-            here = here.setdefault(part, [] if isinstance(then, int) else {})
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
-            here = here[part]
-        else:
-            raise ScenarioError([Problem(dotted(path), f"--set: there is no '{part}' to set in")], document.file)
-        if isinstance(here, str):
-            raise ScenarioError([Problem(dotted(path), f"--set: '{part}' is the word '{here}' here")], document.file)
+    here = _holder(document, values, path, edit)
     last = path[-1]
     if isinstance(here, dict) and isinstance(last, str):
         other = {"steps": "epochs", "epochs": "steps"}.get(last)
@@ -80,6 +115,51 @@ def edited(document: Document, edit: str) -> Document:
     elif isinstance(here, list) and isinstance(last, int) and last <= len(here):
         here[last:] = [value, *here[last + 1 :]]
     else:
-        raise ScenarioError([Problem(dotted(path), f"--set: there is no '{last}' to set")], document.file)
+        raise _nothing_there(document, here, path, edit)
     places = {p: place for p, place in document.places.items() if p[: len(path)] != path}
-    return Document(values, places, document.file)
+    return document._replace(values=values, places=places, edits=(*document.edits, (path, edit)))
+
+
+def _understood(document: Document, edit: str) -> tuple[Path, Any]:
+    """Path and value of `PATH=VALUE`."""
+    name, equals, text = edit.partition("=")
+    if not equals or not _EDITED.fullmatch(name):
+        what = f"--set {shortened(edit, 60)}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
+        raise ScenarioError([Problem("", what)], document.file)
+    parts = name.replace("[", ".").replace("]", "").split(".")
+    path = tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else part for part in parts)
+    try:
+        read_back = parse(f"value: {text}", "--set").values
+    except ScenarioError as error:
+        what = "; ".join(problem.what.partition(" (it began")[0] for problem in error.problems)
+        raise ScenarioError([Problem(dotted(path), f"{what} (--set {shortened(edit, 60)})")], document.file) from None
+    if len(read_back) > 1:
+        raise ScenarioError([Problem(dotted(path), "--set takes one value, on one line")], document.file)
+    return path, read_back["value"]
+
+
+def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
+    """The mapping or list in which the last part of a path stands, made where it is not there yet."""
+    here = values
+    for end, (part, then) in enumerate(itertools.pairwise(path), 1):
+        if isinstance(here, dict) and isinstance(part, str):
+            here = here.setdefault(part, [] if isinstance(then, int) else {})
+        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        else:
+            raise _nothing_there(document, here, path[:end], edit)
+        if isinstance(here, str):
+            instead = f"--set '{dotted(path[:end])}={{kind: {here}, {then}: ...}}'"
+            what = f"is the word '{here}' here, which has no '{then}'; write {{kind: {here}, ...}} there, or {instead}"
+            raise ScenarioError([problem_at(document, path[:end], what)], document.file)
+    return here
+
+
+def _nothing_there(document: Document, here: Any, path: Path, edit: str) -> ScenarioError:
+    """A `--set` of what cannot be there."""
+    if isinstance(here, list):
+        there = f"a list of {len(here)}, numbered from 0" if isinstance(path[-1], int) else "a list; write [0], [1] ..."
+    else:
+        there = shown(here)
+    what = f"there is no '{path[-1]}' to set; found {there} (--set {shortened(edit, 60)})"
+    return ScenarioError([problem_at(document, path[:-1], what)._replace(where=dotted(path))], document.file)

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -21,8 +22,9 @@ def enable(plugin: str) -> None:
 
     Args:
       plugin: path of a Python file, or name of an entry point of the group `fedsim.plugins`.
+
     Raises:
-      ScenarioError: when there is no such plug-in, or it defines what it may not.
+      ScenarioError: when there is no such plug-in, it fails, or it defines what it may not.
     """
     try:
         if plugin.endswith(".py") or "/" in plugin:
@@ -33,8 +35,17 @@ def enable(plugin: str) -> None:
             what = f"no plug-in of that name is installed{did_you_mean(plugin, known)}; a file is given with its .py"
             raise ScenarioError([Problem("", what)], f"--plugin {plugin}")
         known[plugin].load()
+    except ScenarioError:
+        raise
     except RegistrationError as error:
         raise ScenarioError([Problem("", str(error))], f"--plugin {plugin}") from None
+    except Exception as error:  # whatever a user's file does when it is imported
+        raise ScenarioError([Problem("", _failure(error))], f"--plugin {plugin}") from error
+
+
+def installed() -> dict[str, str]:
+    """Plug-ins of installed packages: name -> module."""
+    return {point.name: point.value for point in sorted(entry_points(group=GROUP))}
 
 
 def _import_file(path: Path) -> None:
@@ -48,7 +59,19 @@ def _import_file(path: Path) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _failure(error: Exception) -> str:
+    """What went wrong while a file was imported, and on which of its lines."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {error}"
 
 
 def own_links(spec: BaseModel) -> dict[str, str]:

@@ -5,27 +5,58 @@ bounded. What comes out is plain dictionaries, lists, numbers, strings and None,
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import yaml
 
-from fedsim.scenario.problems import Problem, ScenarioError, dotted
+from fedsim.scenario.allowed import shown
+from fedsim.scenario.problems import Problem, ScenarioError, dotted, shortened
 
 MOST_BYTES, MOST_NODES, MOST_DEPTH = 256 * 1024, 20_000, 20
+TOO_LARGE = f"larger than {MOST_BYTES // 1024} KiB, which no scenario is; keep data in a file of their own"
 Path = tuple[str | int, ...]
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
-_ODD = re.compile(r"[-+]?0[0-9]+|[-+]?[0-9]+(:[0-5]?[0-9])+|[-+]?0[xob][0-9a-fA-F]+|[-+]?[0-9][0-9_]*_[0-9_]*")
+_ODD = re.compile(r"[-+]?0[0-9]+|[-+]?[0-9]+(:[0-5]?[0-9])+|[-+]?0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*")
 _WORDS = {"null": None, "~": None, "": None, "true": True, "false": False}
+# what no editor shows: control characters, line ends for YAML alone, and what turns the order of a line around
+_HIDDEN = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_IN_WORDS = {  # PyYAML's words -> ours
+    "mapping values are not allowed": "a ': ' inside a value, or a line indented unlike its neighbours; quote or align it",
+    "'\\t' that cannot start": "a tab; indent with spaces",
+    "that cannot start any token": "begins with a character that means something in YAML; put the value in quotes",
+    "expected <block end>": "this does not fit the lines above; align it with its neighbours, and close brackets",
+    "expected ',' or ']'": "a list that began with '[' is not closed; put a ']' or a comma before this",
+    "expected ',' or '}'": "a mapping that began with '{' is not closed; put a '}' or a comma before this",
+    "found unexpected end of stream": "a quote is not closed; put one at the end of the text",
+    "could not find expected ':'": "a key without a value; write 'key: value', with a space",
+    "sequence entries are not allowed": "a '- ' after something else on its line; begin a new line",
+    "expected the node content": "a bracket without its partner, or a comma too many; take it out",
+    "escape": "an escape that YAML does not know; write text with \\ in single quotes",
+    "document": "a second document or a directive (--- or %); a scenario is one document, take it out",
+}
 
 
 class Document(NamedTuple):
-    """A file as read: the values, and where each of them stands."""
+    """A file as read.
+
+    Attributes:
+      values: what it says.
+      places: where each value stands.
+      file: its name.
+      roots: folders that it may name data files in; None: it is the user's own program, which may read anything.
+      edits: (path, as typed) of every `--set`.
+    """
 
     values: dict[str, Any]
     places: dict[Path, tuple[int, int]]
     file: str
+    roots: tuple[str, ...] | None = None
+    edits: tuple[tuple[Path, str], ...] = ()
 
 
 def parse(text: str, file: str) -> Document:
@@ -34,74 +65,113 @@ def parse(text: str, file: str) -> Document:
     Raises:
       ScenarioError: for anything that is not a plain mapping.
     """
-    if len(text.encode()) > MOST_BYTES:
-        raise ScenarioError([Problem("", f"larger than {MOST_BYTES // 1024} KiB, which no scenario is")], file)
-    try:
-        _bound(text, file)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (None, None)
-        what = f"not YAML: {error.problem or error.context}"
-        raise ScenarioError([Problem("", what, *place)], file) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ScenarioError([Problem("", f"not YAML: {str(error).splitlines()[0]}")], file) from None
+    if len(text) > MOST_BYTES or len(text.encode(errors="replace")) > MOST_BYTES:
+        raise ScenarioError([Problem("", TOO_LARGE)], file)
+    text = text.removeprefix("\ufeff")
+    hidden = _HIDDEN.search(text)
+    if hidden:
+        what = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
+        raise ScenarioError([Problem("", what, *_line_of(text, hidden.start()))], file)
     places: dict[Path, tuple[int, int]] = {}
     problems: list[Problem] = []
-    values = _value(node, (), places, problems) if node is not None else {}
-    if not problems and not isinstance(values, dict):
-        problems = [Problem("", f"a scenario is a mapping of keys to values, found {_kind(values)}", 1, 1)]
+    try:
+        events = _events(text, file)
+        first = next(events, None)
+        values = {} if first is None else _value(first, events, (), places, problems)
+        for _ in events:  # there is nothing behind it, or an error
+            pass
+    except yaml.MarkedYAMLError as error:
+        at_start = any(said in (error.problem or "") for said in ("end of stream", "expected ':'"))
+        mark = (at_start and error.context_mark) or error.problem_mark or error.context_mark
+        raise ScenarioError([Problem("", _not_yaml(error), *_place(mark) if mark else ())], file) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        if isinstance(error, ScenarioError):
+            raise
+        raise ScenarioError([Problem("", f"not YAML: {str(error).splitlines()[0]}")], file) from None
+    if first is None:
+        problems = [Problem("", "is empty; a scenario needs at least name: and data: (fedsim new writes one)", 1, 1)]
+    elif not problems and not isinstance(values, dict):
+        what = f"a scenario is a mapping of keys to values, found {shown(values)}; begin with name: and data:"
+        problems = [Problem("", what, *places[()])]
     if problems:
         raise ScenarioError(problems, file)
     return Document(values, places, file)
 
 
-def _bound(text: str, file: str) -> None:
-    """Refuse what could grow or execute, on events, before any tree is built."""
-    depth = nodes = 0
+def _place(mark: Any) -> tuple[int, int]:
+    return mark.line + 1, mark.column + 1
+
+
+def _line_of(text: str, at: int) -> tuple[int, int]:
+    """Line and column of a character."""
+    lines = re.split(r"\r\n|\r|\n", text[:at])
+    return len(lines), len(lines[-1]) + 1
+
+
+def _not_yaml(error: yaml.MarkedYAMLError) -> str:
+    said = error.problem or error.context or ""
+    ours = next((words for pattern, words in _IN_WORDS.items() if pattern in said), said)
+    began = error.context_mark if ours is not said and "is not closed" in ours else None
+    return f"not YAML: {ours}" + (f" (it began in line {began.line + 1})" if began else "")
+
+
+def _events(text: str, file: str) -> Iterator[yaml.Event]:
+    """What the file's one document consists of; what could grow or execute is refused before any of it is kept."""
+    depth = nodes = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
         what = None
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            what = "anchors and aliases are not allowed; write the value out"
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if documents > 1:
+            what = "a second document begins here; a scenario is one, take out the ---"
+        elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            what = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
         elif getattr(event, "tag", None):
-            what = f"tags are not allowed, found {event.tag!r}; a scenario is data"
+            what = f"tags are not allowed, found {shown(event.tag)}; a scenario is data, write the value without it"
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH or nodes > MOST_NODES:
-            what = f"nested deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values"
+            what = f"nested deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values, which no scenario is"
         if what:
-            raise ScenarioError([Problem("", what, *place)], file)
+            raise ScenarioError([Problem("", what, *_place(event.start_mark))], file)
+        if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+            yield event
 
 
-def _value(node: yaml.Node, path: Path, places: dict, problems: list[Problem]) -> Any:
-    place = (node.start_mark.line + 1, node.start_mark.column + 1)
-    places[path] = place
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item, (*path, i), places, problems) for i, item in enumerate(node.value)]
-    if isinstance(node, yaml.MappingNode):
-        return _mapping(node, path, places, problems)
-    assert isinstance(node, yaml.ScalarNode)
-    if node.style is not None:  # quoted or block: always text
-        return node.value
+def _value(event: Any, events: Iterator[Any], path: Path, places: dict, problems: list[Problem]) -> Any:
+    places[path] = _place(event.start_mark)
+    if isinstance(event, yaml.SequenceStartEvent):
+        items: list[Any] = []
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            items.append(_value(event, events, (*path, len(items)), places, problems))
+        return items
+    if isinstance(event, yaml.MappingStartEvent):
+        return _mapping(events, path, places, problems)
+    if event.style is not None:  # quoted or block: always text
+        return event.value
     try:
-        return scalar(node.value)
+        return scalar(event.value)
     except ValueError as error:
-        problems.append(Problem(dotted(path), str(error), *place))
+        problems.append(Problem(dotted(path), str(error), *places[path]))
         return None
 
 
-def _mapping(node: yaml.MappingNode, path: Path, places: dict, problems: list[Problem]) -> dict[str, Any]:
+def _mapping(events: Iterator[Any], path: Path, places: dict, problems: list[Problem]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        place = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-        key = key_node.value
-        if not isinstance(key_node, yaml.ScalarNode) or not isinstance(key, str) or key == "<<":
-            problems.append(Problem(dotted(path), "keys are plain words", *place))
+    while not isinstance(event := next(events), yaml.MappingEndEvent):
+        place, wrong = _place(event.start_mark), None
+        key = event.value if isinstance(event, yaml.ScalarEvent) else None
+        if key is None:
+            key = _value(event, events, (*path, ""), {}, [])
+            wrong = f"keys are plain words, found {shown(key)}; write key: value, with a space"
+        elif key == "<<":
+            wrong = "merge keys (<<) are not allowed; write the keys out"
         elif key in values:
-            problems.append(Problem(dotted((*path, key)), "this key stands here twice; keep one", *place))
+            wrong = f"this key stands here twice, first in line {places[(*path, key, '<key>')][0]}; keep one"
+        if wrong:
+            problems.append(Problem(dotted((*path, key) if isinstance(key, str) else path), wrong, *place))
+            _value(next(events), events, (*path, ""), {}, [])
         else:
-            values[key] = _value(value_node, (*path, key), places, problems)
+            values[key] = _value(next(events), events, (*path, key), places, problems)
             places[(*path, key, "<key>")] = place
     return values
 
@@ -118,18 +188,15 @@ def scalar(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
-        if len(text) > 40:
-            raise ValueError(f"a number of {len(text)} digits; at most 40")
+        if len(text) > 18:
+            raise ValueError(f"found an integer of {len(text.lstrip('+-'))} digits; write at most 17")
         return int(text)
     if _FLOAT.fullmatch(text):
         number = float(text)
         if number in (float("inf"), float("-inf")):
-            raise ValueError(f"{text[:40]} is too large for a number")
+            raise ValueError(f"found {shortened(text, 40)}, which is too large for a number; numbers end near 1.8e308")
         return number
-    if _ODD.fullmatch(text):
-        raise ValueError(f"{text[:40]} can be read in several ways; write a plain decimal number, or quote it")
+    if len(text) < 100 and _ODD.fullmatch(text):
+        what = f"found {shortened(text, 40)}, which can be read in several ways"
+        raise ValueError(f"{what}; write a plain decimal number, or quote it")
     return text
-
-
-def _kind(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", str: "text", type(None): "nothing"}.get(type(value), repr(value)[:40])

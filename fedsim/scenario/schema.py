@@ -7,13 +7,14 @@ the union of them, told apart by `kind`. There is no second list of fields anywh
 import functools
 import hashlib
 import inspect
+import itertools
 import json
 import types
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 
 from annotated_types import Ge, Le, Lt, MinLen
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 import fedsim.clients
 import fedsim.data
@@ -22,118 +23,31 @@ import fedsim.models
 import fedsim.rules
 import fedsim.stages  # noqa: F401 (importing a family registers its members)
 from fedsim.compose import ALIASES, FAMILIES, registrations
+from fedsim.scenario.allowed import InWords
+from fedsim.scenario.docs import told
 from fedsim.scenario.explain import problem_at
 from fedsim.scenario.problems import ScenarioError
 from fedsim.scenario.reader import Document, Path
+from fedsim.scenario.sections import (
+    Checkpoint,
+    ClientCommon,
+    DataCommon,
+    Evaluate,
+    Fleet,
+    ModelCommon,
+    Numerics,
+    Section,
+)
 
-Count = Annotated[int, Ge(1)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
+MOST_SEEDS = 10_000
+NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
+SEEDS = "a list of integers from 0 to 4294967295, or one integer: the first so many"
 NOT_NAMES = {"na", "nan", "null", "none", "n-a"}  # CSV readers turn these into missing values
 
 
-class Section(BaseModel):
-    """A mapping with known keys of exact types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
-
-
-class DataCommon(Section):
-    class Server(Section):
-        samples: Annotated[int, Ge(0)] = 0
-        """Training samples that no client gets and the server keeps, stratified by label."""
-
-    clients: Count = 100
-    """How many clients the training samples are dealt to."""
-    partition: Any = {"kind": "iid"}
-    """Who holds what."""
-    test: Annotated[float, Ge(0), Lt(1)] = 0.2
-    """Share of the samples to test on, stratified by label; data that brings a test set keeps its own."""
-    validation: Annotated[float, Ge(0), Lt(1)] = 0.0
-    """Share of the training samples that no client gets, stratified by label: to choose hyper-parameters by."""
-    client_test: Annotated[float, Ge(0), Lt(1)] = 0.0
-    """Share of every client's samples kept for its own scores; at least one stays to train on."""
-    server: Server = Server()
-    """The server's own samples."""
-    resident_mb: Annotated[float, Ge(0)] = 4096.0
-    """Training samples that lie on the device as a whole; more are handed over round by round, with the same result."""
-    seed: Seed = 0
-    """Of sets, generators and all splits but `client_test`; the run's seed does not change them."""
-
-
-class ClientCommon(Section):
-    lr: Any = 0.1
-    """Client learning rate η_l: a number, or an optax schedule of rounds (or of local steps, see `lr_per`)."""
-    lr_per: Literal["round", "step"] = "round"
-    """What a schedule counts: rounds of the run, or local steps of the client's round."""
-    batch: Count | Literal["full"] = 16
-    """Samples per step; `full` = all of the client's."""
-    steps: Count | Annotated[list[Count], MinLen(1)] | None = None
-    """Local steps per round, one number or one per client."""
-    epochs: Count | None = None
-    """Passes over the client's samples per round (1 unless `steps` is given)."""
-    shuffle: bool = True
-    """New order of samples every epoch."""
-    drop_last: bool = False
-    """Leave a short last batch out (a client with fewer samples than `batch` keeps its only one)."""
-    optimizer: Any = {"kind": "sgd"}
-    """Any optax optimizer, with its other hyper-parameters."""
-    optimizer_state: Literal["reset", "carry"] = "reset"
-    """Whether the optimizer starts afresh each round, or goes on where the client's last round ended."""
-
-    @model_validator(mode="after")
-    def _steps_or_epochs(self):
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("steps and epochs are both given; a client trains for one or the other")
-        if self.steps is None and self.epochs is None:
-            self.epochs = 1
-        return self
-
-
-class ModelCommon(Section):
-    loss: Literal["cross_entropy", "squared"] | None = None
-    """What a row costs; left out: cross-entropy for classes, squared error for targets."""
-
-
-class Fleet(Section):
-    malicious: Annotated[float, Ge(0), Le(1)] | list[Annotated[int, Ge(0)]] = 0.0
-    """Clients that the attacker controls: a share, drawn once per seed, or these."""
-
-
-class Evaluate(Section):
-    every: Count = 1
-    """Evaluate every so many rounds (round 0 and the last one always)."""
-    last: Count = 10
-    """How many last evaluated rows `mean_last_k` is over."""
-    metric: Literal["test_accuracy", "test_loss", "train_loss"] = "test_accuracy"
-    """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy."""
-    target: float | None = None
-    """Metric value to reach."""
-
-
-class Numerics(Section):
-    dtype: Literal["float32", "float64"] = "float32"
-    """Float type of everything that is computed."""
-    lanes: Count | Literal["auto"] = "auto"
-    """Width of the vmapped axis."""
-    block: Count | Literal["auto"] = "auto"
-    """Rows of the stack."""
-    threads: Count | Literal["auto"] = "auto"
-    """Size of XLA's thread pool on CPUs, which changes bits of large products; a number gives the same on any cores."""
-    matmul_precision: Literal["highest", "high", "default"] = "highest"
-    """Of matrix products on accelerators; `default` allows TF32."""
-
-
-class Checkpoint(Section):
-    seconds: Annotated[float, Ge(0)] = 10.0
-    """Time between commits; never so often that they take more than 2 % of it."""
-    rounds: Count | None = None
-    """Commit after every so many rounds as well."""
-    resident_mb: Annotated[float, Ge(0)] = 256.0
-    """Client memory that stays on the device; beyond it lives in a file of the run directory."""
-
-
 class Scenario(NamedTuple):
-    """A scenario that was read and understood.
+    """A scenario that was read and understood, as `fedsim.scenario.read` returns it; `fedsim.run` takes one.
 
     Attributes:
       spec: the typed sections, every default filled in.
@@ -148,12 +62,28 @@ class Scenario(NamedTuple):
         return _kind_first(self.spec.model_dump(mode="json"))
 
     def hash(self) -> str:
-        """SHA-256 of the resolved values."""
-        return hashlib.sha256(json.dumps(self.resolved(), sort_keys=True).encode()).hexdigest()
+        """SHA-256 of the resolved values, wherever the data file lies."""
+        return hashlib.sha256(json.dumps(placeless(self.resolved()), sort_keys=True).encode()).hexdigest()
 
     def error(self, path: Path, what: str) -> ScenarioError:
-        """A problem at a path of this scenario, as an exception."""
+        """A problem at a path of this scenario, as an exception.
+
+        Args:
+          path: keys and list indices from the top, `("server", 0, "kind")`.
+          what: what is wrong there, and what to do.
+
+        Returns:
+          The exception, with the line and the column where there is a file; raising it is left to the caller.
+        """
         return ScenarioError([problem_at(self.document, path, what)], self.document.file)
+
+
+def placeless(resolved: dict[str, Any]) -> dict[str, Any]:
+    """Resolved values without the path of a data file whose SHA-256 they hold: moved, it is the same file."""
+    data = resolved["data"]
+    if not (isinstance(data, dict) and data.get("sha256")):
+        return resolved
+    return {**resolved, "data": {name: value for name, value in data.items() if name != "path"}}
 
 
 def per_registry(make: Callable) -> Callable:
@@ -170,27 +100,31 @@ def per_registry(make: Callable) -> Callable:
 @per_registry
 def scenario_model() -> type[BaseModel]:
     """The model of a whole scenario, from what is registered now."""
-    Data = union("dataset", DataCommon, partition=(union("partition"), {"kind": "iid"}))
+    Data = union("dataset", DataCommon, partition=union("partition"))
     rate = Annotated[float, Ge(0)] | union("schedule")
-    optimizer = (union("optimizer", without=("lr",)), {"kind": "sgd"})
-    Client = union("client", ClientCommon, "sgd", optimizer=optimizer, lr=(rate, 0.1))
+    optimizer = union("optimizer", without=("lr",))
+    Client = union("client", ClientCommon, "sgd", optimizer=optimizer, lr=rate)
+    name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), InWords(NAME)]
+    listed = Annotated[list[Seed], MinLen(1), Field(json_schema_extra={"uniqueItems": True})]
+    first = BeforeValidator(_first_seeds, json_schema_input_type=Annotated[int, Ge(1), Le(MOST_SEEDS)] | listed)
+    seeds = Annotated[list[Seed], MinLen(1), first, AfterValidator(_in_order), InWords(SEEDS)]
     fields: dict[str, Any] = {
-        "name": (Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")], ...),
-        "rounds": (Annotated[int, Ge(0)], 100),
-        "seeds": (Annotated[list[Seed], MinLen(1), BeforeValidator(_first_seeds), AfterValidator(_in_order)], [0]),
-        "method": (str | None, None),
-        "data": (Data, ...),
-        "model": (union("model", ModelCommon), {"kind": "logistic"}),
-        "fleet": (Fleet, {}),
-        "cohort": (union("cohort"), {"kind": "all"}),
-        "client": (Client, {"kind": "sgd"}),
-        "wire": (links_type("wire"), []),
-        "server": (links_type("server"), [{"kind": "mean"}]),
-        "evaluate": (Evaluate, {}),
-        "numerics": (Numerics, {}),
-        "checkpoint": (Checkpoint, {}),
-        "on_nonfinite": (Literal["drop", "stop", "keep"], "drop"),
-        "on_impossible": (Literal["skip", "stop"], "skip"),
+        "name": (name, ..., "Of the run directory, unless `--out` says otherwise."),
+        "rounds": (Annotated[int, Ge(0)], 100, "How often the server sends its model out."),
+        "seeds": (seeds, [0], "A run for each; a number n means the first n: 0, 1, ... n-1."),
+        "method": (str | None, None, "Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."),
+        "data": (Data, ..., "Where samples come from, and which client holds which."),
+        "model": (union("model", ModelCommon), "logistic", "What is trained."),
+        "fleet": (Fleet, {}, "The clients as machines, and who controls them."),
+        "cohort": (union("cohort"), "all", "Who takes part in a round."),
+        "client": (Client, {}, "How one client trains."),
+        "wire": (links_type("wire"), [], "What happens to a message between client and server, in this order."),
+        "server": (links_type("server"), ["mean"], "Stages, exactly one rule, then optimisers, in this order."),
+        "evaluate": (Evaluate, {}, "When the model is scored, and which score counts."),
+        "numerics": (Numerics, {}, "Float type, widths and threads: what decides bits and speed."),
+        "checkpoint": (Checkpoint, {}, "How often progress is committed to disk."),
+        "on_nonfinite": (Literal["drop", "stop", "keep"], "drop", "What happens to an update that is not finite."),
+        "on_impossible": (Literal["skip", "stop"], "skip", "What a round with too few clients for the rule does."),
     }
     return create_model("Scenario", __base__=Section, **_validated(fields))
 
@@ -207,18 +141,27 @@ def union(family: str, common: type[Section] = Section, kind: str = "", also=(),
     """All kinds of a family as one type: a mapping with `kind`, or the bare name of a kind."""
     members = [(f, name, factory) for f in (family, *also) for name, factory in FAMILIES[f].items()]
     models = [_kind_model(f, name, factory, common, without, typed) for f, name, factory in members]
+    # a union of one is no union: empty members fill it up, so that pydantic's errors stay alike
+    joined = Union[tuple([*models, _Nothing, _Never][: max(len(models), 2)])]  # noqa: UP007 (made from a list)
+    return Annotated[joined, Field(discriminator="kind"), BeforeValidator(SpelledOut(kind))]
 
-    def spelled_out(value: Any) -> Any:
+
+class SpelledOut(NamedTuple):
+    """Validator: a bare name, an alias or a left-out kind -> a mapping with our `kind`.
+
+    Attributes:
+      kind: what a mapping without `kind` means; empty where it must have one.
+    """
+
+    kind: str
+
+    def __call__(self, value: Any) -> Any:
         if isinstance(value, str):
             value = {"kind": value}
         if not isinstance(value, dict):
             return value
-        name = value.get("kind", kind)
+        name = value.get("kind", self.kind)
         return {**value, "kind": ALIASES.get(name, name)} if name and isinstance(name, str) else value
-
-    # a union of one is no union: empty members fill it up, so that pydantic's errors stay alike
-    joined = Union[tuple([*models, _Nothing, _Never][: max(len(models), 2)])]  # noqa: UP007 (made from a list)
-    return Annotated[joined, Field(discriminator="kind"), BeforeValidator(spelled_out)]
 
 
 class _Nothing(Section):
@@ -230,40 +173,42 @@ class _Never(Section):
 
 
 def _kind_model(family: str, name: str, factory: Callable, common: type[Section], without, typed) -> type[BaseModel]:
-    fields: dict[str, Any] = {"kind": (Literal[name], ...)}
+    """The model of one kind: its factory's parameters, described by its docstring, beside the family's common ones."""
+    fields: dict[str, Any] = {"kind": (Literal[name], ..., None)}
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name not in without:
-            fields[parameter.name] = (
-                parameter.annotation,
-                ... if parameter.default is parameter.empty else parameter.default,
-            )
-    fields |= typed
-    body = {"__module__": __name__, "__annotations__": {n: t for n, (t, _) in fields.items()}}
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (parameter.annotation, default, told(factory).args.get(parameter.name))
+    for n, annotation in typed.items():  # common keys whose types depend on what is registered
+        fields[n] = (annotation, common.model_fields[n].default, common.model_fields[n].description)
+    body = {"__module__": __name__, "__annotations__": {n: t for n, (t, _, _) in fields.items()}}
     body["family"] = family
     body["__annotations__"]["family"] = ClassVar[str]
     body["model_config"] = ConfigDict(use_attribute_docstrings=False)  # made here: there is no source to read them from
-    return types.new_class(
-        name,
-        (common,),
-        {},
-        lambda namespace: namespace.update(
-            {**body, **{n: f for n, (_, f) in _validated(fields).items() if f is not ...}}
-        ),
-    )
+    made = {n: field for n, (_, field) in _validated(fields).items()}
+    return types.new_class(name, (common,), {}, lambda namespace: namespace.update({**body, **made}))
 
 
 def _validated(fields: dict[str, Any]) -> dict[str, Any]:
-    """Defaults are checked and spelled out like anything else."""
-    return {n: (t, d if d is ... else Field(default=d, validate_default=True)) for n, (t, d) in fields.items()}
+    """(type, default, text) as pydantic wants it; defaults are checked and spelled out like anything else."""
+    return {n: (t, Field(default=d, validate_default=True, description=text)) for n, (t, d, text) in fields.items()}
 
 
 def _in_order(seeds: list[int]) -> list[int]:
     """Reports are sorted by seed, whatever ran first."""
-    return sorted(set(seeds))
+    ordered = sorted(seeds)
+    for one, other in itertools.pairwise(ordered):
+        if one == other:
+            raise ValueError(f"seed {one} stands here twice, and would be the same run; keep one")
+    return ordered
 
 
 def _first_seeds(value: Any) -> Any:
-    return list(range(value)) if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        return value
+    if value > MOST_SEEDS:
+        raise ValueError(f"the first {value} seeds are too many; at most {MOST_SEEDS}")
+    return list(range(value))
 
 
 def _kind_first(value: Any) -> Any:

@@ -67,7 +67,7 @@ def aggregate(
 def transmit(
     wire: Any, deltas: Tree, *, weights: Any = None, malicious: Any = None, seed: int = 0, params: Tree | None = None
 ) -> tuple[Tree, np.ndarray]:
-    """Any wire list on your own stacked updates -> (what arrives, bytes per client `[K]`).
+    """Any wire list on your own stacked updates: what arrives of them, and what it takes.
 
     Args:
       wire: a kind, a link, or a list of attacks and stages.
@@ -75,7 +75,17 @@ def transmit(
       weights: sample counts `[K]`; 0 = does not take part.
       malicious: mask `[K]` (or ids) of the rows an attack controls; nobody if left out.
       seed: of links that draw.
-      params: the shared parameters.
+      params: the shared parameters; zeros if left out.
+
+    Returns:
+      The updates as they arrive, stacked as they were, and the bytes of each client's message `[K]`.
+
+    Raises:
+      ScenarioError: for a list that cannot run.
+
+    >>> arrived, sent = transmit({"kind": "sign_flip", "scale": 2}, [[1.0, 2.0], [3.0, 4.0]], malicious=[1])
+    >>> arrived.tolist(), sent.tolist()
+    ([[1.0, 2.0], [-6.0, -8.0]], [16, 16])
     """
     send = _sending(tuple(map(Written, _checked("wire", wire))))
     stack = _arrays(deltas)

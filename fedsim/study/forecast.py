@@ -14,7 +14,8 @@ from fedsim.engine.blocks import Blocks
 from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.engine.run import held_out
 from fedsim.scenario import Experiment
-from fedsim.types import Batch
+from fedsim.scenario.links import link
+from fedsim.types import Batch, Facts, RowStage, Rule
 
 Shape = jax.ShapeDtypeStruct
 TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
@@ -43,8 +44,10 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "block": program.width.block,
         "crews": program.mesh.crews,
         "stacked": not program.serve.folds,
+        "stacked_by": stacking(experiment),
         "memory": parts,
         "peak_bytes": max(training, ending, memory_peak()),
+        "notes": notes(experiment),
     }
 
 
@@ -95,21 +98,63 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
 
 
 def one_batch(experiment: Experiment) -> dict[str, float]:
-    """Loss and gradient of one client's first batch, operation by operation: an error in a model or loss shows where it is.
+    """One client's first batch through all of its hooks, operation by operation: an error in a model, a loss or a client
+    method shows where it is.
 
     Returns:
-      `loss` of the start model, and `largest_gradient`, the largest entry of the gradient by magnitude.
+      `loss` of the start model on the batch, and `largest_gradient` and `largest_update`, by magnitude of their entries.
     """
-    program, plan = experiment.program, next(iter(experiment.plans.values()))
-    shared, f = next(iter(experiment.shared.values())), plan.federation
-    id = int(plan.eligible[0])
+    program, plan, client = experiment.program, next(iter(experiment.plans.values())), experiment.client
+    shared, f, task = next(iter(experiment.shared.values())), plan.federation, program.task
+    id, key = int(plan.eligible[0]), jax.random.key(0)
     index, valid = plan.batches(1, id)
     mask = jnp.arange(index.shape[1]) < valid[0]
-    batch = Batch(jnp.asarray(f.x[index[0]]), jnp.asarray(f.y[index[0]]), mask, jax.random.key(0), jnp.zeros((), int))
     with jax.disable_jit():
-        (loss, _), gradient = program.task.value_and_grad({"params": shared["params"], "state": shared["state"]}, batch)
-    steepest = max((float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient) if leaf.size), default=0.0)
-    return {"loss": float(loss), "largest_gradient": steepest}
+        lr, samples = (jnp.asarray(value, program.dtype) for value in (plan.local.lr(1), plan.sizes[id]))
+        facts = Facts(jnp.int32(id), samples, jnp.int32(1), lr, lr)
+        batch = Batch(jnp.asarray(f.x[index[0]]), jnp.asarray(f.y[index[0]]), mask, key, jnp.int32(0))
+        row = client.memory(shared, key)
+        variables, local = client.start(task, shared, row, facts)
+        (loss, state), gradient = client.gradient(task, variables, batch, local, shared, facts)
+        params, local = client.step(task, gradient, variables["params"], local, shared, facts)
+        message = client.finish(task, shared, {"params": params, "state": state}, local, row, facts)
+    return {
+        "loss": float(loss),
+        "largest_gradient": _largest(gradient),
+        "largest_update": _largest(message.delta),
+    }
+
+
+def stacking(experiment: Experiment) -> list[str]:
+    """Links that must see all messages of a round at once, as `server[0] krum`: they hold the whole stack in memory."""
+    spec = experiment.scenario.spec
+    found = []
+    for where, sections in (("wire", spec.wire), ("server", spec.server)):
+        for i, section in enumerate(sections):
+            made = link(section)() if section.family != "optimizer" else None
+            alone = made is None or isinstance(made, RowStage) or (isinstance(made, Rule) and made.fold is not None)
+            found += [] if alone else [f"{where}[{i}] {section.kind}"]
+    return found
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """What a user may not have meant."""
+    spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
+    sizes, said = plan.sizes, []
+    if empty := int((sizes == 0).sum()):
+        said.append(f"{empty} of {len(sizes)} clients hold no samples and never take part")
+    if spec.client.batch != "full" and (small := int(((sizes < spec.client.batch) & (sizes > 0)).sum())):
+        said.append(f"{small} of {len(sizes)} clients hold fewer samples than client.batch = {spec.client.batch}")
+    attacks = [section.kind for section in spec.wire if section.family == "attack"]
+    if attacks and not plan.malicious.any():
+        said.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
+    if plan.malicious.any() and not attacks:
+        said.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
+    return said
+
+
+def _largest(values: Any) -> float:
+    return max((float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(values) if leaf.size), default=0.0)
 
 
 def _temporary(program: Any, *arguments: Any) -> int:

@@ -1,0 +1,116 @@
+"""Commands that tell what there is: `list` and `explain`."""
+
+import json
+import shutil
+import sys
+from typing import Any
+
+import click
+
+from fedsim.cli import options
+
+
+def _families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from fedsim.compose import FAMILIES
+
+    return [name for name in (*(f"{family}s" for family in FAMILIES), *ELSEWHERE) if name.startswith(incomplete)]
+
+
+def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from fedsim.scenario import catalogue
+
+    found = {f"{name}" for kinds in catalogue(None).values() for name in kinds}
+    return sorted(name for name in found if name.startswith(incomplete))
+
+
+@click.command("list")
+@click.argument("family", required=False, shell_complete=_families)
+@options.plugins
+@options.as_json("everything")
+@options.debug
+def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) -> None:
+    """Name what there is: methods, rules, stages, attacks, clients, models, datasets, partitions, devices, plugins ...
+
+    \b
+    Examples:
+      fedsim list
+      fedsim list rules
+      fedsim list attacks --json
+    """
+    options.enabled(plugins)
+    if family in ELSEWHERE:
+        found = {family: ELSEWHERE[family]()}
+    else:
+        from fedsim.scenario import catalogue
+
+        found = catalogue(family)
+        if not found:
+            from fedsim.scenario.problems import did_you_mean
+
+            raise click.UsageError(f"no family '{family}'{did_you_mean(family, [*catalogue(None), *ELSEWHERE])}")
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for name, kinds in found.items():
+        click.secho(name, bold=True)
+        rows = [(kind["written"], _line(kind)) for kind in kinds.values()]
+        if not sys.stdout.isatty():  # a kind is a line, so that grep finds it whole
+            click.echo("".join(f"  {written:<26} {line}\n" for written, line in rows), nl=False)
+            continue
+        formatter = click.HelpFormatter(width=max(shutil.get_terminal_size().columns - 2, 60))
+        formatter.write_dl(rows, col_max=26)
+        click.echo("".join(f"  {line}\n" for line in formatter.getvalue().splitlines()), nl=False)
+
+
+def _line(kind: dict[str, Any]) -> str:
+    also = f" [also: {', '.join(kind['aliases'])}]" if kind["aliases"] else ""
+    return kind["summary"] + also
+
+
+def _devices() -> dict[str, Any]:
+    import jax
+
+    return {name: _named(name, d.device_kind) for d in jax.devices() for name in [f"{d.platform}:{d.id}"]}
+
+
+def _plugins() -> dict[str, Any]:
+    from fedsim.scenario.plugins import installed
+
+    return {name: _named(name, f"{module}; enabled by --plugin {name}") for name, module in installed().items()}
+
+
+def _named(name: str, summary: str) -> dict[str, Any]:
+    return {"written": name, "summary": summary, "parameters": [], "aliases": []}
+
+
+ELSEWHERE = {"devices": _devices, "plugins": _plugins}  # what is no family of links, and can be listed too
+
+
+@click.command("explain")
+@click.argument("name", shell_complete=_names)
+@options.plugins
+@options.as_json("the explanation")
+@options.debug
+def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
+    """Explain a link or a key: its equation with the actual defaults, what it resists, its cost, its source.
+
+    A name with several meanings is explained in all of them; FAMILY/NAME asks for one.
+
+    \b
+    Examples:
+      fedsim explain trimmed_mean
+      fedsim explain optimizer/sgd
+      fedsim explain scaffold --json
+      fedsim explain client.batch
+    """
+    options.enabled(plugins)
+    from fedsim.scenario.meaning import lines_of, meanings
+
+    found = meanings(name)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for i, meaning in enumerate(found):
+        click.echo("\n" if i else "", nl=False)
+        for heading, line in lines_of(meaning):
+            click.secho(line, bold=heading)

@@ -1,0 +1,37 @@
+"""`fedsim check`."""
+
+import json
+from typing import Any
+
+import click
+
+from fedsim.cli import options
+
+
+@click.command("check")
+@options.scenario
+@options.as_json("the forecast")
+@options.debug
+def check_command(as_json: bool, **described: Any) -> None:
+    """Build a scenario, try one batch of one client, and tell what a run will take; trains nothing.
+
+    \b
+    Examples:
+      fedsim check scenarios/iid.yaml
+      fedsim check scenarios/iid.yaml --set model=cnn --json
+    """
+    options.compilation_cache()
+    checked = options.understood(**described)
+    from fedsim.report import console
+    from fedsim.scenario import build
+    from fedsim.scenario.build import numerics
+    from fedsim.study.forecast import forecast, one_batch
+
+    with numerics(checked) as devices:
+        experiment = build(checked, devices=devices[:1])
+        told = {"scenario": checked.spec.name, **forecast(experiment)}
+        told["batch"] = one_batch(experiment)  # afterwards: a program per operation would count as memory
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        console.forecast(told)

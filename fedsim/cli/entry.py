@@ -1,0 +1,108 @@
+"""The command `fedsim`: which commands there are, and how every one of them ends."""
+
+import difflib
+import io
+import os
+import shlex
+import sys
+import warnings
+from importlib import import_module
+from typing import Any
+
+import click
+
+from fedsim import __version__
+from fedsim.cli.errors import leave, say, say_usage
+from fedsim.cli.options import debug
+from fedsim.report.interrupts import Interrupts
+
+COMMANDS = {  # heading -> command -> the module that has it
+    "Run": {"run": "run", "check": "check", "partition": "partition"},
+    "Write a scenario": {"new": "start", "list": "catalogue", "explain": "catalogue", "schema": "start"},
+    "Trust a result": {"verify": "records", "diff": "records"},
+    "Know the machine": {"doctor": "machine", "bench": "machine"},
+}
+MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
+
+
+class Lazy(click.Group):
+    """Commands are imported when they are asked for, and shown in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in MODULES:
+            return None
+        return getattr(import_module(f"fedsim.cli.{MODULES[cmd_name]}"), f"{cmd_name}_command")
+
+    def resolve_command(self, ctx: click.Context, args: list[str]):
+        name = args[0]
+        if not ctx.resilient_parsing and name not in MODULES and not name.startswith("-"):
+            near = difflib.get_close_matches(name, MODULES, n=1, cutoff=0.5)
+            meant = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(MODULES)}"
+            if name.endswith((".yaml", ".yml")):
+                meant = f"did you mean 'run {name}'?"
+            raise click.UsageError(f"no such command '{name}'; {meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, names in COMMANDS.items():
+            with formatter.section(heading):
+                found = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in found if command])
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="fedsim")
+@debug
+def cli() -> None:
+    """Simulate federated learning: one scenario file, one command, an answer you can defend.
+
+    \b
+    Examples:
+      fedsim new mine                       a commented scenario to start from
+      fedsim check mine.yaml                what a run will take
+      fedsim run mine.yaml --seeds 5        run it over five seeds
+      fedsim explain trimmed_mean           what a link does
+
+    Completion in the shell: eval "$(_FEDSIM_COMPLETE=bash_source fedsim)", or zsh_source, or fish_source.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point: every error is one line per problem and an exit code; tracebacks only with --debug."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    warnings.showwarning = lambda message, *_, **__: click.echo(f"fedsim: warning: {message}", err=True)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale that cannot show a letter shows a question mark
+    again = shlex.join(["fedsim", *(a for a in arguments if a not in ("--force", "--resume")), "--resume"])
+    farewell = f"go on with: {again}" if "run" in arguments[:2] else "nothing was written"
+    with Interrupts(farewell).watched() as interrupts:
+        try:
+            cli.main(arguments, prog_name="fedsim", standalone_mode=False, obj=interrupts)
+            sys.stdout.flush()
+        except click.exceptions.Exit as done:
+            sys.exit(done.exit_code)
+        except BrokenPipeError:  # whoever read our output has seen enough of it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            sys.exit(0)
+        except SystemExit:
+            if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click's way of meeting the same
+                sys.exit(0)
+            raise
+        except click.ClickException as error:
+            sys.exit(say_usage(error))
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("fedsim: interrupted", err=True)
+            sys.exit(interrupts.code)
+        except Exception as error:
+            if "--debug" in arguments:
+                raise
+            leave(say(error, farewell))
+        except BaseException as error:
+            if type(error).__name__ != "Interrupted":
+                raise
+            click.echo(f"fedsim: interrupted {error}; {farewell}", err=True)
+            leave(interrupts.code)

@@ -1,0 +1,83 @@
+"""What is said when something goes wrong: one line per problem, and an exit code."""
+
+import os
+import sys
+import tempfile
+import traceback
+
+import click
+
+PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
+EXIT = {
+    **dict.fromkeys(("ScenarioError", "DeviceError", "ProcessError"), 2),
+    "DataError": 3,
+    **dict.fromkeys(("DirectoryError", "MissingFileError"), 4),
+    "LockedError": 6,
+    **dict.fromkeys(("CheckpointError", "CorruptError"), 7),
+    "MemoryError": 8,
+}
+
+
+def say_usage(error: click.ClickException) -> int:
+    """A command line that cannot be understood, in one line that names the help -> exit code."""
+    context = getattr(error, "ctx", None)
+    text = " ".join(error.format_message().split()).rstrip(".")
+    where = f"see {context.command_path} --help" if context is not None else ""
+    joined = f"{text[:1].lower()}{text[1:]}{' ' if text.endswith('?') else '; '}{where}" if where else text
+    click.echo(printable(f"fedsim: error: {joined}"), err=True)
+    return 2
+
+
+def say(error: Exception, farewell: str) -> int:
+    """Any other error, in one line per problem -> exit code."""
+    code = EXIT.get(type(error).__name__) or (4 if isinstance(error, OSError) else 1)
+    if code == 1 and _among_others() and ("Gloo" in str(error) or "distributed" in str(error).lower()):
+        click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
+        return code
+    if "RESOURCE_EXHAUSTED" in str(error):  # how XLA says that a device is full
+        what = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
+        code, error = 8, MemoryError(f"device memory: {what}; lower numerics.block, client.batch or the model")
+    if code == 1:
+        with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
+            file.write(traceback.format_exc())
+        what = _in_a_plugin(error) or f"unforeseen {type(error).__name__}"
+        click.echo(printable(f"fedsim: {what}; traceback saved in {file.name}"), err=True)
+        return code
+    text = str(error)
+    if code == 4 and isinstance(error, OSError) and error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    # a scenario's problems begin with FILE:LINE:COLUMN, which editors and terminals open
+    before = "" if type(error).__name__ in ("ScenarioError", "MissingFileError") else "fedsim: error: "
+    for line in text.splitlines():
+        click.echo(before + printable(line), err=True)
+    return code
+
+
+def _in_a_plugin(error: Exception) -> str:
+    """Where a user's own code failed, and with what; empty when it was ours."""
+    own = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(PLUGIN)}
+    places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
+    if not places:
+        return ""
+    message = str(error).strip().splitlines() or [""]
+    return f"{places[-1].filename}:{places[-1].lineno}: {type(error).__name__}: {message[0][:200]}"
+
+
+def printable(text: str) -> str:
+    """Text from files and names without what a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def leave(code: int) -> None:
+    """End; one of several processes does not wait for the others, which learn of it."""
+    if _among_others():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _among_others() -> bool:
+    """Whether this process is one of several of a run."""
+    processes = sys.modules.get("fedsim.engine.processes")
+    return processes is not None and processes.joined()

@@ -1,0 +1,61 @@
+"""Commands about the machine: `doctor` and `bench`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from fedsim.cli import options
+
+
+@click.command("doctor")
+@options.as_json("what was found")
+@options.debug
+def doctor_command(as_json: bool) -> None:
+    """Say what a run would use here: versions, devices, threads, memory, flags, and what is missing.
+
+    \b
+    Examples:
+      fedsim doctor
+      fedsim doctor --json
+    """
+    options.compilation_cache()
+    from fedsim.report import console
+    from fedsim.report.environment import examined
+
+    found = examined()
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        console.examination(found)
+
+
+@click.command("bench")
+@click.argument("scenarios", nargs=-1, type=click.Path(dir_okay=False))
+@options.edits
+@click.option("--repeat", type=click.IntRange(1), default=1, help="Measure everything so often and give medians.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True)
+@options.as_json("the records")
+@options.debug
+def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool) -> None:
+    """Measure rounds on this machine, beside its matrix-product peak and the plain ways to run them in JAX.
+
+    Without scenarios: the three of scenarios/bench, and the rules on 100 stacked updates of 1,000,000 numbers.
+
+    \b
+    Examples:
+      fedsim bench
+      fedsim bench --repeat 5
+      fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
+    """
+    options.compilation_cache()
+    from fedsim.report import console
+    from fedsim.report.measuring import measured
+
+    with console.saying(not as_json) as say:
+        records = measured(scenarios, edits, out, say, repeat)
+    if as_json:
+        click.echo(json.dumps(records))
+    else:
+        console.bench_table(records)
+        click.echo(f"\n{out}/  bench.csv  bench.json")

@@ -1,0 +1,118 @@
+"""Options that several commands share, and the scenario that they describe."""
+
+import difflib
+import errno
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from fedsim.scenario import Scenario
+
+
+class Seeds(click.ParamType):
+    """`5` -> 5, `0,1` -> [0, 1], `3,` -> [3], as text for `--set`."""
+
+    name = "N|LIST"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = re.sub(r"\s+", "", str(value))
+        if not re.fullmatch(r"\d{1,12}(,\d{1,12})*,?", text):
+            self.fail(f"{value!r}: write 5 (the first five), 0,1,2 (these) or 3, (a single one)", param, ctx)
+        return f"[{text.strip(',')}]" if "," in text else text
+
+
+def debug(command: Callable) -> Callable:
+    """`--debug`, which `main` looks for on the command line itself."""
+    return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
+
+
+def as_json(what: str) -> Callable:
+    """`--json`."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+plugins = click.option(
+    "--plugin", "plugins", multiple=True, metavar="FILE|NAME", help="Enable your own links; repeatable."
+)
+device = click.option(
+    "--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind]."
+)
+edits = click.option(
+    "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
+)
+seeds = click.option("--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
+data_roots = click.option(
+    "--data-root",
+    "data_roots",
+    multiple=True,
+    envvar="FEDSIM_DATA_ROOT",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where a scenario may read data besides its own folder and this one; repeatable.",
+)
+
+
+def scenario(command: Callable) -> Callable:
+    """SCENARIO and what changes or completes it: `understood` reads all of them."""
+    options = [click.argument("scenario", type=click.Path()), edits, seeds, plugins, data_roots]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def understood(
+    scenario: str, edits: tuple[str, ...], seeds: str | None, plugins: tuple[str, ...], data_roots: tuple[str, ...]
+) -> "Scenario":
+    """The scenario that the shared options describe.
+
+    Raises:
+      ScenarioError: with every problem found.
+      OSError: when there is no such file; the message names files that may be meant.
+    """
+    path = Path(scenario)
+    if path.is_dir():
+        inside = path / "scenario.yaml"
+        what = f"is a run directory; its scenario is {inside}" if inside.is_file() else "is a directory, not a scenario"
+        raise IsADirectoryError(errno.EISDIR, what, scenario)
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT) + _meant(path), scenario)
+    enabled(plugins)
+    from fedsim.scenario import read
+
+    return read(path, (*edits, *([f"seeds={seeds}"] if seeds else [])), data_roots=data_roots)
+
+
+def enabled(plugins: tuple[str, ...]) -> None:
+    """Enable a user's own links."""
+    if plugins:
+        from fedsim.scenario import enable
+
+        for plugin in plugins:
+            enable(plugin)
+
+
+def _meant(path: Path) -> str:
+    """Scenarios hereabouts with a name like the one that was given."""
+    there = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
+    near = difflib.get_close_matches(path.stem, there, n=1)
+    return f"; did you mean {there[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
+
+
+def compilation_cache() -> None:
+    """Keep compiled programs in the user's cache folder, unless the user has decided about that already."""
+    import jax
+
+    if jax.config.values["jax_compilation_cache_dir"] is None and "JAX_ENABLE_COMPILATION_CACHE" not in os.environ:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedsim" / "xla"
+        try:
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:
+            return  # a cache is a convenience
+        jax.config.update("jax_compilation_cache_dir", str(home))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -1,0 +1,72 @@
+"""Commands that read run directories: `verify` and `diff`."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from fedsim.cli import options
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command("verify")
+@click.argument("directory", type=FOLDER)
+@click.option("--whole", is_flag=True, help="Replay every round, not only the first one and the last ones.")
+@options.device
+@options.plugins
+@options.data_roots
+@options.as_json("the checks")
+@options.debug
+def verify_command(
+    directory: Path,
+    whole: bool,
+    device: str | None,
+    plugins: tuple[str, ...],
+    data_roots: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Confirm a run that has ended: its files, and rounds replayed from its own record, bit by bit (exit code 7 if not).
+
+    \b
+    Examples:
+      fedsim verify reports/iid
+      fedsim verify reports/mine --plugin mine.py --whole
+    """
+    options.compilation_cache()
+    options.enabled(plugins)
+    from fedsim.report.verification import Check, verify
+
+    def say(check: Check) -> None:
+        click.echo(f"{'ok ' if check.ok else 'NOT'}  {check.name}: {check.detail}")
+
+    found = verify(directory, device=device, whole=whole, say=None if as_json else say, data_roots=data_roots)
+    if as_json:
+        click.echo(json.dumps(found.plain()))
+    else:
+        click.echo(
+            f"{directory} {'is equal to what its record says' if found.equal else 'is NOT what its record says'}"
+        )
+    if not found.equal:
+        sys.exit(7)
+
+
+@click.command("diff")
+@click.argument("one", metavar="DIRECTORY", type=FOLDER)
+@click.argument("other", metavar="DIRECTORY", type=FOLDER)
+@options.as_json("the differences")
+@options.debug
+def diff_command(one: Path, other: Path, as_json: bool) -> None:
+    """Say which part of two runs differs: scenario, data, numerics, environment, rows, models (exit code 0 either way).
+
+    \b
+    Examples:
+      fedsim diff reports/iid reports/again
+      fedsim diff reports/iid reports/slow --json
+    """
+    from fedsim.report.difference import described, diff
+
+    found = diff(one, other)
+    for line in [json.dumps(found.plain())] if as_json else described(found):
+        click.echo(line)

@@ -1,0 +1,83 @@
+"""`fedsim run`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedsim.cli import options
+from fedsim.report.interrupts import Interrupts
+
+
+@click.command("run")
+@options.scenario
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>].")
+@click.option("--resume", is_flag=True, help="Go on with the run in that directory, from its last commit.")
+@click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
+@options.device
+@click.option("--coordinator", metavar="HOST:PORT|auto", help="One of several processes; auto: ask the scheduler.")
+@click.option("--processes", type=click.IntRange(1), help="How many processes there are.")
+@click.option("--process", type=click.IntRange(0), help="Number of this one, from 0; the first one writes.")
+@click.option("--pictures/--no-pictures", default=True, help="Draw curves and partition into figures/.")
+@click.option("--quiet", is_flag=True, help="No progress bar, no table.")
+@options.as_json("the summary")
+@options.debug
+def run_command(
+    out: Path | None,
+    resume: bool,
+    force: bool,
+    device: str | None,
+    coordinator: str | None,
+    processes: int | None,
+    process: int | None,
+    pictures: bool,
+    quiet: bool,
+    as_json: bool,
+    **described: Any,
+) -> None:
+    """Run a scenario and write its run directory: tables, pictures, models.
+
+    \b
+    Examples:
+      fedsim run scenarios/iid.yaml
+      fedsim run scenarios/iid.yaml --set rounds=20 --set client.lr=0.05 --out reports/slow --force
+      fedsim run scenarios/iid.yaml --set rounds=200 --resume
+    """
+    interrupts: Interrupts = click.get_current_context().obj
+    if resume and force:
+        raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
+    if coordinator is not None:
+        from fedsim.engine.processes import join
+
+        join(coordinator, processes, process, f"another process of this run is gone; {interrupts.farewell}")
+    options.compilation_cache()
+    checked = options.understood(**described)
+    from fedsim.engine.processes import first
+    from fedsim.report import console
+    from fedsim.report.running import run
+
+    folder = out or Path("reports") / checked.spec.name
+    quiet = quiet or not first()
+    with console.progress(checked, quiet or as_json) as watch:
+        interrupts.running = True
+        result = run(
+            checked,
+            out=folder,
+            force=force,
+            resume=resume,
+            device=device,
+            watch=watch,
+            ask=interrupts.asked,
+            pictures=pictures,
+        )
+        interrupts.running = False
+    if as_json and first():
+        click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
+    elif not quiet:
+        console.table(result, folder)
+    for seed, why in result.reasons.items():
+        click.echo(f"fedsim: seed {seed} ended early: {why}; see {folder / 'rounds.csv'}", err=True)
+    if result.reasons:
+        sys.exit(5)

@@ -1,0 +1,65 @@
+"""Commands that help to write a scenario: `new` and `schema`."""
+
+import errno
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from fedsim.cli import options
+
+SCHEMA = "fedsim.schema.json"  # beside a new scenario, where its first line tells editors to look for it
+
+
+@click.command("new")
+@click.argument("name", type=click.Path(path_type=Path))
+@options.debug
+def new_command(name: Path) -> None:
+    """Write a commented scenario to start from: NAME.yaml, and beside it the schema by which editors complete it.
+
+    \b
+    Examples:
+      fedsim new mine
+      fedsim new scenarios/mine
+    """
+    path = name if name.suffix in (".yaml", ".yml") else name.with_name(f"{name.name}.yaml")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", path.stem):
+        raise click.UsageError(f"{path.stem!r} is no name: letters, digits, '.', '_' and '-', at most 64")
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, "there is such a file; choose another name", str(path))
+    starter = files("fedsim.scenario").joinpath("starter.yaml").read_text(encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(starter.replace("STARTER", path.stem).replace("starter.yaml", str(path)))
+    (path.parent / SCHEMA).write_text(_schema(), encoding="utf-8")
+    click.echo(f"{path} and {path.parent / SCHEMA} written; next: fedsim check {path}, fedsim run {path}")
+
+
+@click.command("schema")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
+@options.plugins
+@options.debug
+def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
+    """Print the JSON Schema of a scenario, by which editors complete, explain and check one while it is written.
+
+    A scenario names it in its first line: # yaml-language-server: $schema=fedsim.schema.json
+
+    \b
+    Examples:
+      fedsim schema --out fedsim.schema.json
+      fedsim schema --plugin mine.py
+    """
+    options.enabled(plugins)
+    if out is None:
+        click.echo(_schema(), nl=False)
+        return
+    out.write_text(_schema(), encoding="utf-8")
+    click.echo(f"{out} written; name it in a scenario's first line: # yaml-language-server: $schema={out}")
+
+
+def _schema() -> str:
+    from fedsim.scenario.editor import editor_schema
+
+    return json.dumps(editor_schema(), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,27 @@
+"""Names and composition: how a function becomes a link, and how links become a chain.
+
+A factory's signature is the schema of its section in a scenario, its docstring what `fedsim explain` prints. Plug-ins use
+the same decorators as the built-ins.
+"""
+
+from fedsim.compose.chains import chain as chain
+from fedsim.compose.chains import folding as folding
+from fedsim.compose.chains import lift as lift
+from fedsim.compose.chains import line as line
+from fedsim.compose.decorators import attack as attack
+from fedsim.compose.decorators import client as client
+from fedsim.compose.decorators import cohort as cohort
+from fedsim.compose.decorators import dataset as dataset
+from fedsim.compose.decorators import method as method
+from fedsim.compose.decorators import model as model
+from fedsim.compose.decorators import optimizer as optimizer
+from fedsim.compose.decorators import partition as partition
+from fedsim.compose.decorators import row_attack as row_attack
+from fedsim.compose.decorators import rule as rule
+from fedsim.compose.decorators import schedule as schedule
+from fedsim.compose.decorators import stage as stage
+from fedsim.compose.names import ALIASES as ALIASES
+from fedsim.compose.names import FAMILIES as FAMILIES
+from fedsim.compose.names import RegistrationError as RegistrationError
+from fedsim.compose.names import alias as alias
+from fedsim.compose.names import registrations as registrations

@@ -1,0 +1,106 @@
+"""Composition: how links become a chain."""
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedsim.tree import Tree
+from fedsim.types import Context, Fold, RowStage, Rule, Stage, Updates
+
+
+def lift(stage: RowStage, width: int | None = None) -> Stage:
+    """A stage for ONE row as a stage for K rows: `vmap` over exactly `width` rows at a time (over all if left out).
+
+    Each row sees the context with its own id, its own `malicious` and its own key. The width is that of the lanes: XLA's
+    bits depend on the width of a vmapped axis, and so a row's do not depend on how many rows stand in its block.
+    """
+
+    def per_row(row: Updates, id, malicious, key, context: Context) -> Updates:
+        return stage.apply(row, context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id)))
+
+    def apply(updates: Updates, carry: Tree, context: Context):
+        K = updates.weight.shape[0]
+        wide = width or K
+        chunks = -(-K // wide)
+
+        def cut(leaf):
+            return jnp.pad(leaf, [(0, chunks * wide - K)] + [(0, 0)] * (leaf.ndim - 1)).reshape(
+                chunks, wide, *leaf.shape[1:]
+            )
+
+        def chunk(rows):
+            block, ids, malicious = rows
+            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(block, ids, malicious, context.key, context)
+
+        done = jax.lax.map(chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
+        return jax.tree.map(lambda leaf: leaf.reshape(chunks * wide, *leaf.shape[2:])[:K], done), carry, {}
+
+    return Stage(apply, name=stage.name)
+
+
+def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
+    """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb."""
+    lifted = [lift(s, width) if isinstance(s, RowStage) else s for s in stages]
+    names = [s.name for s in lifted]
+    tags = [(zlib.crc32(name.encode()), names[:i].count(name)) for i, name in enumerate(names)]
+
+    def init(params, N):
+        return tuple(s.init(params, N) for s in lifted)
+
+    def apply(updates, carry, context):
+        carried, info = [], {}
+        for s, (tag, again), state in zip(lifted, tags, carry, strict=True):
+            key = jax.random.fold_in(jax.random.fold_in(context.key, tag), again)
+            updates, state, said = s.apply(updates, state, context._replace(key=key))
+            carried.append(state)
+            info |= said
+        return updates, tuple(carried), info
+
+    return Stage(apply, init, max((s.least for s in lifted), default=1), "+".join(names))
+
+
+def folding(fold: Fold, weights: Callable[[Updates], Any], init: Callable = Rule._field_defaults["init"]) -> Rule:
+    """A rule from its fold: `apply` over a whole stack is the fold of one block, never written twice."""
+
+    def apply(updates: Updates, carry: Tree, context: Context):
+        total = fold.add(fold.zero(updates), updates, context)
+        return fold.finish(total, carry, context)
+
+    return Rule(apply=apply, init=init, fold=fold, weights=weights)
+
+
+def chain(rule: Rule, *tail: optax.GradientTransformation) -> Rule:
+    """Rule, then optax: one rule again, so chains nest.
+
+    The optimisers see the pseudo-gradient −Δ̄ (so `optax.sgd(1.)` is the plain rule) and the parameters sent out.
+    """
+    if not tail:
+        return rule
+    optimiser = optax.chain(*tail)
+
+    def init(params, N):
+        return rule.init(params, N), optimiser.init(params)
+
+    def finish(aggregate, inner, outer, info, context):
+        descent = jax.tree.map(lambda a: -a, aggregate)
+        step, outer = optimiser.update(descent, outer, context.shared["params"])
+        return step, (inner, outer), info
+
+    def apply(updates, carry, context):
+        aggregate, inner, info = rule.apply(updates, carry[0], context)
+        return finish(aggregate, inner, carry[1], info, context)
+
+    fold = rule.fold
+    if fold is not None:
+        folded = fold.finish
+
+        def close(total, carry, context):
+            aggregate, inner, info = folded(total, carry[0], context)
+            return finish(aggregate, inner, carry[1], info, context)
+
+        fold = Fold(fold.zero, fold.add, close)
+    return rule._replace(apply=apply, init=init, fold=fold)

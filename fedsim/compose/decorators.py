@@ -1,0 +1,329 @@
+"""The decorators of the families, for our own kinds and for those of plug-ins alike."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from fedsim import tree
+from fedsim.compose.names import F, kept
+from fedsim.tree import Tree
+from fedsim.types import Context, RowStage, Rule, Stage, Updates
+
+P = ParamSpec("P")
+Reduce = Callable[[Updates, Context], Tree]
+Change = Callable[[Updates, Context], Updates]
+
+
+def dataset(factory: F) -> F:
+    """Decorator: samples of your own, as a kind of `data`.
+
+    Example::
+
+        @fedsim.dataset
+        def coins(samples: int = 200, seed: int = 0):
+            x = np.random.default_rng(seed).normal(size=(samples, 3))
+            return fedsim.Arrays(x, (x[:, 0] > 0).astype(int))
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.Arrays`; its name is the kind, its annotated parameters are the keys that
+        a scenario may set.
+
+    Returns:
+      The factory, as it was.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return kept("dataset", factory)
+
+
+def partition(factory: F) -> F:
+    """Decorator: your own way to deal samples out to clients, as a kind of `data.partition`.
+
+    Example::
+
+        from fedsim.data import Parts
+
+        @fedsim.partition
+        def in_turn():
+            def assign(pool, clients, rng):
+                rows = [np.arange(k, len(pool.y), clients) for k in range(clients)]
+                offsets = np.cumsum([0, *map(len, rows)])
+                return Parts(np.concatenate(rows).astype(np.int32), offsets)
+
+            return assign
+
+    Args:
+      factory: `(hyper-parameters) -> assign`, and `assign(pool, clients, rng) -> fedsim.data.Parts` puts every row of
+        `pool.y` `[n]` into the list of one client; `rng` is a NumPy generator that the run's seed decides.
+
+    Returns:
+      The factory, as it was.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return kept("partition", factory)
+
+
+def model(factory: F) -> F:
+    """Decorator: a model of your own, as a kind of `model`; for one run, `fedsim.run(..., model=)` will do.
+
+    Example::
+
+        @fedsim.model
+        def flat(scale: float = 1.0):
+            def build(shape, outputs):
+                init = lambda key: jax.random.normal(key, (*shape, outputs))
+                return fedsim.as_model(init, lambda params, x: scale * x @ params)
+
+            return build
+
+    Args:
+      factory: `(hyper-parameters) -> build`, and `build(shape, outputs) -> fedsim.types.Model` makes the model for the
+        shape of one sample and the number of classes or targets.
+
+    Returns:
+      The factory, as it was.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return kept("model", factory)
+
+
+def cohort(factory: F) -> F:
+    """Decorator: your own choice of a round's clients, as a kind of `cohort`.
+
+    Example::
+
+        from fedsim.fleet import Cohort
+
+        @fedsim.cohort
+        def largest(size: int = 5):
+            def draw(population, round, rng):
+                return population.ids[np.argsort(-population.samples, kind="stable")[:size]]
+
+            return Cohort(draw, nominal=lambda clients: size)
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.fleet.Cohort`; its `draw(population, round, rng) -> ids` sees the ids and
+        the sample counts of all clients that have samples, and a NumPy generator that seed and round decide.
+
+    Returns:
+      The factory, as it was.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return kept("cohort", factory)
+
+
+def client(factory: F) -> F:
+    """Decorator: your own local training, as a kind of `client`.
+
+    Example::
+
+        from fedsim.clients import sgd
+
+        @fedsim.client
+        def decayed(strength: float = 0.1):
+            def gradient(task, variables, batch, local, shared, facts):
+                met, g = task.value_and_grad(variables, batch)
+                return met, jax.tree.map(lambda g, y: g + strength * y, g, variables["params"])
+
+            return sgd()._replace(gradient=gradient)
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.types.Client`: five hooks on one local loop, each written for ONE client.
+        `lr`, `batch`, `epochs` and the other keys that all clients have need no parameter.
+
+    Returns:
+      The factory, as it was.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return kept("client", factory)
+
+
+def method(factory: F) -> F:
+    """Decorator: a name for a client method, a rule and what stands behind it, as a `method`.
+
+    Example::
+
+        @fedsim.method
+        def careful(strength: float = 0.1):
+            return {"client": {"kind": "decayed", "strength": strength}, "server": ["midrange"]}
+
+    Args:
+      factory: `(hyper-parameters) -> {"client": {...}, "server": [...]}`, written as in a scenario; `client` may be
+        left out.
+
+    Returns:
+      The factory, as it was.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return kept("method", factory)
+
+
+def optimizer(factory: F) -> F:
+    """Decorator: your own optimizer, as a kind of `client.optimizer` and after the rule in `server`.
+
+    Example::
+
+        @fedsim.optimizer
+        def signed(lr: float = 0.01):
+            return optax.chain(optax.scale_by_sign(), optax.scale(-lr))
+
+    Args:
+      factory: `(lr, other hyper-parameters) -> optax.GradientTransformation`; optax's own optimizers are kinds already.
+
+    Returns:
+      The factory, as it was.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return kept("optimizer", factory)
+
+
+def schedule(factory: F) -> F:
+    """Decorator: a learning rate that changes, as a kind of `client.lr`.
+
+    Args:
+      factory: `(hyper-parameters) -> f`, and `f(count) -> learning rate`.
+    """
+    return kept("schedule", factory)
+
+
+def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
+    """Decorator: your own rule, as a kind that ends the first part of `server`, and as a `method`.
+
+    Example::
+
+        @fedsim.rule
+        def midrange():
+            def reduce(updates, context):
+                reported = updates.weight > 0
+                row = lambda x: reported.reshape(-1, *[1] * (x.ndim - 1))
+                low = lambda x: jnp.min(jnp.where(row(x), x, jnp.inf), axis=0)
+                return jax.tree.map(lambda x: (low(x) - low(-x)) / 2, updates.delta)
+
+            return reduce
+
+    Args:
+      factory: `(hyper-parameters) -> reduce`, and `reduce(updates, context) -> tree` makes one tree from the stacked
+        `updates.delta` `[K, ...]`. Rows whose `updates.weight` `[K]` is 0 did not report and may hold anything. A rule
+        with memory, or one that is a sum, returns a `fedsim.types.Rule`.
+
+    Returns:
+      The factory, which returns a `Rule` now.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return _wrapped("rule", factory, _rule)
+
+
+def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage | RowStage]:
+    """Decorator: your own stage before the rule, as a kind of `server` and of `wire`.
+
+    Example::
+
+        @fedsim.stage
+        def halve():
+            def change(updates, context):
+                return updates._replace(delta=jax.tree.map(lambda x: x / 2, updates.delta))
+
+            return change
+
+    Args:
+      factory: `(hyper-parameters) -> change`, and `change(updates, context) -> updates`, stacked `[K, ...]`. One that
+        needs no other row returns a `fedsim.types.RowStage`, written for ONE row; one with memory a `Stage`.
+
+    Returns:
+      The factory, which returns a `Stage` or a `RowStage` now.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return _wrapped("stage", factory, _stage)
+
+
+def attack(factory: Callable[P, Stage | RowStage | Reduce]) -> Callable[P, Stage | RowStage]:
+    """Decorator: your own attack on messages, as a kind of `wire`.
+
+    Example::
+
+        @fedsim.attack
+        def echo():
+            def corrupt(updates, context):
+                return jax.tree.map(lambda x: jnp.broadcast_to(x[:1], x.shape), updates.delta)
+
+            return corrupt
+
+    Args:
+      factory: `(hyper-parameters) -> corrupt`, and `corrupt(updates, context) -> delta` `[K, ...]`, of which only the
+        rows of malicious clients are taken. One that needs no other row returns `fedsim.row_attack(f)`.
+
+    Returns:
+      The factory, which returns a `Stage` or a `RowStage` now.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    return _wrapped("attack", factory, _attack)
+
+
+def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
+    """An attack on one message that needs no other one: what a factory under `fedsim.attack` may return.
+
+    Example::
+
+        @fedsim.attack
+        def louder(factor: float = 10.0):
+            return fedsim.row_attack(lambda delta, context: jax.tree.map(lambda x: factor * x, delta))
+
+    Args:
+      corrupt: `(delta, context) -> delta` for ONE malicious client: no axis for clients anywhere, `context.key` its own.
+
+    Returns:
+      A stage that changes the rows of malicious clients alone.
+    """
+    return RowStage(_corrupting(lambda row, context: corrupt(row.delta, context)))
+
+
+def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any]) -> Callable[P, Any]:
+    """For families whose factories may return a noun, or a plain function that is wrapped as one; it gets the kind's name."""
+
+    @functools.wraps(factory)
+    def build(*args: P.args, **kwargs: P.kwargs) -> Any:
+        made = factory(*args, **kwargs)
+        noun = made if isinstance(made, (Rule, Stage, RowStage)) else wrap(made)
+        return noun if isinstance(noun, Rule) else noun._replace(name=factory.__name__)
+
+    return kept(family, build)
+
+
+def _rule(reduce: Reduce) -> Rule:
+    return Rule(lambda updates, carry, context: (reduce(updates, context), carry, {}))
+
+
+def _stage(change: Change) -> Stage:
+    return Stage(lambda updates, carry, context: (change(updates, context), carry, {}))
+
+
+def _attack(corrupt: Reduce) -> Stage:
+    return _stage(_corrupting(corrupt))
+
+
+def _corrupting(corrupt: Reduce) -> Change:
+    """Honest rows stay as they are, bit by bit; malicious ones become what the attacker computed."""
+
+    def change(updates: Updates, context: Context) -> Updates:
+        return updates._replace(delta=tree.select(context.malicious, corrupt(updates, context), updates.delta))
+
+    return change

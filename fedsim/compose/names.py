@@ -1,0 +1,66 @@
+"""Names: how a function becomes a kind. Every family is a dictionary from name to annotated factory."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
+    family: {}
+    for family in (
+        "dataset",
+        "partition",
+        "model",
+        "cohort",
+        "client",
+        "rule",
+        "stage",
+        "attack",
+        "optimizer",
+        "schedule",
+        "method",
+    )
+}
+
+
+_registrations = [0]
+
+
+def registrations() -> int:
+    """How many there have been: what was derived from the families is stale when this has grown."""
+    return _registrations[0]
+
+
+class RegistrationError(TypeError):
+    """A factory that cannot serve as the schema of its own section."""
+
+
+def kept(family: str, factory: F) -> F:
+    """The factory, whose name becomes a `kind` of the family.
+
+    Args:
+      family: one of `FAMILIES`.
+      factory: with an annotation for every parameter: its signature is the schema.
+
+    Raises:
+      RegistrationError: for a parameter without annotation, or a name that another module has taken.
+    """
+    name = factory.__name__
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.annotation is inspect.Parameter.empty:
+            raise RegistrationError(f"{family} {name}: hyper-parameter '{parameter.name}' needs a type annotation")
+    known = FAMILIES[family].get(name)
+    if known is not None and known.__module__ != factory.__module__:
+        raise RegistrationError(f"{family} '{name}' is already defined in {known.__module__}")
+    FAMILIES[family][name] = factory
+    _registrations[0] += 1
+    return factory
+
+
+ALIASES: dict[str, str] = {}  # a paper's name -> ours, where it is unambiguous
+
+
+def alias(**names: str) -> None:
+    """Other names of kinds: `alias(nnm="mix_neighbours")`."""
+    ALIASES.update(names)

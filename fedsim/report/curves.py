@@ -1,0 +1,191 @@
+"""Accuracy and losses against rounds, from the rows of `rounds.csv`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsim.report.drawing import COLOURS, FOOT, GREY, SMALL, WIDE, literal, look, page
+from fedsim.report.series import Track, diverged, last_rounds, series, tracks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = ("test_accuracy", "test_loss", "train_loss")
+BAND = 3  # seeds from which on their range is a band
+FEW = 15  # points up to which each is marked
+LOGARITHMIC = 100.0  # largest loss over the smallest, from which on the scale is logarithmic
+LEGEND_LINE = 0.13  # inches
+TRAIN = 4  # the colour of the train loss where it shares a panel with the test loss
+UNITS = {"cross_entropy": "cross-entropy (nats)", "squared": "squared error"}
+
+
+class Panel(NamedTuple):
+    """Axes to be: the columns that share them."""
+
+    columns: tuple[str, ...]
+    label: str
+
+
+def figure_of_curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> "Figure":
+    """A figure of a run or a comparison: a panel of test accuracy, where there is any, above panels of the losses.
+
+    A line per method (and variant): of one seed as it is; of several their mean, with the range of three or more as a
+    band. The mean is over rounds that all seeds reached; where a seed ended early each is drawn, thin, up to its last
+    finite value, and a cross says that it diverged there. Of one method the two losses share a panel.
+
+    Args:
+      rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite.
+      scenario: resolved, for the name, the small print and the target.
+    """
+    methods = tracks(rounds, COLUMNS)
+    panels = list(_panels(methods, scenario)) or [Panel((), "loss per sample")]
+    lines = -(-len(methods) // _abreast(methods)) if len(methods) > 1 else 0
+    note = "; ".join(part for part in (_setting(scenario), _reading(methods)) if part)
+    last = max((int(track.rounds.max()) for track in methods), default=0)
+    with look():
+        heights = [1.25 if len(panels) > 1 else 1.75] * len(panels)
+        foot = FOOT + (LEGEND_LINE * lines + 0.08 if lines else 0.0)
+        made = page(str(scenario.get("name", "")), note, heights, foot)
+        for axes, panel in zip(made.axes, panels, strict=True):
+            _fill(axes, panel, methods)
+            _target(axes, panel, scenario, accurate="test_accuracy" in panels[0].columns)
+            axes.set_xlim(*((-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)))
+            axes.tick_params(labelbottom=axes is made.axes[-1])
+        made.axes[-1].set_xlabel("round")
+        if lines:
+            _legend(made.figure, methods)
+        return made.figure
+
+
+def _panels(methods: Sequence[Track], scenario: Mapping[str, Any]) -> Iterator[Panel]:
+    there = [name for name in COLUMNS if methods and name in methods[0].values]
+    losses = tuple(name for name in there if name.endswith("loss"))
+    loss = UNITS.get(scenario.get("model", {}).get("loss") or "", "loss per sample")
+    if "test_accuracy" in there:
+        yield Panel(("test_accuracy",), "test accuracy (share)")
+    if len(methods) == 1 and len(losses) == 2:
+        yield Panel(losses, loss)
+    else:
+        yield from (Panel((name,), f"{name.split('_')[0]} {loss}") for name in losses)
+
+
+def _fill(axes: "Axes", panel: Panel, methods: Sequence[Track]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    for place, track in enumerate(methods):
+        for column in panel.columns:
+            shade = TRAIN if column == "train_loss" and len(panel.columns) > 1 else place
+            _curve(axes, track, column, {"color": COLOURS[shade % len(COLOURS)], "linestyle": _dash(place)})
+    axes.set_ylabel(panel.label)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+    if "test_accuracy" in panel.columns or not _wide(panel, methods):
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        axes.set_yscale("log")
+        axes.set_ylabel(f"{panel.label}, log")
+        axes.yaxis.set_major_locator(LogLocator(numticks=6))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(_power))
+    if len(panel.columns) > 1:
+        drawn = {line.get_label(): line for line in axes.lines}
+        axes.legend([drawn[column] for column in panel.columns], [c.split("_")[0] for c in panel.columns], loc="best")
+
+
+def _curve(axes: "Axes", track: Track, column: str, style: dict[str, Any]) -> None:
+    """One method's lines in one panel; what each shows is its label."""
+    all_of_it = series(track, column)
+    rounds, common = all_of_it.common()
+    if len(all_of_it.seeds) > 1 and _each(track):
+        for seed in all_of_it.seeds:
+            axes.plot(*all_of_it.of(seed), lw=0.6, alpha=0.6, label=f"{column}, seed {seed}", **style)
+    elif len(all_of_it.seeds) > 1:
+        band = {"color": style["color"], "alpha": 0.2, "lw": 0, "label": f"{column}, range"}
+        axes.fill_between(rounds, common.min(1), common.max(1), **band)
+    marked = {"marker": "o", "markersize": 2.0} if len(all_of_it.rounds) <= FEW else {}
+    axes.plot(rounds, common.mean(1) if len(rounds) else [], lw=1.3, label=column, **style, **marked)
+    for seed in diverged(track):
+        if seed in all_of_it.seeds:
+            x, y = all_of_it.of(seed)
+            cross = {"ls": "", "marker": "x", "ms": 4.5, "mew": 1.2, "label": f"{column}, diverged"}
+            axes.plot(x[-1:], y[-1:], color=style["color"], **cross)
+
+
+def _each(track: Track) -> bool:
+    """Whether every seed of a method is drawn: there are too few for a band, or some ended before the others."""
+    last = last_rounds(track)
+    return len(last) < BAND or len(set(last.values())) > 1 or bool(diverged(track))
+
+
+def _power(value: float, _: Any) -> str:
+    """A tick of a logarithmic axis."""
+    return f"{value:g}" if 0.01 <= value < 1e4 else f"1e{round(np.log10(value))}"
+
+
+def _wide(panel: Panel, methods: Sequence[Track]) -> bool:
+    """Whether the losses of a panel need a logarithmic scale."""
+    found = [series(track, column).values.ravel() for track in methods for column in panel.columns]
+    known = np.concatenate([np.zeros(0), *found])
+    positive = known[known > 0]
+    return len(positive) > 0 and not (known < 0).any() and bool(positive.max() > LOGARITHMIC * positive.min())
+
+
+def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: bool) -> None:
+    """A dashed line where the metric is to arrive."""
+    evaluate = scenario.get("evaluate", {})
+    metric, target = evaluate.get("metric", "test_accuracy"), evaluate.get("target")
+    if metric == "test_accuracy" and not accurate:
+        metric = "test_loss"  # as summaries fall back
+    if target is None or metric not in panel.columns:
+        return
+    axes.axhline(target, lw=0.8, ls=(0, (4, 3)), color=GREY, zorder=1, label="target")
+    edge = axes.get_yaxis_transform()
+    axes.text(0.01, target, f"target {target:g}", transform=edge, va="bottom", fontsize=SMALL - 0.5, color=GREY)
+
+
+def _setting(scenario: Mapping[str, Any]) -> str:
+    """Rounds, clients and cohort."""
+    clients, cohort = scenario.get("data", {}).get("clients"), scenario.get("cohort", {})
+    parts = [f"{n:,} {what}" for n, what in ((scenario.get("rounds"), "rounds"), (clients, "clients")) if n is not None]
+    kind = cohort.get("kind")
+    if kind == "all":
+        parts.append("all in every round")
+    elif "size" in cohort:
+        parts.append(f"{cohort['size']:,} a round ({kind})")
+    elif kind:
+        parts.append(f"{kind} cohorts" + (f" at rate {cohort['rate']:g}" if "rate" in cohort else ""))
+    return ", ".join(parts)
+
+
+def _reading(methods: Sequence[Track]) -> str:
+    """What thin lines, bands and crosses stand for, as far as there are any."""
+    several = [track for track in methods if len(last_rounds(track)) > 1]
+    ways = dict.fromkeys("each (thin)" if _each(track) else "range" for track in several)
+    seeds = max((len(last_rounds(track)) for track in several), default=1)
+    parts = [f"{seeds} seeds: mean and {' or '.join(ways)}"] if several else []
+    return "; ".join([*parts, "cross: diverged"] if any(map(diverged, methods)) else parts)
+
+
+def _dash(place: int) -> Any:
+    """Solid, until the colours come round again."""
+    return ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))[place // len(COLOURS) % 4]
+
+
+def _abreast(methods: Sequence[Track]) -> int:
+    """How many names stand in a line of the legend."""
+    longest = max((len(literal(track.name)) for track in methods), default=1)
+    return max(min(int((WIDE - 0.2) / (0.35 + 0.055 * longest)), len(methods), 4), 1)
+
+
+def _legend(figure: "Figure", methods: Sequence[Track]) -> None:
+    """At the foot, with names as they are."""
+    from matplotlib.lines import Line2D
+
+    styles = [{"color": COLOURS[place % len(COLOURS)], "linestyle": _dash(place)} for place in range(len(methods))]
+    handles = [Line2D([], [], lw=1.3, **style) for style in styles]
+    where = {"loc": "lower center", "ncols": _abreast(methods), "borderaxespad": 0.2, "labelspacing": 0.2}
+    keys = figure.legend(handles, ["-"] * len(handles), **where)
+    for key, track in zip(keys.get_texts(), methods, strict=True):
+        key.set_text(literal(track.name))  # given to `legend`, a name that begins with _ would be left out

@@ -1,0 +1,137 @@
+"""How figures are made: one look, the same bytes again, and no word on stderr. Importing this imports no matplotlib."""
+
+import contextlib
+import io
+import logging
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, which the colour-blind tell apart; the yellow, pale on paper, last
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+GREY = "#555555"
+WIDE = 3.5  # inches: a column of a paper
+SMALL, LARGE = 6.5, 9.0  # points
+RESOLUTION = 300  # dots per inch of the PNG
+LOOK = {
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib
+    "font.size": 7.0,
+    "text.parse_math": False,  # names are text, whatever dollars are in them
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.limits": [-3, 5],
+    "axes.formatter.use_mathtext": False,
+    "axes.unicode_minus": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.5,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 1.6,
+    "svg.fonttype": "path",  # looks alike where the font is missing
+    "svg.hashsalt": "fedsim",  # ids that do not change from one process to the next
+    "image.composite_image": False,
+}
+NOT_LOOKS = ("backend", "interactive", "toolbar", "timezone", "webagg.", "tk.", "date.", "docstring.", "figure.hooks")
+# a page is laid out by hand, in inches: what is drawn never moves, and nothing has to be measured
+LEFT, RIGHT, FOOT, GAP = 0.54, 0.10, 0.36, 0.17
+TITLE_LINE, NOTE_LINE = 0.16, 0.105
+
+
+@contextlib.contextmanager
+def look() -> Iterator[None]:
+    """Our settings on top of matplotlib's defaults, whatever the user's are; its logger says nothing meanwhile.
+
+    It would otherwise report on stderr that it builds its font cache, or that the home folder cannot be written.
+    """
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        import matplotlib
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a character that the font lacks is drawn as a box
+            settings: Any = {**_defaults(), **LOOK}
+            with matplotlib.rc_context(settings):
+                yield
+    finally:
+        log.setLevel(level)
+
+
+def _defaults() -> dict[str, Any]:
+    import matplotlib
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", matplotlib.MatplotlibDeprecationWarning)  # of names that we do not use
+        return {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(NOT_LOOKS)}
+
+
+class Page(NamedTuple):
+    """A figure and its axes, from above."""
+
+    figure: "Figure"
+    axes: list["Axes"]
+
+
+def page(
+    title: str, note: str, heights: Sequence[float], foot: float = FOOT, left: float = LEFT, right: float = RIGHT
+) -> Page:
+    """A page as wide as a column of a paper, with a title, small print below it, and axes one below the other.
+
+    Args:
+      title: of the page.
+      note: small print.
+      heights: of the axes, inches.
+      foot: inches below the last axes.
+      left: inches beside them.
+      right: likewise.
+    """
+    from matplotlib.figure import Figure
+
+    titles, notes = textwrap.wrap(literal(title, 132), 44) or [""], textwrap.wrap(literal(note, 312), 78)
+    head = 0.06 + TITLE_LINE * len(titles) + NOTE_LINE * len(notes) + 0.12
+    high = head + sum(heights) + GAP * (len(heights) - 1) + foot
+    figure = Figure(figsize=(WIDE, high))
+    y = 1 - 0.06 / high
+    figure.text(0.08 / WIDE, y, "\n".join(titles), va="top", fontsize=LARGE, fontweight="bold")
+    y -= TITLE_LINE * len(titles) / high
+    figure.text(0.08 / WIDE, y, "\n".join(notes), va="top", fontsize=SMALL - 0.5, color=GREY, linespacing=1.15)
+    axes, top = [], high - head
+    for height in heights:
+        where = (left / WIDE, (top - height) / high, 1 - (left + right) / WIDE, height / high)
+        axes.append(figure.add_axes(where))
+        axes[-1].yaxis.set_label_coords(-(left - 0.13) / (WIDE - left - right), 0.5)
+        top -= height + GAP
+    return Page(figure, axes)
+
+
+def literal(name: Any, most: int = 40) -> str:
+    """A name as a line of text; what cannot be printed is spelled out, what is too long is cut."""
+    said = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+    return said if len(said) <= most else said[: most - 2] + ".."
+
+
+def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
+    """A figure as files, the same bytes for the same figure: `name.png` and `name.svg`."""
+    metadata = {"png": {"Software": None}, "svg": dict.fromkeys(("Creator", "Date", "Format", "Type"))}
+    files = {}
+    with look():
+        for kind, nothing in metadata.items():
+            file = io.BytesIO()
+            figure.savefig(file, format=kind, dpi=RESOLUTION, metadata=nothing, facecolor="white")
+            files[f"{name}.{kind}"] = file.getvalue()
+    return files

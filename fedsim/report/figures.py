@@ -1,0 +1,35 @@
+"""Pictures for papers: from the tables of a run, or from its files, to PNG and SVG, the same bytes again every time.
+
+Importing this imports no matplotlib; drawing does.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from fedsim.report.curves import figure_of_curves as figure_of_curves
+from fedsim.report.drawing import rendered as rendered
+from fedsim.report.heat import figure_of_partition as figure_of_partition
+from fedsim.report.holdings import Tally
+
+
+def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
+    """Accuracy and losses against rounds, a line per method: `curves.png` and `curves.svg`.
+
+    Args:
+      rounds: the columns of `rounds.csv`, from `Result.rounds` or read from the file.
+      scenario: resolved, from `Result.scenario` or read from `run.json`.
+    """
+    return rendered(figure_of_curves(rounds, scenario), "curves")
+
+
+def partition(held: Tally, scenario: Mapping[str, Any], seed: int | None = None) -> dict[str, bytes]:
+    """Who holds what: `partition.png` and `partition.svg`.
+
+    Args:
+      held: from `holdings.inspected(federation).tally`, or by `holdings.tally` from the rows of `partition.csv`.
+      scenario: resolved, for the name and the small print.
+      seed: that dealt it out, where there are several.
+    """
+    return rendered(figure_of_partition(held, scenario, seed), "partition")

@@ -1,0 +1,94 @@
+"""Rows of `rounds.csv` as series to draw: a value per round and seed, as far as it is finite."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+FARTHEST = 1e100  # beyond it, and below its inverse, the arithmetic of axes overflows
+
+
+class Track(NamedTuple):
+    """One method (and variant): its rows of `rounds.csv`.
+
+    Attributes:
+      name: of the method, with its variant.
+      rounds: `[rows]`.
+      seeds: `[rows]`.
+      values: by column, `[rows]` each; NaN where nothing was computed.
+    """
+
+    name: str
+    rounds: np.ndarray
+    seeds: np.ndarray
+    values: dict[str, np.ndarray]
+
+
+class Series(NamedTuple):
+    """One column of one method.
+
+    Attributes:
+      rounds: `[R]`, rising.
+      seeds: `[S]`, those that have a finite value.
+      values: `[R, S]`, NaN where a seed has no finite value.
+    """
+
+    rounds: np.ndarray
+    seeds: np.ndarray
+    values: np.ndarray
+
+    def of(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rounds and finite values of one seed; what is missing in between is left out."""
+        column = self.values[:, np.flatnonzero(self.seeds == seed)[0]]
+        return self.rounds[np.isfinite(column)], column[np.isfinite(column)]
+
+    def common(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rounds `[r]` at which all seeds have a value, and these `[r, S]`."""
+        whole = np.isfinite(self.values).all(1) & bool(len(self.seeds))
+        return self.rounds[whole], self.values[whole]
+
+
+def tracks(rounds: pd.DataFrame, columns: tuple[str, ...]) -> list[Track]:
+    """Rows by method and variant, in the order in which they appear; columns that are all missing are left out."""
+    names = np.asarray(rounds["method"], object).astype(str)
+    if "variant" in rounds:
+        variants = ["" if pd.isna(variant) else f" {variant}" for variant in np.asarray(rounds["variant"], object)]
+        names = np.asarray([*map("".join, zip(names, variants, strict=True))])
+    numbers = {name: np.asarray(rounds[name], float) for name in columns if name in rounds}
+    known = {name: column for name, column in numbers.items() if not np.isnan(column).all()}
+    number, seed = np.asarray(rounds["round"], int), np.asarray(rounds["seed"], int)
+    found = []
+    for name in dict.fromkeys(names.tolist()):
+        here = names == name
+        found.append(Track(name, number[here], seed[here], {c: column[here] for c, column in known.items()}))
+    return found
+
+
+def series(track: Track, column: str) -> Series:
+    """One column by round and seed; values too large for an axis count as infinite, too small ones as 0.
+
+    An accuracy counts only as long as the test loss is finite: of a model that is no longer finite it means nothing.
+    """
+    usable = np.abs(track.values[column]) <= FARTHEST
+    if column.endswith("accuracy") and "test_loss" in track.values:
+        usable &= np.isfinite(track.values["test_loss"])
+    rounds, seeds = np.unique(track.rounds), np.unique(track.seeds[usable])
+    table = np.full((len(rounds), len(seeds)), np.nan)
+    places = np.searchsorted(rounds, track.rounds[usable]), np.searchsorted(seeds, track.seeds[usable])
+    kept = track.values[column][usable]
+    table[places] = np.where(np.abs(kept) * FARTHEST < 1, 0.0, kept)
+    return Series(rounds, seeds, table)
+
+
+def last_rounds(track: Track) -> dict[int, int]:
+    """The last round of every seed."""
+    return {int(seed): int(track.rounds[track.seeds == seed].max()) for seed in np.unique(track.seeds)}
+
+
+def diverged(track: Track) -> list[int]:
+    """Seeds whose test loss is not finite in their last round."""
+    if "test_loss" not in track.values:
+        return []
+    loss = track.values["test_loss"]
+    at = lambda seed, number: (track.seeds == seed) & (track.rounds == number)
+    return [seed for seed, number in last_rounds(track).items() if not np.isfinite(loss[at(seed, number)]).all()]

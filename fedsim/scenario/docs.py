@@ -1,0 +1,118 @@
+"""A factory's docstring in parts: what a kind does, its equation, and one text per hyper-parameter.
+
+The docstring is the only place where a hyper-parameter is described; help, errors and editors take it from here.
+"""
+
+import functools
+import inspect
+import re
+import textwrap
+import unicodedata
+from collections.abc import Callable
+from typing import NamedTuple
+
+_HEADER = re.compile(r"([A-Z]\w*):|\.\. (?!math)(\w+)::.*")  # alone on an unindented line
+_ENTRY = re.compile(r"\*{0,2}(\w+)(?: \([^)]*\))?:\s*(.*)", re.S)
+_SIGNS = {"leftarrow": "←", "gets": "←", "cdot": "·", "sqrt": "√", "in": "∈", "circ": "∘"}
+_ACCENTS = {"hat": "\u0302", "bar": "\u0304"}
+_SPHINX = (  # pattern -> what is left of it
+    # a number here, where optax also takes a function of steps
+    (r", either fixed or evolving\s+along\s+iterations\s+with\s+a\s+scheduler|,\s+see\s+:func:`[^`]*`", ""),
+    (r"\.\. [\w-]+::.*\n", ""),
+    (r":\w+:`~?([^`<]+?)(?:\s*<[^`]*>)?`", r"\1"),
+    (r"`([^`<]+?)\s*<([^`>]*)>`_+", r"\1 (\2)"),
+    (r"``([^`]+)``", r"`\1`"),
+    (r"[ \t]+(?=\n)", ""),
+    (r"\n{3,}", "\n\n"),
+)
+
+
+class Docs(NamedTuple):
+    """Parts of a docstring, as plain text.
+
+    Attributes:
+      summary: the first paragraph, on one line.
+      body: the paragraphs after it: the equation, then what it resists, costs and needs; lines as written.
+      args: hyper-parameter -> its text, on one line.
+      sections: `Args`, `Raises`, `References`, `Examples` ... -> text; lines as written.
+    """
+
+    summary: str
+    body: str
+    args: dict[str, str]
+    sections: dict[str, str]
+
+
+@functools.cache
+def told(factory: Callable) -> Docs:
+    """What a factory's docstring says; nothing of it is required.
+
+    >>> def clip(norm: float):
+    ...     '''Shortens long updates.
+    ...
+    ...     x ← x · min(1, C / ‖x‖)
+    ...
+    ...     Args:
+    ...       norm: C, the longest that
+    ...         passes.
+    ...     '''
+    >>> told(clip)
+    Docs(summary='Shortens long updates.', body='x ← x · min(1, C / ‖x‖)', args={'norm': 'C, the longest that passes.'},
+         sections={'Args': 'norm: C, the longest that\\n  passes.'})
+    """
+    prose, sections = _divided(inspect.getdoc(factory) or "")
+    summary, _, body = prose.partition("\n\n")
+    entries = re.split(r"\n(?=\S)", sections.get("Args", ""))
+    args = {match[1]: _one_line(match[2]) for match in map(_ENTRY.fullmatch, entries) if match}
+    if "learning_rate" in args:
+        args.setdefault("lr", args["learning_rate"])  # optax's name of it
+    return Docs(_one_line(summary), body.strip("\n"), args, sections)
+
+
+def _divided(text: str) -> tuple[str, dict[str, str]]:
+    """A docstring -> the prose before its sections, and the sections."""
+    prose: list[str] = []
+    sections: dict[str, list[str]] = {}
+    here = prose
+    for line in text.splitlines():
+        header = _HEADER.fullmatch(line)
+        if header:
+            here = sections.setdefault(header[1] or header[2].capitalize(), [])
+        elif line.startswith(">>>"):
+            here = sections.setdefault("Examples", [])
+            here.append(line)
+        else:
+            here.append(line)
+    return _plain("\n".join(prose)), {
+        name: _plain(textwrap.dedent("\n".join(lines)).strip("\n")) for name, lines in sections.items()
+    }
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _plain(text: str) -> str:
+    """Without the markup of Sphinx and LaTeX, which optax's docstrings have."""
+    text = re.sub(r":math:`([^`]*)`", lambda match: _formula(match[1]), text)
+    text = re.sub(r"\.\. math::\n((?:\s*\n| +.*(?:\n|$))+)", lambda match: _formula(match[1]), text)
+    for pattern, left in _SPHINX:
+        text = re.sub(pattern, left, text)
+    return text
+
+
+def _formula(latex: str) -> str:
+    """LaTeX -> a line that can be read: Greek letters, arrows, accents; unknown commands lose their backslash."""
+    text = re.sub(r"\\(?:begin|end)\{[^}]*\}|\\\\|&|\\(?:left|right)(?![a-z])", "", latex)
+    text = re.sub(r"\\([a-zA-Z]+)", _sign, text)
+    text = re.sub(f"([{''.join(_ACCENTS.values())}])\\{{([^{{}}])\\}}", r"\2\1", text)
+    text = re.sub(r"([_^√])\{([^{}]{2,})\}", r"\1(\2)", text)
+    return text.replace("{", "").replace("}", "")
+
+
+def _sign(command: re.Match) -> str:
+    name = command[1].removeprefix("var").replace("lambda", "lamda")  # as Unicode spells it
+    try:
+        return (_SIGNS | _ACCENTS).get(name) or unicodedata.lookup(f"GREEK SMALL LETTER {name}")
+    except KeyError:
+        return name

@@ -1,0 +1,216 @@
+"""The JSON Schema of a scenario: completion, hover texts and diagnostics in editors, while a file is typed.
+
+Everything comes from the models of `schema`, that is from signatures and docstrings. Only the form is made here, and it
+is the one that yaml-language-server explains best: a section is narrowed down by `if kind: x, then ...`, so that a wrong
+key is reported as that and not as a mismatch with forty alternatives; several types at one place are one schema with
+several `type`s; a kind's text stands at its name, where one looks for it.
+"""
+
+import inspect
+import json
+import types
+import typing
+from typing import Annotated, Any, Union
+
+import optax
+from annotated_types import MinLen
+from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, to_jsonable_python
+
+import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
+from fedsim.compose import ALIASES, FAMILIES
+from fedsim.scenario.docs import told
+from fedsim.scenario.schema import SpelledOut, scenario_model, union
+
+Json = dict[str, Any]
+NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
+NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+def editor_schema(plugins: bool = True) -> Json:
+    """The JSON Schema (draft 7) of a scenario as it may be written, resolved scenarios included.
+
+    Args:
+      plugins: whether kinds count that fedsim did not bring.
+    """
+    model = scenario_model()
+    kept = model.model_fields["method"]  # as text, whatever form it was written in
+    method: Any = union("method", also=("rule",)) | None
+    field = Field(default=kept.default, description=kept.description)
+    written = create_model("Scenario", __base__=model, method=(method, field))
+    draft = Draft(plugins)
+    sections = draft.section(written)
+    _or_called(sections["properties"]["method"], draft)
+    head = {"$schema": DRAFT, "$comment": f"optax {optax.__version__}", "description": "A scenario of fedsim."}
+    return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
+
+
+class Draft:
+    """A schema that is being written; every kind becomes one of its definitions, used wherever the kind may stand.
+
+    Attributes:
+      plugins: whether kinds count that fedsim did not bring.
+      definitions: name, e.g. `rule.krum` -> schema.
+    """
+
+    def __init__(self, plugins: bool):
+        self.plugins = plugins
+        self.definitions: dict[str, Json] = {}
+
+    def section(self, model: type[BaseModel]) -> Json:
+        """A mapping with known keys."""
+        required = [name for name in _required(model) if name != "kind"]  # that one is demanded by `kinds`
+        more: Any = model.model_config.get("json_schema_extra") or {}
+        return {
+            "type": "object",
+            "properties": {name: self.field(field) for name, field in model.model_fields.items()},
+            **({"required": required} if required else {}),
+            "additionalProperties": False,
+            **more,
+        }
+
+    def field(self, field: FieldInfo) -> Json:
+        """One key: its text, type and bounds, and default."""
+        text = {"description": field.description} if field.description else {}
+        schema = self.value(field.annotation, tuple(field.metadata))
+        if field.is_required():
+            return {**text, **schema}
+        default = to_jsonable_python(field.default)
+        return {**text, **(_inward(schema) if isinstance(default, str) else schema), "default": default}
+
+    def value(self, annotation: Any, notes: tuple = ()) -> Json:
+        """What an annotation allows, where `notes` are its metadata."""
+        origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+        for note in notes:
+            if isinstance(note, BeforeValidator):
+                if isinstance(note.func, SpelledOut):
+                    return self.kinds([m for m in inside if hasattr(m, "family")], note.func.kind)
+                if note.json_schema_input_type is not PydanticUndefined:
+                    return self.value(note.json_schema_input_type)
+        if origin is Annotated:
+            return self.value(inside[0], (*inside[1:], *notes))
+        if origin in (Union, types.UnionType):
+            return _either([self.value(member) for member in inside])
+        if origin is list:
+            return {"type": "array", "items": self.value(inside[0]), **_of_list(notes)}
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return self.section(annotation)
+        return _leaf(Annotated[annotation, *notes] if notes else annotation)
+
+    def kinds(self, models: list[Any], default: str) -> Json:
+        """A name alone, or a mapping whose other keys depend on its `kind`."""
+        ours = {self.kind(m): m for m in models if self.plugins or _factory(m).__module__.startswith("fedsim.")}
+        names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in ours}
+        alone = [names[key] for key, model in ours.items() if _required(model) == ["kind"]]
+        not_alone = [model for model in ours.values() if _required(model) != ["kind"]]
+        bare = {"type": "string", "pattern": _words(not_alone)}
+        branches = [_branch(key, model, model.__name__ == default) for key, model in ours.items()]
+        if alone and not_alone:
+            alone.append(bare)
+            branches.append({"if": bare, "then": {"type": "object", "errorMessage": NOT_BARE}})
+        return {
+            "type": ["string", "object"] if alone else "object",
+            **({"anyOf": [*alone, NOT_TEXT]} if alone else {}),
+            "properties": {"kind": {"anyOf": list(names.values())}},
+            **({} if default else {"required": ["kind"]}),
+            "allOf": branches,
+        }
+
+    def kind(self, model: Any) -> str:
+        """One kind as a definition -> its name; keys that all kinds of a section have are definitions of their own."""
+        factory, family = _factory(model), model.family
+        parameters = inspect.signature(factory).parameters
+        key = f"{family}.{factory.__name__}" + "".join(f".no_{p}" for p in parameters if p not in model.model_fields)
+        if key in self.definitions:
+            return key
+        schema = self.definitions[key] = {"title": f"{family} {factory.__name__}"}
+        schema |= self.section(model)
+        own = schema["properties"]
+        shown = [p for p in parameters.values() if p.name in own]
+        named = {"description": f"{told(factory).summary}\n{_call(factory, shown)}", "enum": _names(model)}
+        for name in [name for name in model.__base__.model_fields if name not in parameters]:
+            self.definitions[f"any_{family}.{name}"] = own.pop(name)
+            own[name] = {"$ref": f"#/definitions/any_{family}.{name}"}
+        schema["properties"] = {"kind": named, **{name: own[name] for name in own if name != "kind"}}
+        return key
+
+
+def _factory(model: Any) -> Any:
+    return FAMILIES[model.family][model.__name__]
+
+
+def _names(model: Any) -> list[str]:
+    """A kind's name and its aliases."""
+    return [model.__name__, *sorted(alias for alias, name in ALIASES.items() if name == model.__name__)]
+
+
+def _words(models: list[Any]) -> str:
+    return f"^({'|'.join(name for model in models for name in _names(model))})$"
+
+
+def _branch(key: str, model: Any, default: bool) -> Json:
+    """What a mapping of this kind must be, besides."""
+    kind = {"properties": {"kind": {"type": "string", "pattern": _words([model])}}}
+    # where the kind may be left out, an empty section is already one of that kind (and can be completed)
+    mapping = {"type": ["object", "null"]} if default else {"type": "object", "required": ["kind"]}
+    return {"if": {**mapping, **kind}, "then": {"$ref": f"#/definitions/{key}"}}
+
+
+def _required(model: Any) -> list[str]:
+    return [name for name, field in model.model_fields.items() if field.is_required()]
+
+
+def _call(factory: Any, parameters: list[inspect.Parameter]) -> str:
+    """`krum(f, neighbours=null)`."""
+    defaults = ["" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default)) for p in parameters]
+    return f"{factory.__name__}({', '.join(p.name + default for p, default in zip(parameters, defaults, strict=True))})"
+
+
+def _or_called(method: Json, draft: Draft) -> None:
+    """A method is also written `name(a=1)`."""
+    kinds = [kind for key, kind in draft.definitions.items() if key.startswith(("method.", "rule."))]
+    names = "|".join(name for kind in kinds for name in kind["properties"]["kind"]["enum"])
+    method["anyOf"].insert(-1, {"pattern": rf"^\s*({names})\s*\(.*\)\s*$"})
+    method["examples"] = ["fedprox(mu=0.1)"]
+
+
+def _leaf(annotation: Any) -> Json:
+    """Numbers, words and choices, as pydantic says them."""
+    schema = TypeAdapter(annotation).json_schema()
+    return {"type": schema["type"], "enum": [schema["const"]]} if "const" in schema else schema
+
+
+def _of_list(notes: tuple) -> Json:
+    """What a list's metadata says of it."""
+    said: Json = {}
+    for note in notes:
+        if isinstance(note, MinLen):
+            said["minItems"] = note.min_length
+        elif isinstance(note, FieldInfo) and isinstance(note.json_schema_extra, dict):
+            said |= note.json_schema_extra
+    return said
+
+
+def _either(alternatives: list[Json]) -> Json:
+    """One schema for values of several types, so that what is wrong with a value is said of its own type."""
+    joined: Json = {"type": []}
+    for schema in alternatives:
+        own = {key: value for key, value in _inward(schema).items() if key != "type"}
+        if "enum" in own:
+            own = {"anyOf": [{"enum": own["enum"]}, {"not": {"type": schema["type"]}}]}
+        if joined.keys() & own.keys():
+            return {"anyOf": alternatives}
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        joined |= {"type": joined["type"] + kinds, **own}
+    if "number" in joined["type"]:
+        joined["type"] = [kind for kind in joined["type"] if kind != "integer"]
+    return joined if len(joined["type"]) > 1 else {**joined, "type": joined["type"][0]}
+
+
+def _inward(schema: Json) -> Json:
+    """The same, where an editor that inserts the key does not begin a mapping or a list below it."""
+    below = {key: schema[key] for key in ("properties", "required", "items") if key in schema}
+    above = {key: schema[key] for key in schema if key not in below}
+    return {**above, "allOf": [below, *schema.get("allOf", [])]} if below else above

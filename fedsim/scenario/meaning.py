@@ -1,0 +1,156 @@
+"""What a name means: `fedsim explain`. Everything is read from factories: signature, defaults, docstring."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from fedsim.compose import ALIASES, FAMILIES
+from fedsim.scenario.allowed import allowed
+from fedsim.scenario.catalogue import catalogue
+from fedsim.scenario.docs import told
+from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean
+from fedsim.scenario.sections import Checkpoint, ClientCommon, DataCommon, Evaluate, Fleet, ModelCommon, Numerics
+
+SECTIONS = {
+    "data": DataCommon,
+    "model": ModelCommon,
+    "fleet": Fleet,
+    "client": ClientCommon,
+    "evaluate": Evaluate,
+    "numerics": Numerics,
+    "checkpoint": Checkpoint,
+}
+WIDTH = 122  # docstrings keep to 120
+
+
+def meanings(name: str) -> list[dict[str, Any]]:
+    """Every meaning of a kind, of `FAMILY/NAME`, or of a key such as `client.batch`, as plain values.
+
+    Raises:
+      ScenarioError: for a name that means nothing.
+    """
+    family, _, kind = name.rpartition("/")
+    kind = ALIASES.get(kind, kind)
+    families = [f for f in FAMILIES if family in ("", f, f + "s") and kind in FAMILIES[f]]
+    found = [_of_factory(f, kind, FAMILIES[f][kind]) for f in families]
+    if not family:
+        found += _of_keys(name)
+    if not found:
+        known = {k for kinds in catalogue(None).values() for k in kinds} | ALIASES.keys() | set(SECTIONS)
+        raise ScenarioError([Problem("", f"nothing is called '{name}'{did_you_mean(kind, known)}")], "explain")
+    return found
+
+
+def _of_factory(family: str, kind: str, factory: Callable) -> dict[str, Any]:
+    docs = told(factory)
+    found = {
+        "family": family,
+        "kind": kind,
+        "aliases": sorted(alias for alias, name in ALIASES.items() if name == kind),
+        "summary": docs.summary,
+        "body": docs.body,
+        "parameters": [
+            _parameter(p.name, p.annotation, p.default, docs.args.get(p.name, ""))
+            for p in inspect.signature(factory, eval_str=True).parameters.values()
+        ],
+        "sections": {title: text for title, text in docs.sections.items() if title in ("Raises", "References")},
+    }
+    if family == "method":
+        found["parts"] = [_part(*part) for part in _parts(factory())]
+    return found
+
+
+def _parts(fragment: dict[str, Any]) -> Iterator[tuple[str, str, dict]]:
+    """(section, family, link) of everything that a method sets."""
+    if "client" in fragment:
+        yield "client", "client", fragment["client"]
+    for link in fragment["server"]:
+        family = next(f for f in ("stage", "rule", "optimizer") if link["kind"] in FAMILIES[f])
+        yield "server", family, link
+
+
+def _part(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
+    docs = told(FAMILIES[family][link["kind"]])
+    return {"section": section, "family": family, "link": link, "summary": docs.summary, "body": docs.body}
+
+
+def _of_keys(name: str) -> list[dict[str, Any]]:
+    """A section of the scenario, or one of its keys; `batch` alone is found wherever it stands."""
+    found = []
+    for section, model in SECTIONS.items():
+        rows = [
+            _parameter(key, _bounded(field), field.get_default(), field.description or "")
+            for key, field in model.model_fields.items()
+            if name in (section, key, f"{section}.{key}")
+        ]
+        if rows:
+            found.append({"family": "section", "kind": section, "parameters": rows})
+    return found
+
+
+def _bounded(field: FieldInfo) -> Any:
+    """A field's annotation with the bounds that pydantic keeps beside it."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def _parameter(name: str, annotation: Any, default: Any, text: str) -> dict[str, Any]:
+    known = {} if default is inspect.Parameter.empty else {"default": default}
+    if isinstance(default, BaseModel):
+        known = {"default": default.model_dump()}
+    return {"name": name, "type": allowed(annotation), "text": text, **known}
+
+
+def lines_of(meaning: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+    """A meaning as lines for people -> (whether it is a heading, line)."""
+    kind, parameters = meaning["kind"], meaning["parameters"]
+    if meaning["family"] == "section":
+        yield True, f"{kind}:"
+    else:
+        also = f"   also: {', '.join(meaning['aliases'])}" if meaning["aliases"] else ""
+        yield True, f"{meaning['family']}/{kind}{also}"
+        yield False, f"  {_written({'kind': kind} | {p['name']: p.get('default', '...') for p in parameters})}"
+    for text in filter(None, (meaning.get("summary"), meaning.get("body"))):
+        yield False, ""
+        yield from _prose(text)
+    for part in meaning.get("parts", ()):
+        yield False, ""
+        yield True, f"  {part['section']}: {_written(part['link'])}"
+        yield from _prose(part["body"] or part["summary"], "    ")
+    if parameters:
+        yield False, ""
+    for p in parameters:
+        default = f" = {_plain(p['default'])}" if "default" in p else " (required)"
+        yield True, f"  {p['name']}{default}   [{p['type']}]"
+        yield from _prose(p["text"], "      ")
+    for title, text in meaning.get("sections", {}).items():
+        yield False, ""
+        yield True, f"  {title}"
+        yield from _prose(text, "    ")
+
+
+def _prose(text: str, indent: str = "  ") -> Iterator[tuple[bool, str]]:
+    """Lines as they were written, but for `Resists: ...    Cost: ...`, whose parts get a line each."""
+    space = {"initial_indent": indent, "subsequent_indent": indent, "break_on_hyphens": False}
+    for line in text.splitlines():
+        for part in [line] if line.startswith(" ") else re.split(r"\s{4,}", line):
+            yield from ((False, wrapped) for wrapped in textwrap.wrap(part, WIDTH, **space) or [""])
+
+
+def _written(link: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{name}: {_plain(value)}" for name, value in link.items()) + "}"
+
+
+def _plain(value: Any) -> str:
+    """A value as a scenario writes it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, dict):
+        return _written(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    return f"{value:g}" if isinstance(value, float) and 1e-4 <= abs(value) < 1e6 else str(value)

@@ -1,0 +1,120 @@
+"""The sections of a scenario that are the same whatever kind is chosen: the keys that no factory's signature declares."""
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le, Lt, MinLen
+from pydantic import BaseModel, ConfigDict, model_validator
+
+Count = Annotated[int, Ge(1)]
+Seed = Annotated[int, Ge(0), Lt(2**32)]
+
+
+class Section(BaseModel):
+    """A mapping with known keys of exact types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class DataCommon(Section):
+    class Server(Section):
+        samples: Annotated[int, Ge(0)] = 0
+        """Training samples that no client gets and the server keeps, stratified by label."""
+
+    clients: Count = 100
+    """How many clients the training samples are dealt to."""
+    partition: Any = "iid"
+    """Who holds what."""
+    test: Annotated[float, Ge(0), Lt(1)] = 0.2
+    """Share of the samples to test on, stratified by label; data that brings a test set keeps its own."""
+    validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Share of the training samples that no client gets, stratified by label: to choose hyper-parameters by."""
+    client_test: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Share of every client's samples kept for its own scores; at least one stays to train on."""
+    server: Server = Server()
+    """The server's own samples."""
+    resident_mb: Annotated[float, Ge(0)] = 4096.0
+    """Training samples that lie on the device as a whole; more are handed over round by round, with the same result."""
+    seed: Seed = 0
+    """Of sets, generators and all splits but `client_test`; the run's seed does not change them."""
+
+
+class ClientCommon(Section):
+    # what `_steps_or_epochs` demands, for editors
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"not": {"required": ["steps"], "properties": {"steps": {"type": ["integer", "array"]}}}},
+            "else": {
+                "properties": {"epochs": {"type": "null", "errorMessage": "steps is given: take out one of them"}}
+            },
+        }
+    )
+
+    lr: Any = 0.1
+    """Client learning rate η_l: a number, or an optax schedule of rounds (or of local steps, see `lr_per`)."""
+    lr_per: Literal["round", "step"] = "round"
+    """What a schedule counts: rounds of the run, or local steps of the client's round."""
+    batch: Count | Literal["full"] = 16
+    """Samples per step; `full` = all of the client's."""
+    steps: Count | Annotated[list[Count], MinLen(1)] | None = None
+    """Local steps per round, one number or one per client."""
+    epochs: Count | None = None
+    """Passes over the client's samples per round (1 unless `steps` is given)."""
+    shuffle: bool = True
+    """New order of samples every epoch."""
+    drop_last: bool = False
+    """Leave a short last batch out (a client with fewer samples than `batch` keeps its only one)."""
+    optimizer: Any = "sgd"
+    """Any optax optimizer, with its other hyper-parameters."""
+    optimizer_state: Literal["reset", "carry"] = "reset"
+    """Whether the optimizer starts afresh each round, or goes on where the client's last round ended."""
+
+    @model_validator(mode="after")
+    def _steps_or_epochs(self):
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("steps and epochs are both given; a client trains for one or the other, take one out")
+        if self.steps is None and self.epochs is None:
+            self.epochs = 1
+        return self
+
+
+class ModelCommon(Section):
+    loss: Literal["cross_entropy", "squared"] | None = None
+    """What a row costs; left out: cross-entropy for classes, squared error for targets."""
+
+
+class Fleet(Section):
+    malicious: Annotated[float, Ge(0), Le(1)] | list[Annotated[int, Ge(0)]] = 0.0
+    """Clients that the attacker controls: a share, drawn once per seed, or these."""
+
+
+class Evaluate(Section):
+    every: Count = 1
+    """Evaluate every so many rounds (round 0 and the last one always)."""
+    last: Count = 10
+    """How many last evaluated rows `mean_last_k` is over."""
+    metric: Literal["test_accuracy", "test_loss", "train_loss"] = "test_accuracy"
+    """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy."""
+    target: float | None = None
+    """Metric value to reach."""
+
+
+class Numerics(Section):
+    dtype: Literal["float32", "float64"] = "float32"
+    """Float type of everything that is computed."""
+    lanes: Count | Literal["auto"] = "auto"
+    """Width of the vmapped axis."""
+    block: Count | Literal["auto"] = "auto"
+    """Rows of the stack."""
+    threads: Annotated[int, Ge(1), Le(1024)] | Literal["auto"] = "auto"
+    """Size of XLA's thread pool on CPUs, which changes bits of large products; a number gives the same on any cores."""
+    matmul_precision: Literal["highest", "high", "default"] = "highest"
+    """Of matrix products on accelerators; `default` allows TF32."""
+
+
+class Checkpoint(Section):
+    seconds: Annotated[float, Ge(0)] = 10.0
+    """Time between commits; never so often that they take more than 2 % of it."""
+    rounds: Count | None = None
+    """Commit after every so many rounds as well."""
+    resident_mb: Annotated[float, Ge(0)] = 256.0
+    """Client memory that stays on the device; beyond it lives in a file of the run directory."""

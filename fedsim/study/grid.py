@@ -1,0 +1,139 @@
+"""The grid of a comparison: methods × variations, every cell of which runs under the same seeds."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedsim.scenario import Scenario, ScenarioError, read
+from fedsim.scenario.merge import label_of, top_level
+from fedsim.scenario.problems import Problem, did_you_mean
+from fedsim.scenario.reader import Document, scalar
+
+
+class Cell(NamedTuple):
+    """One configuration of the grid.
+
+    Attributes:
+      method: label of the method.
+      variant: joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does.
+      varied: path -> value as written.
+      scenario: as read, with all of it.
+    """
+
+    method: str
+    variant: str
+    varied: dict[str, Any]
+    scenario: Scenario
+
+
+class Asked(NamedTuple):
+    """A method of a comparison: `fedprox(mu=0.1)`, or the same with a label and values of its own.
+
+    Attributes:
+      method: in any of the forms that a scenario's `method:` takes; None: as the scenario stands.
+      label: what stands in the `method` column.
+      edits: `PATH=VALUE`, for this method alone.
+    """
+
+    method: Any
+    label: str
+    edits: tuple[str, ...] = ()
+
+
+def asked(written: str | Sequence[Any] | None) -> list[Asked]:
+    """Methods as `--methods a,b(x=1)`, as a sequence, or as under `compare.methods`.
+
+    >>> [method.label for method in asked("fedavg, fedprox(mu=0.1, ), krum(f=2)")]
+    ['fedavg', 'fedprox(mu=0.1)', 'krum(f=2)']
+    """
+    if written is None:
+        return []
+    entries = top_level(written) if isinstance(written, str) else list(written)
+    return [_one(entry) for entry in entries]
+
+
+def _one(entry: Any) -> Asked:
+    if not isinstance(entry, dict) or "method" not in entry:
+        return Asked(entry, label_of(entry))
+    edits = tuple(f"{path}={_text(value)}" for path, value in (entry.get("set") or {}).items())
+    label = label_of(entry["method"]) + "".join(f"[{edit}]" for edit in edits)
+    return Asked(entry["method"], entry.get("label") or label, edits)
+
+
+def variations(written: Sequence[str] | Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """`PATH=V1,V2` axes -> every combination, path -> value as text for `--set`.
+
+    >>> variations(["data.partition.alpha=0.1,1", "cohort.size=5"])
+    [{'data.partition.alpha': '0.1', 'cohort.size': '5'}, {'data.partition.alpha': '1', 'cohort.size': '5'}]
+    """
+    if isinstance(written, Mapping):
+        axes = {path: [_text(value) for value in values] for path, values in written.items()}
+    else:
+        axes = {}
+        for text in written:
+            path, equals, values = text.partition("=")
+            axes[path.strip()] = top_level(values)
+            if not equals or not axes[path.strip()]:
+                raise ScenarioError([Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")], f"--vary {text}")
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def _text(value: Any) -> str:
+    """A value as `--set` reads it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_text(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    words = {True: "true", False: "false", None: "null"}
+    return words[value] if isinstance(value, bool) or value is None else str(value)
+
+
+def grid(document: Document | Scenario, methods: Sequence[Asked], variants: Sequence[dict[str, Any]]) -> list[Cell]:
+    """Every method under every variation, read and checked; problems of all cells at once.
+
+    Raises:
+      ScenarioError: for methods or values that cannot be, or two methods under one label.
+    """
+    labels = [method.label for method in methods]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ScenarioError([Problem("", f"'{twice[0]}' is given twice; give one of them a label")], "--methods")
+    cells, problems, file = [], [], "scenario"
+    for varied, method in itertools.product(variants, methods):
+        edits = (*(f"{path}={value}" for path, value in varied.items()), *method.edits)
+        try:
+            scenario = read(document, edits, method.method)
+        except ScenarioError as error:
+            file, new = error.file, [problem for problem in error.problems if problem not in problems]
+            problems += new
+            continue
+        variant = ", ".join(f"{path}={value}" for path, value in varied.items())
+        cells.append(Cell(method.label, variant, {p: _value(v) for p, v in varied.items()}, scenario))
+    if problems:
+        raise ScenarioError(problems, file)
+    return cells
+
+
+def _value(text: str) -> Any:
+    """A value of an axis for its column: a number where it is one."""
+    try:
+        value = scalar(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float | str) else text
+
+
+def chosen_baseline(labels: Sequence[str], wanted: str | None) -> str:
+    """The method that the others are compared with: the one that is named, else `fedavg`, else the first.
+
+    Raises:
+      ScenarioError: when there is no such method.
+    """
+    if wanted is None:
+        return "fedavg" if "fedavg" in labels else labels[0]
+    wanted = label_of(wanted)
+    if wanted not in labels:
+        raise ScenarioError(
+            [Problem("", f"no method '{wanted}' is compared{did_you_mean(wanted, labels)}")], "--baseline"
+        )
+    return wanted

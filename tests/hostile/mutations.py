@@ -1,0 +1,200 @@
+"""Ways to spoil the text of a scenario, each steered by two whole numbers: where, and by what."""
+
+import re
+from collections.abc import Callable
+
+SNIPPETS = (
+    *(
+        "{",
+        "}",
+        "[",
+        "]",
+        ": ",
+        ":",
+        "- ",
+        "? ",
+        ",",
+        "#",
+        " #",
+        "'",
+        '"',
+        "\n",
+        "\t",
+        "  ",
+        "|",
+        ">",
+        "!",
+        "&a ",
+        "*a",
+    ),
+    *("<<: ", "---\n", "...\n", "%YAML 1.2\n", "!!python/object/apply:os.system [id]", "!!float x", "!!bool maybe"),
+    *(
+        "\ufeff",
+        "\x00",
+        "\x1b[31m",
+        "\x85",
+        "\u2028",
+        "\u202e",
+        "é",
+        "\U0001f600",
+        "\udc80",
+        "\r",
+        "\r\n",
+        "\\",
+        "@",
+        "`",
+    ),
+    *("{a: 1}", "[1, 2", "[" * 25, "{a: " * 25, "'\n", '"\\x00"', '"\\q"', "a" * 5000, "9" * 5000, "\n" * 200),
+)
+SCALARS = (
+    *(
+        "1e-3",
+        "no",
+        "yes",
+        "on",
+        "010",
+        "1:30",
+        "0x1F",
+        "0o7",
+        "1_000",
+        ".nan",
+        ".inf",
+        "-.inf",
+        "~",
+        "null",
+        "true",
+        "",
+    ),
+    *("2026-01-01", "12:30:45", "1e999", "-1", "0", "0.0", "-0.0", "1.5", "9" * 17, "9" * 30, "1.", ".5", "1e5", "1,5"),
+    *("[]", "{}", "[1]", "[[0]]", "{kind: mean}", "{kind: digits}", "{kind: 5}", "mean", "digits", "sgd", "krum(f=1)"),
+    *(
+        "fedprox(mu=0.1)",
+        "krum(f=[",
+        "scaffold",
+        "os.system",
+        "../../etc/passwd",
+        "'<script>'",
+        '"\\x1b[31m"',
+        "=cmd()",
+    ),
+)
+KEYS = (
+    *("name", "rounds", "seeds", "method", "data", "model", "fleet", "cohort", "client", "wire", "server", "evaluate"),
+    *(
+        "kind",
+        "partition",
+        "lr",
+        "steps",
+        "epochs",
+        "alpha",
+        "size",
+        "norm",
+        "trim",
+        "f",
+        "weights",
+        "1",
+        "'a b'",
+        "rouns",
+    ),
+)
+Mutation = Callable[[str, int, int], str]
+
+
+def flipped(text: str, where: int, what: int) -> str:
+    """One character becomes another one."""
+    at = where % (len(text) + 1)
+    return text[:at] + chr(what % 0x180) + text[at + 1 :]
+
+
+def inserted(text: str, where: int, what: int) -> str:
+    """Something that means something to YAML."""
+    at = where % (len(text) + 1)
+    return text[:at] + SNIPPETS[what % len(SNIPPETS)] + text[at:]
+
+
+def cut(text: str, where: int, what: int) -> str:
+    """Some characters fewer."""
+    at = where % (len(text) + 1)
+    return text[:at] + text[at + what % 40 :]
+
+
+def line_deleted(text: str, where: int, what: int) -> str:
+    """A line fewer."""
+    lines = text.split("\n")
+    del lines[where % len(lines)]
+    return "\n".join(lines)
+
+
+def line_doubled(text: str, where: int, what: int) -> str:
+    """A line again, somewhere else."""
+    lines = text.split("\n")
+    lines.insert(what % (len(lines) + 1), lines[where % len(lines)])
+    return "\n".join(lines)
+
+
+def lines_swapped(text: str, where: int, what: int) -> str:
+    """Two lines in each other's place."""
+    lines = text.split("\n")
+    i, j = where % len(lines), what % len(lines)
+    lines[i], lines[j] = lines[j], lines[i]
+    return "\n".join(lines)
+
+
+def indented(text: str, where: int, what: int) -> str:
+    """A line moved to the right or to the left."""
+    lines = text.split("\n")
+    i = where % len(lines)
+    lines[i] = " " * (what % 7) + lines[i].lstrip(" ")
+    return "\n".join(lines)
+
+
+def value_replaced(text: str, where: int, what: int) -> str:
+    """A value becomes an odd one."""
+    return _replaced(r"(?<=: )[^\s,{}\[\]]+", text, where, SCALARS[what % len(SCALARS)])
+
+
+def key_renamed(text: str, where: int, what: int) -> str:
+    """A key becomes another one."""
+    return _replaced(r"[A-Za-z_]+(?=:)", text, where, KEYS[what % len(KEYS)])
+
+
+def values_swapped(text: str, where: int, what: int) -> str:
+    """Two values in each other's place."""
+    found = list(re.finditer(r"(?<=: )[^\s,{}\[\]]+|\[[^\[\]\n]*\]|\{[^{}\n]*\}", text))
+    if len(found) < 2:
+        return text
+    one, other = sorted((found[where % len(found)], found[what % len(found)]), key=re.Match.start)
+    if one.end() > other.start():
+        return text
+    return text[: one.start()] + other[0] + text[one.end() : other.start()] + one[0] + text[other.end() :]
+
+
+def typed_wrongly(text: str, where: int, what: int) -> str:
+    """Two neighbouring letters in each other's place."""
+    at = where % max(len(text) - 1, 1)
+    return text[:at] + text[at : at + 2][::-1] + text[at + 2 :]
+
+
+def _replaced(pattern: str, text: str, where: int, by: str) -> str:
+    found = list(re.finditer(pattern, text))
+    if not found:
+        return text
+    one = found[where % len(found)]
+    return text[: one.start()] + by + text[one.end() :]
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    flipped,
+    inserted,
+    inserted,
+    cut,
+    line_deleted,
+    line_doubled,
+    lines_swapped,
+    indented,
+    value_replaced,
+    value_replaced,
+    key_renamed,
+    values_swapped,
+    typed_wrongly,
+)

@@ -1,0 +1,221 @@
+"""Run directories as a stranger would hand them over: a sound run in which something was planted, hashes made to fit."""
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hostile.registry import canary, pickled
+from safetensors import numpy as safetensors
+
+import fedsim
+from fedsim.engine.checkpoint import FORMAT, MAGIC, Snapshot, decode, encode
+from fedsim.report import directory
+from fedsim.report.running import identity
+
+SCENARIO = {
+    "name": "tiny",
+    "rounds": 2,
+    "seeds": [0],
+    "method": "scaffold",
+    "data": {"kind": "gaussian_blobs", "clients": 4, "samples": 60, "classes": 3, "shape": [3]},
+    "cohort": {"kind": "uniform", "size": 2},
+    "checkpoint": {"rounds": 1, "resident_mb": 0.0},
+}
+SEED = "checkpoints/scaffold.0"
+MODEL = "model.scaffold.0.safetensors"
+
+
+def resumed(out: Path) -> Any:
+    """Go on with the run."""
+    return fedsim.run({**SCENARIO, "rounds": 3}, out=out, resume=True, pictures=False)
+
+
+def verified(out: Path) -> Any:
+    """Confirm the run: what is not confirmed is refused."""
+    found = fedsim.verify(out)
+    assert not found.equal
+    raise fedsim.DataError("; ".join(check.detail for check in found.checks if not check.ok))
+
+
+def compared(out: Path) -> Any:
+    """Compare the run with itself."""
+    return fedsim.diff(out, out)
+
+
+def loaded(out: Path) -> Any:
+    """Load its model."""
+    return fedsim.load_model(out / MODEL)
+
+
+def fitted(out: Path, **changes: Any) -> None:
+    """The record again, changed, with hashes that fit."""
+    record = json.loads((out / "run.json").read_text())
+    record.pop("sha256")
+    directory.write_record(out, {**record, **changes, "files": directory.hashes(out)})
+
+
+def newest(out: Path) -> Path:
+    return sorted((out / SEED).glob("state-*.ckpt"))[-1]
+
+
+def commits(out: Path, content: bytes) -> None:
+    """All commits become this."""
+    for path in (out / SEED).glob("state-*.ckpt"):
+        path.write_bytes(content)
+    fitted(out)
+
+
+def checkpoint(header: Any) -> bytes:
+    """A commit with any header; its hash fits."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    body = b"%s %d 0.1.0\n" % (MAGIC, FORMAT) + struct.pack("<Q", len(text)) + text
+    return body + hashlib.sha256(body).digest()
+
+
+def in_run(out: Path, **values: Any) -> None:
+    """Change what the commits say of the state of the run."""
+    for path in (out / SEED).glob("state-*.ckpt"):
+        old, arrays = decode(path.read_bytes())
+        changed = {**old, "run": {k: v for k, v in {**old["run"], **values}.items() if v is not ...}}
+        path.write_bytes(b"".join(encode(Snapshot(changed, arrays))))
+    fitted(out)
+
+
+def logged(out: Path, text: bytes) -> None:
+    """The log becomes this, and all commits agree with it."""
+    (out / SEED / "log.jsonl").write_bytes(text)
+    sha = hashlib.sha256(text).hexdigest()
+    for path in (out / SEED).glob("state-*.ckpt"):
+        old, arrays = decode(path.read_bytes())
+        log = {"length": len(text), "sha256": sha, "open": len(text), "open_sha256": sha}
+        path.write_bytes(b"".join(encode(Snapshot({**old, "log": log}, arrays))))
+    fitted(out)
+
+
+def of_data(out: Path, **data: Any) -> None:
+    """Change the data section of the recorded scenario, and all commits with it."""
+    record = json.loads((out / "run.json").read_text())
+    record["scenario"] = {**record["scenario"], "data": data}
+    directory.write_yaml(out / "scenario.yaml", record["scenario"])
+    for path in (out / SEED).glob("state-*.ckpt"):
+        values, arrays = decode(path.read_bytes())
+        path.write_bytes(b"".join(encode(Snapshot({**values, "identity": identity(record, 0)}, arrays))))
+    fitted(out, scenario=record["scenario"])
+
+
+def replaced(path: Path, make: Callable[[Path], Any]) -> None:
+    """Another thing under the name of a file or folder."""
+    if path.is_dir():
+        path.rename(path.with_name("was"))
+    else:
+        path.unlink(missing_ok=True)
+    make(path)
+
+
+def modelled(out: Path, content: bytes) -> None:
+    (out / MODEL).write_bytes(content)
+    fitted(out)
+
+
+def victims(out: Path) -> Path:
+    """A folder of somebody else's, with a file in it."""
+    folder = out.parent / "victim"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("two years")
+    return folder
+
+
+def into_the_folder(out: Path) -> None:
+    """The commits of the run lie in a folder of somebody else's, where a run would tidy up."""
+    folder = victims(out)
+    for path in (out / SEED).iterdir():
+        path.rename(folder / path.name)
+    (out / SEED).rmdir()
+    (out / SEED).symlink_to(folder)
+
+
+def tensors(header: bytes) -> bytes:
+    """A model file with any header."""
+    return struct.pack("<Q", len(header)) + header
+
+
+HUGE = json.dumps({"W": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}).encode()
+PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
+    "commits that are pickles, resumed": (lambda out: commits(out, pickled(out)), resumed),
+    "commits that are pickles, verified": (lambda out: commits(out, pickled(out)), verified),
+    "a commit of petabytes": (
+        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "float64", [2**50]]]})), resumed,
+    ),
+    "a commit of objects": (
+        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "object", [1]]]})), resumed,
+    ),
+    "a commit of no numbers": (lambda out: commits(out, checkpoint([1, 2])), resumed),
+    "a commit that is a bomb of brackets": (lambda out: commits(out, checkpoint(b"[" * 100_000)), resumed),
+    "a commit that ends early": (lambda out: commits(out, checkpoint({})[:40]), resumed),
+    "a commit without its round": (lambda out: in_run(out, round=...), resumed),
+    "a commit without its sums": (lambda out: in_run(out, totals=..., since=3), resumed),
+    "a log that is a bomb of brackets, resumed": (lambda out: logged(out, b"[" * 100_000), resumed),
+    "a log that is a bomb of brackets, verified": (lambda out: logged(out, b"[" * 100_000), verified),
+    "a log of no rows": (lambda out: logged(out, b"3\n"), resumed),
+    "a log that is a pickle": (lambda out: logged(out, pickled(out)), verified),
+    "a record that is a pickle": (lambda out: (out / "run.json").write_bytes(pickled(out)), resumed),
+    "a record that is a bomb of brackets": (lambda out: (out / "run.json").write_text("[" * 100_000), resumed),
+    "a record that is a pipe": (lambda out: replaced(out / "run.json", os.mkfifo), compared),
+    "a record that is a device": (lambda out: replaced(out / "run.json", lambda p: p.symlink_to("/dev/zero")), verified),
+    "a record with links of a stranger": (lambda out: fitted(out, own_links={"rule os.system": "0" * 64}), verified),
+    "a record without rounds": (
+        lambda out: fitted(out, scenario={**SCENARIO, "rounds": None}), resumed,
+    ),
+    "a record whose data are a word": (lambda out: fitted(out, scenario={**SCENARIO, "data": "digits"}), compared),
+    "a record with a method upwards": (lambda out: fitted(out, method="../../../evil"), verified),
+    "a record with a billion seeds": (lambda out: fitted(out, scenario={**SCENARIO, "seeds": 10**9}), resumed),
+    "a record of data elsewhere": (
+        lambda out: of_data(out, kind="csv", path=str(out.parent / "secret.csv"), sha256=None), verified,
+    ),
+    "a record of data upwards": (lambda out: of_data(out, kind="csv", path="../../../../etc/passwd"), verified),
+    "a record of a device as data": (lambda out: of_data(out, kind="csv", path="/dev/zero"), verified),
+    "a scenario with tags": (
+        lambda out: (
+            (out / "scenario.yaml").write_text(f"name: !!python/object/apply:os.system ['touch {canary(out)}']\n"),
+            fitted(out),
+        ), verified,
+    ),
+    "a scenario that is not UTF-8": (
+        lambda out: ((out / "scenario.yaml").write_bytes(b"name: \xff\n"), fitted(out)), verified,
+    ),
+    "a model that is a pickle, verified": (lambda out: modelled(out, pickled(out)), verified),
+    "a model that is a pickle, loaded": (lambda out: modelled(out, pickled(out)), loaded),
+    "a model with a header of petabytes": (lambda out: modelled(out, struct.pack("<Q", 2**60) + b"{}"), loaded),
+    "a model of petabytes": (
+        lambda out: modelled(out, tensors(HUGE)), loaded,
+    ),
+    "a model with a bomb for a header": (
+        lambda out: modelled(out, tensors(b'{"a":' * 20_000)), loaded,
+    ),
+    "a model whose tensors lie in each other": (
+        lambda out: modelled(out, safetensors.save({"a": np.zeros(2), "a/b": np.zeros(2)})), loaded,
+    ),
+    "a model that is a pipe": (lambda out: replaced(out / MODEL, os.mkfifo), loaded),
+    "a lock that is a link": (
+        lambda out: (out / ".lock").symlink_to(victims(out) / "thesis.txt"), resumed,
+    ),
+    "a file beside that is a link": (
+        lambda out: (out / "run.json.tmp").symlink_to(victims(out) / "thesis.txt"), resumed,
+    ),
+    "a log that is a link": (
+        lambda out: replaced(out / SEED / "log.jsonl", lambda p: p.symlink_to(victims(out) / "thesis.txt")), resumed,
+    ),
+    "client memory that is a link": (
+        lambda out: replaced(out / SEED / "memory-0.rows", lambda p: p.symlink_to(victims(out) / "thesis.txt")), resumed,
+    ),
+    "commits in a folder of somebody else's": (into_the_folder, resumed),
+    "commits in a folder of somebody else's, started anew": (
+        into_the_folder, lambda out: fedsim.run(SCENARIO, out=out, force=True, pictures=False),
+    ),
+    "a table that is a pipe": (lambda out: replaced(out / "rounds.csv", os.mkfifo), compared),
+}  # fmt: skip

@@ -1,0 +1,65 @@
+"""What a stranger may put into files: each attack makes its files in a folder, and says how a user opens them.
+
+`ATTACKS[name](folder)` -> a function to call, which must raise one of fedsim's own errors. Payloads would create the file
+`canary` beside the folder.
+"""
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedsim.scenario import build, read
+from fedsim.scenario.build import numerics
+
+Attack = Callable[[Path], Callable[[], Any]]
+ATTACKS: dict[str, Attack] = {}
+
+
+class Payload:
+    """Unpickled, it leaves the canary."""
+
+    def __init__(self, folder: Path):
+        self.command = f"touch {canary(folder)}"
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+def canary(folder: Path) -> Path:
+    """What must not come to be."""
+    return folder.parent / "canary"
+
+
+def pickled(folder: Path) -> bytes:
+    """A pickle that would leave it."""
+    return pickle.dumps(Payload(folder))
+
+
+def attack(name: str) -> Callable[[Attack], Attack]:
+    """Decorator: one more attack."""
+
+    def keep(make: Attack) -> Attack:
+        assert name not in ATTACKS
+        ATTACKS[name] = make
+        return make
+
+    return keep
+
+
+def attacks(group: str, names: Any, of: Callable[[str], Attack]) -> None:
+    """One more attack for every name."""
+    for name in names:
+        attack(f"{group}: {name}")(of(name))
+
+
+def opened(path: Path, *edits: str) -> Callable[[], Any]:
+    """Read and build a scenario, as every command does."""
+
+    def act():
+        scenario = read(path, edits)
+        with numerics(scenario) as devices:
+            return build(scenario, devices=devices[:1])
+
+    return act

@@ -1,0 +1,75 @@
+"""Tables of a stranger's, and things that are no files under the name of one."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hostile.registry import Attack, attack, attacks, opened, pickled
+
+ROWS = b"1,0\n" * 20
+TABLES: dict[str, Callable[[Path], bytes]] = {
+    "formulas": lambda f: b"a,y\n=cmd|'/C touch x'!A0,0\n" + ROWS,
+    "formulas as labels": lambda f: b'a,y\n1,"=HYPERLINK(""http://x"")"\n' + ROWS,
+    "NULs": lambda f: b"a,y\n\0\0,0\n" + ROWS,
+    "a field of a megabyte": lambda f: b"a,y\n" + b"1" * (1 << 20) + b",0\n" + ROWS,
+    "ragged rows": lambda f: b"a,y\n" + ROWS + b"1,2,3\n",
+    "another encoding": lambda f: b"a,y\n\xe4\xf6,0\n" + ROWS,
+    "two bytes for each character": lambda f: "a,y\n1,0\n".encode("utf-16"),
+    "ten megabytes in a line": lambda f: b"a,y\n" + b"1," * (5 << 20) + b"0\n",
+    "a million columns": lambda f: b"c," * 1_000_000 + b"y\n" + ROWS,
+    "a million columns of names": lambda f: b",".join(b"c%d" % i for i in range(400_000)) + b",z\n" + ROWS,
+    "a quote that never ends": lambda f: b'a,y\n"' + b"1,0\n" * 2_000_000,
+    "a label of a million digits": lambda f: b"a,y\n1," + b"9" * 100_000 + b"\n" + ROWS,
+    "terminal commands for columns": lambda f: b"\x1b]0;owned\x07,z\n" + ROWS,
+    "line feeds in columns": lambda f: b'"a\n\nb",z\n' + ROWS,
+    "a pickle": pickled,
+    "a gigabyte of nothing": lambda f: b"",
+}
+
+
+def _of_table(name: str) -> Attack:
+    def make(folder: Path):
+        (folder / "t.csv").write_bytes(TABLES[name](folder))
+        if name == "a gigabyte of nothing":
+            os.truncate(folder / "t.csv", 1 << 30)  # takes no room
+        (folder / "s.yaml").write_text("name: x\ndata: {kind: csv, path: t.csv, clients: 2}\n")
+        return opened(folder / "s.yaml")
+
+    return make
+
+
+attacks("table", TABLES, _of_table)
+
+PLACES: dict[str, Callable[[Path], Any]] = {
+    "a pipe": lambda path: os.mkfifo(path),
+    "a folder": lambda path: path.mkdir(),
+    "a link to a secret": lambda path: path.symlink_to("../secret.csv"),
+    "a link to a link to a secret": lambda path: (
+        (path.parent / "l").symlink_to("../secret.csv"), path.symlink_to("l"),
+    ),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+}  # fmt: skip
+
+
+def _of_place(name: str) -> Attack:
+    def make(folder: Path):
+        (folder.parent / "secret.csv").write_text("a,y\n" + "1,0\n" * 20)
+        PLACES[name](folder / "t.csv")
+        (folder / "s.yaml").write_text("name: x\ndata: {kind: csv, path: t.csv, clients: 2}\n")
+        return opened(folder / "s.yaml")
+
+    return make
+
+
+attacks("place", PLACES, _of_place)
+
+
+@attack("place: a folder that is a link upwards")
+def _(folder: Path):
+    (folder.parent / "secret.csv").write_text("a,y\n" + "1,0\n" * 20)
+    (folder / "data").symlink_to("..")
+    (folder / "s.yaml").write_text("name: x\ndata: {kind: csv, path: data/secret.csv, clients: 2}\n")
+    return opened(folder / "s.yaml")

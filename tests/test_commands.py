@@ -1,0 +1,187 @@
+"""Commands as they are typed: guessed right, guessed wrong, into a pipe, into no terminal, in an old locale."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from fedsim.cli import cli
+from fedsim.cli.entry import COMMANDS, MODULES
+
+OLD = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "1"}
+FEDSIM = [sys.executable, "-m", "fedsim.cli"]
+
+
+def fedsim(line, cwd, **environment):
+    return subprocess.run(
+        [*FEDSIM, *shlex.split(line)], capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}
+    )
+
+
+def invoke(*words):
+    return CliRunner().invoke(cli, list(map(str, words)))
+
+
+WRONG = [  # command line, exit code, what the one line says
+    ("rum iid.yaml", 2, "no such command 'rum'; did you mean 'run'? see fedsim --help"),
+    ("iid.yaml", 2, "did you mean 'run iid.yaml'?"),
+    ("simulate", 2, "no such command 'simulate'; there are run, check, partition"),
+    ("run", 2, "missing argument 'SCENARIO'"),
+    ("run idd.yaml", 4, "idd.yaml: No such file or directory; did you mean iid.yaml?"),
+    ("run nowhere/at/all.yaml", 4, "fedsim new NAME writes one to start from"),
+    ("run .", 4, ".: is a directory, not a scenario"),
+    ("run iid.yaml --sed 3", 2, "'--seeds'"),
+    ("run iid.yaml --seeds five", 2, "write 5 (the first five), 0,1,2 (these) or 3, (a single one)"),
+    ("run iid.yaml --seeds 0", 2, "seeds"),
+    ("run iid.yaml --set rounds", 2, "write PATH=VALUE"),
+    ("run iid.yaml --set rouns=3", 2, "did you mean 'rounds'?"),
+    ("run iid.yaml --set client.lr=fast", 2, "client.lr"),
+    ("run iid.yaml --set data.partition=diriclet", 2, "did you mean 'dirichlet'?"),
+    ("run iid.yaml --resume --force", 2, "give one of them"),
+    ("run iid.yaml --device tpu --quiet", 2, "there is no tpu here"),
+    ("run iid.yaml --plugin nothing.py", 2, "there is no such file"),
+    ("run iid.yaml --out /proc/none/x --set rounds=1", 4, "/proc/none"),
+    ("run iid.yaml other.yaml", 2, "unexpected extra argument"),
+    ("explain trimed_mean", 2, "did you mean 'trimmed_mean'?"),
+    ("explain rule/sgd", 2, "nothing is called 'rule/sgd'"),
+    ("list ruls", 2, "did you mean 'rules'?"),
+    ("verify iid.yaml", 2, "is a file"),
+    ("verify nowhere", 4, "holds no fedsim run"),
+    ("diff nowhere nowhere", 4, "nowhere"),
+    ("new =cmd()", 2, "is no name"),
+    ("new iid", 4, "iid.yaml: there is such a file"),
+    ("schema --out /proc/none/x.json", 4, "/proc/none/x.json"),
+]
+
+
+@pytest.fixture
+def desk(root, tmp_path):
+    """A folder with a scenario in it."""
+    (tmp_path / "iid.yaml").write_text((root / "scenarios/iid.yaml").read_text())
+    return tmp_path
+
+
+@pytest.mark.parametrize(("line", "code", "said"), WRONG, ids=[line for line, *_ in WRONG])
+def test_a_wrong_command_line_gets_one_line(line, code, said, desk):
+    done = fedsim(line, desk)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert said in done.stderr and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+    assert [path.name for path in desk.iterdir()] == ["iid.yaml"]  # nothing was written
+
+
+def test_every_command_has_help_with_examples_that_parse():
+    for name in MODULES:
+        shown = invoke(name, "--help")
+        assert shown.exit_code == 0 and "Examples:" in shown.output
+        lines = re.findall(rf"^ +fedsim ({name}.*)$", shown.output, re.M)
+        assert lines, name
+        for line in lines:
+            words = shlex.split(line)
+            assert cli.get_command(None, words[0]).make_context(words[0], words[1:]), line  # type: ignore[union-attr]
+
+
+def test_the_overview_names_every_command_once():
+    shown = invoke("--help").output
+    for heading, commands in COMMANDS.items():
+        assert f"{heading}:" in shown and all(len(re.findall(rf"^  {name} ", shown, re.M)) == 1 for name in commands)
+
+
+def test_help_imports_nothing_heavy():
+    code = "import sys, fedsim.cli.entry as e\ntry: e.main(['--help'])\nexcept SystemExit: pass\n"
+    code += "bad = {'jax', 'numpy', 'pandas', 'rich', 'pydantic', 'yaml', 'matplotlib'} & set(sys.modules)\n"
+    subprocess.run([sys.executable, "-c", code + "assert not bad, bad"], check=True, capture_output=True)
+
+
+def test_output_into_a_closed_pipe_is_no_error(tmp_path):
+    line = f"set -o pipefail; {shlex.join([*FEDSIM, 'explain', 'sgd'])} | true"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.parametrize("line", ["--help", "list", "explain fedprox", "check iid.yaml", "partition iid.yaml"])
+def test_an_old_locale_and_a_narrow_terminal_lose_nothing(line, desk):
+    done = fedsim(line, desk, **OLD, NO_COLOR="1")
+    assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
+    if line.startswith(("check", "partition")):
+        assert done.stdout.isascii()
+
+
+def test_a_run_without_a_terminal_says_only_its_table(desk):
+    done = fedsim("run iid.yaml --set rounds=2", desk, **OLD)
+    assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
+    assert re.search(r"^fedavg +0 +2 +test_accuracy ", done.stdout, re.M)
+
+
+def test_new_writes_a_scenario_that_runs(tmp_path):
+    done = fedsim("new mine", tmp_path)
+    assert done.returncode == 0 and "fedsim run mine.yaml" in done.stdout
+    text = (tmp_path / "mine.yaml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n") and "STARTER" not in text
+    assert "starter" not in text and (tmp_path / "fedsim.schema.json").is_file()
+    assert fedsim("check mine.yaml", tmp_path).returncode == 0
+    run = fedsim("run mine.yaml --set rounds=2 --quiet", tmp_path)
+    assert run.returncode == 0 and (tmp_path / "reports/mine/rounds.csv").is_file()
+
+
+def test_the_lines_that_a_new_scenario_offers_as_comments_work(tmp_path):
+    fedsim("new mine", tmp_path)
+    path = tmp_path / "mine.yaml"
+    text = path.read_text()
+    assert len(re.findall(r"^  # - ", text, re.M)) == 2
+    path.write_text(re.sub(r"^  # - ", "  - ", text, flags=re.M))
+    done = fedsim("check mine.yaml --set 'wire=[{kind: sign_flip, scale: 5}]' --set fleet.malicious=0.2", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_doctor_says_what_a_run_would_use(tmp_path):
+    done = fedsim("doctor --json", tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    found = json.loads(done.stdout)
+    import jax
+
+    assert found["versions"]["jax"] == jax.__version__ and found["machine"]["devices"] == ["cpu:0 cpu"]
+    assert found["problems"] == []
+    spoken = fedsim("doctor", tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"), XLA_FLAGS="--xla_dump_to=")
+    assert "no problems found" in spoken.stdout and "XLA_FLAGS" in spoken.stdout
+
+
+def test_list_and_explain_know_every_kind(tmp_path):
+    from fedsim.compose import FAMILIES
+
+    listed = json.loads(invoke("list", "--json").output)
+    for family, kinds in FAMILIES.items():
+        own = {kind for kind, factory in kinds.items() if factory.__module__.startswith("fedsim.")}
+        assert own <= set(listed[f"{family}s"])
+        for kind in sorted(own):
+            shown = invoke("explain", f"{family}/{kind}")
+            assert shown.exit_code == 0 and shown.output.startswith(f"{family}/{kind}"), shown.output
+    assert "cpu" in invoke("list", "devices").output
+
+
+def test_explain_gives_equation_defaults_and_source():
+    shown = invoke("explain", "fedprox").output
+    assert "client/fedprox" in shown and "method/fedprox" in shown  # both meanings
+    assert "μ (y − x)" in shown and "mu = 0.01   [number ≥ 0]" in shown and "arXiv:1812.06127" in shown
+    adam = invoke("explain", "method/fedadam").output
+    assert (
+        "{kind: fedadam, lr: 0.1, b1: 0.9, b2: 0.99, tau: 0.001}" in adam and "{kind: mean, weights: uniform}" in adam
+    )
+    assert "Resists: trim malicious clients" in invoke("explain", "fedtrimmedavg").output
+    assert "batch = 16   [integer ≥ 1, or full]" in invoke("explain", "client.batch").output
+
+
+def test_the_shell_completes_commands_options_and_names(tmp_path):
+    def completed(line):
+        words = {"_FEDSIM_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        script = "from fedsim.cli.entry import cli; cli.main(prog_name='fedsim')"
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, **words}
+        )
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("fedsim pa") == ["partition"] and "--resume" in completed("fedsim run --r")
+    assert "trimmed_mean" in completed("fedsim explain trim") and completed("fedsim list att") == ["attacks"]

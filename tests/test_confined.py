@@ -1,0 +1,166 @@
+"""Where a scenario may read data, and that a file is the same one wherever it lies."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.engine.checkpoint import CheckpointError
+from fedsim.scenario import ScenarioError, build, read
+from fedsim.scenario.build import numerics
+
+X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+SECTIONS = {"name": "x", "rounds": 2, "checkpoint": {"rounds": 1}}
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """A study with its scenario, the working directory, and a third folder, by name; each holds a data file."""
+    for name in ("study", "here", "far"):
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / f"{name}.npz", x=X, y=(X[:, 0] > 0).astype(int), client=np.arange(40) % 4)
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def written(places, path, **sections):
+    """A scenario file that names a data file."""
+    lines = [f"{name}: {json.dumps(value)}" for name, value in {**SECTIONS, **sections}.items()]
+    file = places / "study" / "s.yaml"
+    file.write_text("\n".join([*lines, f"data: {{kind: npz, path: {json.dumps(str(path))}}}", ""]))
+    return file
+
+
+def built(scenario):
+    with numerics(scenario) as devices:
+        return build(scenario, devices=devices[:1]).scenario
+
+
+@pytest.mark.parametrize(
+    "path", ["study.npz", "here.npz", "../study/study.npz", "{}/study/study.npz", "{}/here/here.npz"]
+)
+def test_beside_the_scenario_and_in_the_working_directory(path, places):
+    assert built(read(written(places, path.format(places)))).spec.data.clients == 4
+
+
+@pytest.mark.parametrize("path", ["../far/far.npz", "{}/far/far.npz", "../../../../../../etc/passwd", "/etc/passwd"])
+def test_elsewhere_is_refused_in_a_line_that_says_what_to_do(path, places):
+    with pytest.raises(ScenarioError) as error:
+        built(read(written(places, path.format(places))))
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(f"{places}/study/s.yaml:4:25: data.path: '")
+    assert "lies outside the scenario's folder and the working directory" in line or "..." in line
+    assert line.endswith("; move it there, or allow its folder with --data-root DIR") or len(line) >= 290
+
+
+@pytest.mark.parametrize("path", ["far.npz", "{}/far/far.npz", "../far/far.npz"])
+def test_a_data_root_allows_its_files_and_is_looked_into(path, places):
+    scenario = read(written(places, path.format(places)), data_roots=[places / "far"])
+    assert built(scenario).spec.data.path == str(places / "far" / "far.npz")
+    assert built(read(read(places / "study/s.yaml"), data_roots=[places / "far"])).hash() == built(scenario).hash()
+    assert fedsim.run(places / "study/s.yaml", data_roots=[str(places / "far")]).status == "done"
+
+
+def test_a_link_counts_as_what_it_leads_to(places):
+    (places / "study" / "near.npz").symlink_to("study.npz")
+    (places / "study" / "away.npz").symlink_to("../far/far.npz")
+    assert built(read(written(places, "near.npz"))).spec.data.path == str(places / "study" / "study.npz")
+    with pytest.raises(ScenarioError, match="lies outside"):
+        built(read(written(places, "away.npz")))
+    (places / "linked").symlink_to("far")
+    assert built(read(written(places, "away.npz"), data_roots=[places / "linked"])).spec.data.clients == 4
+
+
+def test_a_working_directory_that_changes_after_reading_changes_nothing(places, monkeypatch):
+    scenario = read("../study/s.yaml") if written(places, "here.npz") else None
+    monkeypatch.chdir(places / "far")
+    assert built(scenario).spec.data.path == str(places / "here" / "here.npz")
+
+
+def test_what_is_set_on_the_command_line_is_confined_too(places):
+    file = written(places, "study.npz")
+    edit = f"data.path={places}/far/far.npz"
+    with pytest.raises(ScenarioError, match=r"data\.path: .*--data-root"):
+        built(read(file, (edit,)))
+    assert built(read(file, (edit,), data_roots=[places / "far"])).spec.data.clients == 4
+
+
+def test_a_program_s_own_dictionary_may_name_any_file(places):
+    data = {"kind": "npz", "path": str(places / "far" / "far.npz")}
+    assert built(read({**SECTIONS, "data": data})).spec.data.clients == 4
+
+
+def test_a_missing_file_is_missing_in_one_line(places):
+    with pytest.raises(ScenarioError, match=r"s\.yaml:4:25: data\.path: there is no file 'stady\.npz'; did you mean"):
+        built(read(written(places, "stady.npz")))
+
+
+# ------------------------------------------------------------------------------------------ the same file elsewhere
+
+
+def of(places, name, **sections):
+    return {**SECTIONS, **sections, "data": {"kind": "npz", "path": str(places / name)}}
+
+
+@pytest.fixture
+def moved(places):
+    """A run of a file that lies somewhere else since."""
+    fedsim.run(of(places, "far/far.npz"), out=places / "run", pictures=False)
+    (places / "far" / "far.npz").rename(places / "here" / "moved.npz")
+    return places
+
+
+def test_the_hash_of_a_scenario_knows_the_file_and_not_its_place(places):
+    shutil.copy(places / "far" / "far.npz", places / "here" / "copy.npz")
+    one, other = (built(read(of(places, name))) for name in ("far/far.npz", "here/copy.npz"))
+    assert one.hash() == other.hash() and one.resolved() != other.resolved()
+    np.savez(places / "here" / "copy.npz", x=X + 1, y=(X[:, 0] > 0).astype(int), client=np.arange(40) % 4)
+    assert built(read(of(places, "here/copy.npz"))).hash() != one.hash()
+    unread = [read(of(places, name)).hash() for name in ("far/far.npz", "here/copy.npz")]
+    assert unread[0] != unread[1]  # nobody has looked what they hold
+
+
+def test_a_run_goes_on_when_its_file_was_moved(moved):
+    result = fedsim.run(of(moved, "here/moved.npz", rounds=4), out=moved / "run", resume=True, pictures=False)
+    assert result.rounds["round"].tolist() == [0, 1, 2, 3, 4]
+    straight = fedsim.run(of(moved, "here/moved.npz", rounds=4))
+    assert result.rounds.equals(straight.rounds)
+
+
+def test_a_run_that_has_ended_is_not_done_again_when_its_file_was_moved(moved):
+    before = {path: path.stat().st_mtime_ns for path in (moved / "run").rglob("*") if path.is_file()}
+    fedsim.run(of(moved, "here/moved.npz"), out=moved / "run", resume=True, pictures=False)
+    assert {path: path.stat().st_mtime_ns for path in (moved / "run").rglob("*") if path.is_file()} == before
+
+
+def test_another_file_in_its_place_is_another_run(moved):
+    np.savez(moved / "here" / "moved.npz", x=X + 1, y=(X[:, 0] > 0).astype(int), client=np.arange(40) % 4)
+    with pytest.raises(CheckpointError, match=r"scenario\.data\.sha256: .*\n.*hashes\.data"):
+        fedsim.run(of(moved, "here/moved.npz"), out=moved / "run", resume=True, pictures=False)
+
+
+def test_two_runs_of_one_file_in_two_places_are_equal(moved):
+    fedsim.run(of(moved, "here/moved.npz"), out=moved / "again", pictures=False)
+    found = fedsim.diff(moved / "run", moved / "again")
+    assert found.equal and not any(found.groups.values())
+    path = next(field for field in found.surroundings if field.name == "data")
+    assert "far.npz" in path.a and "moved.npz" in path.b
+
+
+def test_the_resolved_scenario_of_a_run_directory_runs_and_is_verified(places):
+    """Its path is absolute, and in the working directory: nothing has to be allowed."""
+    out = places / "here" / "reports" / "x"
+    fedsim.run(written(places, "here.npz"), out=out, pictures=False)
+    assert built(read(out / "scenario.yaml")).hash() == json.loads((out / "run.json").read_text())["hashes"]["scenario"]
+    found = fedsim.verify(out)
+    assert found.equal, found.checks
+
+
+def test_a_record_may_name_what_its_user_allows(places):
+    out = places / "run"
+    fedsim.run(of(places, "far/far.npz"), out=out, pictures=False)
+    refused = fedsim.verify(out)
+    assert not refused.equal and "--data-root" in refused.checks[-1].detail
+    assert fedsim.verify(out, data_roots=[places / "far"]).equal

@@ -1,0 +1,325 @@
+"""Figures: what is drawn is what the tables say, the same bytes again, and no surprise in anybody's name."""
+
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim.report import figures
+from fedsim.report.drawing import look
+from fedsim.report.holdings import Tally
+from fedsim.report.series import diverged, tracks
+
+SCENARIO = {
+    "name": "small",
+    "rounds": 4,
+    "data": {"clients": 30, "partition": {"kind": "dirichlet", "alpha": 0.3, "sigma": None}},
+    "model": {"kind": "mlp", "loss": None},
+    "cohort": {"kind": "uniform", "size": 6},
+    "evaluate": {"metric": "test_accuracy", "target": 0.5},
+}
+HOSTILE = ["</script><b>", "$x_1$", "=cmd()|' /C calc'!A0", "_hidden", "\x1b[31mred\n", "猫", "%s{0}", "x" * 300]
+
+
+def rows(method="fedavg", seeds=1, rounds=5, **columns):
+    """A frame as `rounds.csv` has it; values by column, `[rounds]` or `[seeds][rounds]`."""
+    fall = [[2.0 / (1 + r) + 0.1 * s for r in range(rounds)] for s in range(seeds)]
+    own = {
+        "train_loss": [[None, *one[1:]] for one in fall],
+        "test_loss": fall,
+        "test_accuracy": [[1 - v / 4 for v in one] for one in fall],
+    }
+    records = []
+    for s in range(seeds):
+        for r in range(rounds):
+            values = {
+                name: table[s] if isinstance(table[0], list) else table for name, table in (own | columns).items()
+            }
+            records.append({"method": method, "seed": s, "round": r, **{name: of[r] for name, of in values.items()}})
+    return pd.DataFrame.from_records(records).drop(
+        columns=[n for n, table in columns.items() if table == [None] * rounds]
+    )
+
+
+def counts(clients, labels, seed=0):
+    drawn = np.random.default_rng(seed).poisson(3, (clients, labels))
+    return Tally(np.arange(clients), list(range(labels)), drawn)
+
+
+def drawn(axes):
+    """Data of the lines of some axes by what they show."""
+    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines}
+
+
+def words(figure):
+    """All text of a figure that can be seen."""
+    with look():
+        figure.canvas.draw_idle()
+        return [text.get_text() for text in figure.findobj(lambda a: hasattr(a, "get_text")) if text.get_text()]
+
+
+def test_lines_are_the_rows_of_one_seed():
+    frame = rows()
+    accuracy, losses = figures.figure_of_curves(frame, SCENARIO).axes
+    assert drawn(accuracy)["test_accuracy"] == (frame["round"].tolist(), frame["test_accuracy"].tolist())
+    assert drawn(losses)["test_loss"] == (frame["round"].tolist(), frame["test_loss"].tolist())
+    assert drawn(losses)["train_loss"] == (frame["round"].tolist()[1:], frame["train_loss"].tolist()[1:])
+    assert (accuracy.get_ylabel(), losses.get_ylabel()) == ("test accuracy (share)", "loss per sample")
+    assert losses.get_xlabel() == "round"
+
+
+def test_lines_are_the_same_from_a_file(tmp_path):
+    frame = rows(seeds=2)
+    frame.to_csv(tmp_path / "rounds.csv", index=False)
+    one, other = (figures.curves(f, SCENARIO) for f in (frame, pd.read_csv(tmp_path / "rounds.csv")))
+    assert one == other and list(one) == ["curves.png", "curves.svg"]
+
+
+def test_two_seeds_are_thin_and_their_mean_bold():
+    frame = rows(seeds=2)
+    lines = drawn(figures.figure_of_curves(frame, SCENARIO).axes[0])
+    each = [frame[frame["seed"] == s]["test_accuracy"].to_numpy() for s in (0, 1)]
+    assert lines["test_accuracy, seed 0"][1] == each[0].tolist()
+    assert lines["test_accuracy, seed 1"][1] == each[1].tolist()
+    assert lines["test_accuracy"][1] == ((each[0] + each[1]) / 2).tolist()
+
+
+def test_three_seeds_are_a_mean_and_a_band_from_the_lowest_to_the_highest():
+    frame = rows(seeds=3)
+    axes = figures.figure_of_curves(frame, SCENARIO).axes[0]
+    wide = frame.pivot(index="round", columns="seed", values="test_accuracy")
+    assert drawn(axes)["test_accuracy"][1] == pytest.approx(wide.mean(axis=1).tolist())
+    corners = axes.collections[0].get_paths()[0].vertices
+    for number, row in wide.iterrows():
+        at = corners[corners[:, 0] == number][:, 1]
+        assert (at.min(), at.max()) == (row.min(), row.max())
+
+
+def test_every_method_has_a_line_a_colour_and_its_name():
+    frame = pd.concat([rows("fedavg"), rows("median", test_loss=[3.0, 2, 1, 1, 1])])
+    figure = figures.figure_of_curves(frame, SCENARIO)
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "test accuracy (share)",
+        "test loss per sample",
+        "train loss per sample",
+    ]
+    one, other = (line for line in figure.axes[1].lines)
+    assert list(other.get_ydata()) == [3, 2, 1, 1, 1] and one.get_color() != other.get_color()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedavg", "median"]
+
+
+def test_a_variant_is_a_line_of_its_own():
+    frame = pd.concat([rows().assign(variant="lr=0.1"), rows().assign(variant="lr=0.2")])
+    texts = figures.figure_of_curves(frame, SCENARIO).legends[0].get_texts()
+    assert [text.get_text() for text in texts] == ["fedavg lr=0.1", "fedavg lr=0.2"]
+
+
+def test_a_line_ends_where_its_seed_diverged_and_the_mean_where_the_first_did():
+    losses = [[2.0, 1, 0.5, 0.4, 0.3], [2.0, 1, 9, float("inf"), float("nan")], [2.0, 1, 1, 1, float("inf")]]
+    frame = rows(seeds=3, test_loss=losses)
+    accuracy, below = figures.figure_of_curves(frame, SCENARIO).axes
+    assert diverged(tracks(frame, ("test_loss",))[0]) == [1, 2]
+    assert drawn(below)["test_loss, seed 1"] == ([0, 1, 2], [2, 1, 9])
+    assert drawn(below)["test_loss, seed 0"] == ([0, 1, 2, 3, 4], losses[0])
+    assert drawn(below)["test_loss"][0] == [0, 1, 2]
+    assert drawn(accuracy)["test_accuracy, seed 1"][0] == [0, 1, 2]  # of what is no longer finite it means nothing
+    assert drawn(accuracy)["test_accuracy, diverged"][0] == [3]  # the last one drawn, seed 2
+
+
+def test_a_gap_in_the_middle_is_bridged():
+    axes = figures.figure_of_curves(rows(train_loss=[None, 2.0, None, 1.0, 0.5]), SCENARIO).axes[1]
+    assert drawn(axes)["train_loss"] == ([1, 3, 4], [2, 1, 0.5])
+
+
+@pytest.mark.parametrize(("losses", "scale"), [([1.0, 1, 1, 1, 0.02], "linear"), ([1e5, 1, 1, 1, 1e-6], "log")])
+def test_losses_over_more_than_two_decades_are_on_a_logarithmic_scale(losses, scale):
+    axes = figures.figure_of_curves(rows(test_loss=losses), SCENARIO).axes
+    assert axes[0].get_yscale() == "linear" and axes[1].get_yscale() == scale
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "place"),
+    [
+        ({"target": 0.5}, 0),
+        ({"target": 0.5, "metric": "test_loss"}, 1),
+        ({"target": 0.5, "metric": "train_loss"}, 1),
+        ({"target": None}, None),
+        ({}, None),
+    ],
+)
+def test_the_target_is_a_line_where_its_metric_is(evaluate, place):
+    axes = figures.figure_of_curves(rows(), {**SCENARIO, "evaluate": evaluate}).axes
+    assert [n for n, one in enumerate(axes) if "target" in drawn(one)] == ([] if place is None else [place])
+
+
+def test_without_accuracy_the_target_is_of_the_test_loss():
+    figure = figures.figure_of_curves(rows(test_accuracy=[None] * 5), SCENARIO)
+    assert drawn(figure.axes[0])["target"][1] == [0.5, 0.5]
+
+
+ODD = {
+    "round 0 only": rows(rounds=1, seeds=3),
+    "no rows": rows().head(0),
+    "no accuracy": rows(test_accuracy=[None] * 5),
+    "no test set": rows(test_accuracy=[None] * 5, test_loss=[None] * 5),
+    "nothing computed": rows(test_accuracy=[None] * 5, test_loss=[None] * 5, train_loss=[None] * 5),
+    "nothing finite": rows(test_loss=[float("nan")] * 5, train_loss=[float("inf")] * 5),
+    "only the start is finite": rows(test_loss=[1.0] + [float("nan")] * 4),
+    "zeros": rows(test_loss=[1.0, 1e-9, 0.0, 0.0, 0.0]),
+    "negative": rows(test_loss=[1.0, -1e-9, -5.0, 0.0, 1e6]),
+    "the largest number": rows(test_loss=[1.0, 1e308, 1e-308, 1.0, 1.0]),
+    "seeds of unequal length": pd.concat([rows(seeds=4), rows(seeds=1, rounds=9).assign(seed=4)]),
+    "25 methods": pd.concat([rows(f"method_{n}(alpha={n / 7})") for n in range(25)]),
+    "5,000 rounds": rows(rounds=5000, seeds=3),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("scenario", [SCENARIO, {}], ids=["scenario", "no scenario"])
+def test_any_frame_can_be_drawn(name, scenario):
+    files = figures.curves(ODD[name], scenario)
+    assert files["curves.png"].startswith(b"\x89PNG") and files["curves.svg"].endswith(b"</svg>\n")
+
+
+def test_small_print_says_what_was_run():
+    said = " ".join(words(figures.figure_of_curves(rows(seeds=3), SCENARIO)))
+    assert "small" in said and "4 rounds, 30 clients, 6 a round (uniform); 3 seeds: mean and range" in said
+    for cohort, phrase in (({"kind": "all"}, "all in every round"), ({"kind": "poisson", "rate": 0.1}, "at rate 0.1")):
+        assert phrase in " ".join(words(figures.figure_of_curves(rows(), {**SCENARIO, "cohort": cohort})))
+
+
+def test_bars_and_map_are_the_counts_of_every_client():
+    held = counts(5, 3)
+    bars, map_, _ = figures.figure_of_partition(held, SCENARIO).axes
+    assert [bar.get_height() for bar in bars.patches] == held.sizes.tolist()
+    written = {tuple(map(round, text.get_position())): int(text.get_text()) for text in map_.texts}
+    assert written == {(k, c): n for (k, c), n in np.ndenumerate(held.counts)}
+    pixels = np.asarray(map_.images[0].get_array(), int)
+    cells = pixels[:: pixels.shape[0] // 3, :: pixels.shape[1] // 5, :3].sum(2).T
+    order = np.argsort(held.counts.ravel(), kind="stable")
+    assert (np.diff(cells.ravel()[order]) <= 0).all()  # the more, the darker
+
+
+def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
+    map_ = figures.figure_of_partition(Tally(np.arange(3), ["a"], np.array([[0], [1], [5000]])), {}).axes[1]
+    pixels = np.asarray(map_.images[0].get_array(), int)[0]
+    assert pixels[0, :3].tolist() == [255, 255, 255] and pixels[len(pixels) // 2, 0] < 240
+
+
+def test_of_10_000_clients_200_are_drawn_and_it_is_said():
+    held = counts(10_000, 10)
+    figure = figures.figure_of_partition(held, SCENARIO)
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    assert len(heights) == 200 and heights[0] == held.sizes[0] and heights[-1] == held.sizes[-1]
+    assert "10,000 clients (shown: 200, evenly chosen)" in " ".join(words(figure)).replace("\n", " ")
+
+
+def test_targets_that_are_no_classes_have_bars_only():
+    figure = figures.figure_of_partition(Tally(np.arange(3), [], np.array([[4], [0], [9]])), SCENARIO)
+    assert [[bar.get_height() for bar in axes.patches] for axes in figure.axes] == [[4, 0, 9]]
+
+
+def test_the_partition_is_named_with_its_parameters_and_seed():
+    said = " ".join(words(figures.figure_of_partition(counts(30, 4), SCENARIO, seed=7)))
+    assert "dirichlet (alpha 0.3), 30 clients, " in said and "seed 7" in said
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        counts(1, 1),
+        counts(1, 300),
+        Tally(np.arange(0), [], np.zeros((0, 1), int)),
+        Tally(np.arange(4), [0, 1], np.zeros((4, 2), int)),
+        Tally(np.arange(300), [], np.zeros((300, 1), int)),
+        Tally(np.arange(2), ["a"], np.array([[10**9], [1]])),
+        Tally(np.arange(2), HOSTILE, np.ones((2, len(HOSTILE)), int)),
+        Tally(np.array([5, 7, 900]), [0], np.ones((3, 1), int)),
+    ],
+    ids=["1x1", "1x300", "nobody", "empty", "empty targets", "huge", "hostile", "gaps"],
+)
+def test_any_partition_can_be_drawn(held):
+    files = figures.partition(held, SCENARIO)
+    assert list(files) == ["partition.png", "partition.svg"] and files["partition.png"].startswith(b"\x89PNG")
+
+
+def test_names_are_drawn_as_they_are():
+    figure = figures.figure_of_curves(pd.concat([rows(name) for name in HOSTILE]), {**SCENARIO, "name": "$n_1$"})
+    texts = figure.legends[0].get_texts()
+    assert [text.get_text() for text in texts][:4] == HOSTILE[:4]
+    assert texts[4].get_text() == r"\x1b[31mred\n" and len(texts[-1].get_text()) == 40
+    assert not any(text.get_parse_math() for text in (*texts, *figure.texts))
+    svg = figures.rendered(figure, "x")["x.svg"]
+    assert b"</script" not in svg and b"<b>" not in svg
+    ElementTree.fromstring(svg)
+
+
+TWICE = """
+import hashlib, json, sys
+import pandas as pd, numpy as np
+from fedsim.report import figures, shades
+from fedsim.report.holdings import Tally
+assert not [name for name in sys.modules if name.startswith("matplotlib")]
+frame = pd.read_csv(sys.argv[1])
+held = Tally(np.arange(40), list(range(5)), np.random.default_rng(0).poisson(3, (40, 5)))
+files = figures.curves(frame, json.loads(sys.argv[2])) | figures.partition(held, {"name": "p"})
+assert "matplotlib.pyplot" not in sys.modules
+print(json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()}))
+"""
+
+
+def test_bytes_are_the_same_in_another_process_whatever_the_user_has_set_up_and_nothing_is_said(tmp_path):
+    pd.concat([rows("fedavg", seeds=3), rows("$x$", seeds=2)]).to_csv(tmp_path / "rounds.csv", index=False)
+    (tmp_path / "matplotlibrc").write_text(
+        "text.usetex: True\nfont.size: 30\nsavefig.dpi: 7\nsavefig.transparent: True\n"
+    )
+    (tmp_path / "cache").mkdir()
+    plain = {"MPLCONFIGDIR": str(tmp_path / "cache"), "PYTHONHASHSEED": "1"}
+    # no folder to write to: fonts are looked for anew, and a temporary one is used
+    odd = {
+        "MPLCONFIGDIR": "/proc/nowhere",
+        "PYTHONHASHSEED": "2",
+        "MATPLOTLIBRC": str(tmp_path),
+        "LC_ALL": "C",
+        "TZ": "Asia/Tokyo",
+    }
+    said = []
+    for more in (plain, odd):
+        command = [sys.executable, "-c", TWICE, str(tmp_path / "rounds.csv"), json.dumps(SCENARIO)]
+        done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        said.append(json.loads(done.stdout))
+    assert said[0] == said[1] and len(set(said[0].values())) == 4
+
+
+def test_no_version_and_no_date_is_in_the_files():
+    files = figures.curves(rows(), SCENARIO) | figures.partition(counts(4, 3), SCENARIO)
+    for content in files.values():
+        assert b"atplotlib v" not in content and b"Software" not in content and b"dc:date" not in content
+
+
+def test_settings_and_log_levels_of_others_are_left_as_they_were():
+    import matplotlib
+
+    log = logging.getLogger("matplotlib")
+    before = dict(matplotlib.rcParams), log.level
+    hashlib.sha256(figures.curves(rows(), SCENARIO)["curves.png"])
+    figures.partition(counts(4, 3), SCENARIO)
+    assert (dict(matplotlib.rcParams), log.level) == before
+
+
+def test_both_figures_take_no_time():
+    frame, held = rows(rounds=100, seeds=5), counts(200, 10)
+    figures.partition(counts(2, 2), SCENARIO)  # imports matplotlib
+    started = time.process_time()
+    figures.curves(frame, SCENARIO)
+    figures.partition(held, SCENARIO)
+    assert time.process_time() - started < 3  # 0.5 s when nobody else is working

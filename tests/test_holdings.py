@@ -1,0 +1,230 @@
+"""Who holds what: numbers that can be checked by hand, and a picture that fits any terminal."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import fedsim
+from fedsim.report import frames, shades
+from fedsim.report.holdings import Tally, evenly, holdings, inspected, overall, rows_of, tally, tally_of
+from fedsim.scenario import read
+from fedsim.scenario.federation import federations_of
+
+# three clients, two labels: 3 + 1, 0 + 4, and nobody
+BY_HAND = Tally(np.arange(3), [0, 1], np.array([[3, 1], [0, 4], [0, 0]]))
+BLOBS = {"name": "blobs", "data": {"kind": "gaussian_blobs", "clients": 6, "samples": 120, "classes": 3, "shape": [4]}}
+LINE = {"name": "line", "data": {"kind": "linear_regression", "clients": 5}, "model": {"kind": "linear"}}
+
+
+def federation(scenario):
+    return federations_of(read(scenario), None, np.dtype("float32"))[0]
+
+
+def counted(counts):
+    """A tally from a table of counts, labels named 0, 1, ..."""
+    counts = np.asarray(counts)
+    return Tally(np.arange(len(counts)), list(range(counts.shape[1])), counts)
+
+
+def inspected_of(held):
+    return inspected(federation(BLOBS))._replace(tally=held, clients=holdings(held), overall=overall(held))
+
+
+tables = st.integers(1, 6).flatmap(
+    lambda C: st.lists(st.lists(st.integers(0, 9), min_size=C, max_size=C), min_size=1, max_size=8)
+)
+
+
+def test_the_numbers_of_every_client_are_those_reckoned_by_hand():
+    table = holdings(BY_HAND)
+    assert table["client"].tolist() == [0, 1, 2]
+    assert table["samples"].tolist() == [4, 4, 0]
+    assert table["classes"].tolist() == [2, 1, 0]
+    assert table["entropy_bits"].tolist()[:2] == pytest.approx([0.25 * 2 + 0.75 * np.log2(4 / 3), 0])
+    # together 3/8 and 5/8
+    assert table["total_variation"].tolist()[:2] == pytest.approx([3 / 4 - 3 / 8, 1 - 5 / 8])
+    assert table["largest_share"].tolist()[:2] == [0.75, 1]
+    assert table["largest_label"].tolist()[:2] == [0, 1]
+    assert table.iloc[2][["entropy_bits", "total_variation", "largest_share", "largest_label"]].isna().all()
+
+
+def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
+    o = overall(BY_HAND)
+    assert (o["clients"], o["clients_without_samples"], o["samples"], o["labels"]) == (3, 1, 8, 2)
+    assert (o["samples_min"], o["samples_median"], o["samples_max"]) == (0, 4, 4)
+    assert o["samples_gini"] == pytest.approx(1 / 3)  # Σ|n_i − n_j| / (2 N Σ n) = 16 / 48
+    assert o["samples_cv"] == pytest.approx(np.sqrt(0.5))
+    assert o["classes_mean"] == 1.5
+    assert o["total_variation_mean"] == o["total_variation_max"] == pytest.approx(3 / 8)
+
+
+@settings(deadline=None)
+@given(tables)
+def test_entropy_is_that_of_scipy_in_bits(counts):
+    held = counted(counts)
+    for row, n in zip(holdings(held)["entropy_bits"], counts, strict=True):
+        assert np.isnan(row) if not sum(n) else row == pytest.approx(stats.entropy(n, base=2), abs=1e-12)
+
+
+@settings(deadline=None)
+@given(tables)
+def test_shares_and_distances_stay_within_their_bounds(counts):
+    table = holdings(counted(counts))[np.sum(counts, axis=1) > 0]
+    assert ((table["total_variation"] > -1e-12) & (table["total_variation"] < 1)).all()
+    assert ((table["largest_share"] * table["classes"] > 1 - 1e-12) & (table["largest_share"] <= 1)).all()
+    assert (table["entropy_bits"] <= np.log2(table["classes"]) + 1e-12).all()
+
+
+@settings(deadline=None)
+@given(tables)
+def test_a_random_deal_has_the_distance_that_the_hypergeometric_distribution_foretells(counts):
+    held = counted(counts)
+    of_label, S, sizes = held.counts.sum(0), held.counts.sum(), held.sizes[held.sizes > 0]
+    if not S:
+        return
+    far = []
+    for n in sizes:
+        drawn = np.arange(n + 1)
+        each = [np.abs(drawn / n - K / S) @ stats.hypergeom(S, K, n).pmf(drawn) for K in of_label]
+        far.append(sum(each) / 2)
+    assert overall(held)["total_variation_iid"] == pytest.approx(np.mean(far), abs=1e-9)
+
+
+def test_an_iid_partition_is_as_skewed_as_a_random_deal_and_a_dirichlet_one_much_more(root):
+    iid, dirichlet = (inspected(federation(root / f"scenarios/{name}.yaml")).overall for name in ("iid", "dirichlet"))
+    assert iid["total_variation_mean"] == pytest.approx(iid["total_variation_iid"], abs=0.02)
+    assert dirichlet["total_variation_mean"] > 1.5 * dirichlet["total_variation_iid"]
+
+
+def test_equal_clients_have_no_gini_and_one_that_has_all_nearly_one():
+    assert overall(counted([[2], [2], [2]]))["samples_gini"] == 0
+    assert overall(counted([[0]] * 99 + [[5]]))["samples_gini"] == pytest.approx(0.99)
+
+
+@pytest.mark.parametrize("scenario", [BLOBS, LINE], ids=["classes", "targets"])
+def test_the_rows_are_those_that_a_run_writes_and_give_the_same_tally_back(scenario):
+    f = federation(scenario)
+    rows = rows_of(tally_of(f))
+    result = fedsim.run({**scenario, "rounds": 0})
+    assert frames.to_csv([rows], frames.PARTITION) == frames.to_csv(result.records["partition"], frames.PARTITION)
+    again = tally(result.partition, clients=f.N)
+    assert again.labels == tally_of(f).labels and np.array_equal(again.counts, tally_of(f).counts)
+
+
+def test_a_file_of_several_seeds_gives_the_first_one(tmp_path):
+    result = fedsim.run({**BLOBS, "rounds": 0, "seeds": [3, 7]})
+    result.save(tmp_path)
+    held = tally(pd.read_csv(tmp_path / "partition.csv"))
+    first = federations_of(read({**BLOBS, "seeds": [3]}), None, np.dtype("float32"))[3]
+    assert np.array_equal(held.counts, first.label_counts())
+
+
+def test_clients_that_have_no_row_are_empty_where_it_is_said_how_many_there_are():
+    rows = pd.DataFrame({"client": [1, 4], "label": ["cat", "=dog()"], "samples": [2, 3]})
+    assert tally(rows).clients.tolist() == [1, 4]
+    assert tally(rows, clients=6).sizes.tolist() == [0, 2, 0, 0, 3, 0]
+    assert tally(rows).labels == ["=dog()", "cat"]
+    assert not len(tally(rows.head(0)).clients)
+
+
+def test_numbered_labels_are_in_the_order_of_numbers():
+    rows = pd.DataFrame({"client": [0, 0, 0], "label": ["10", "9", "2"], "samples": [1, 2, 3]})
+    assert tally(rows).labels == [2, 9, 10] and tally(rows).counts.tolist() == [[3, 2, 1]]
+
+
+@pytest.mark.parametrize("odd", ["inf", "1e300", "0.5", "</script>", float("nan")])
+def test_labels_that_are_no_whole_numbers_are_text(odd):
+    rows = pd.DataFrame({"client": [0, 0], "label": [odd, "2"], "samples": [1, 2]})
+    assert sorted(tally(rows).labels) == sorted([str(odd), "2"])
+
+
+def test_everything_becomes_json_without_nan():
+    held = inspected_of(BY_HAND)
+    plain = json.loads(json.dumps(held.plain(), allow_nan=False))
+    assert plain["clients"][2] == {
+        "client": 2, "samples": 0, "classes": 0, "entropy_bits": None, "total_variation": None,
+        "largest_share": None, "largest_label": None,
+    }  # fmt: skip
+    assert repr(plain["clients"][0]["largest_label"]) == "0" and plain["overall"]["samples"] == 8
+
+
+def test_rows_carry_the_seed_where_there_are_several():
+    assert list(inspected(federation(BLOBS), seed=5).rows) == ["seed", "client", "label", "samples"]
+    assert list(inspected(federation(BLOBS)).rows) == ["client", "label", "samples"]
+
+
+EXTREMES = {
+    "one client": counted([[5, 3]]),
+    "one class": counted([[5], [3], [0]]),
+    "nobody has any": counted([[0, 0], [0, 0]]),
+    "by hand": BY_HAND,
+    "no classes": Tally(np.arange(3), [], np.array([[4], [0], [9]])),
+    "nobody": Tally(np.arange(0), [], np.zeros((0, 1), int)),
+    "10,000 clients": counted(np.random.default_rng(0).poisson(0.3, (10_000, 10))),
+    "300 labels": counted(np.random.default_rng(0).poisson(3, (40, 300))),
+    "names": Tally(np.arange(2), ["</script>", "\x1b[31mred", "long " * 9, "猫"], np.ones((2, 4), int)),
+}
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("width", [-1, 0, 1, 7, 40, 80, 300])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_any_partition_fits_any_terminal(name, width, ascii):
+    said = shades.text(inspected_of(EXTREMES[name]), width, ascii)
+    assert all(c.isprintable() or c == "\n" for c in said)
+    assert said.isascii() or not ascii
+    drawn = shades.picture(EXTREMES[name], width, ascii)
+    assert all(len(line) <= max(width, shades.NARROW) for line in drawn.splitlines())
+
+
+def test_the_map_is_darker_where_there_is_more():
+    held = Tally(np.arange(5), ["a", "b"], np.array([[0, 4], [1, 4], [2, 4], [3, 4], [4, 4]]))
+    assert shades.picture(held, 12).splitlines()[:2] == ["a | ░▒▓█|", "b |█████|"]
+    assert shades.picture(held, 12, ascii=True).splitlines()[:2] == ["a | .:*#|", "b |#####|"]
+    assert shades.picture(held, 80).splitlines()[0] == "a |    ░░░░▒▒▒▒▓▓▓▓████|"
+
+
+@settings(deadline=None)
+@given(tables)
+def test_a_place_is_blank_only_where_there_is_nothing(counts):
+    held = counted(np.where(np.asarray(counts) > 1, 1000 * np.asarray(counts), counts))
+    lines = shades.picture(held, 80).splitlines()[: held.counts.shape[1]]
+    drawn = np.array([list(line.split("|")[1][:: shades.CELL]) for line in lines])
+    assert np.array_equal(drawn != " ", held.counts.T > 0)
+
+
+def test_many_clients_are_a_few_evenly_chosen_ones_and_it_is_said():
+    assert evenly(10_000, 3).tolist() == [0, 5000, 9999] and evenly(4, 9).tolist() == [0, 1, 2, 3]
+    said = shades.picture(EXTREMES["10,000 clients"], 80)
+    assert "76 of 10,000, evenly chosen" in said
+    assert "... the 20 most skewed of 10,000 clients" in shades.text(inspected_of(EXTREMES["10,000 clients"]))
+
+
+def test_many_labels_share_lines_as_their_mean():
+    held = counted(np.full((3, 300), 2))
+    lines = [line for line in shades.picture(held, 80).splitlines() if "|" in line]
+    assert len(lines) <= shades.ROWS
+    assert lines[0] == "   0-12 |" + 12 * "█" + "|" and lines[-1] == "    299 |" + 12 * "█" + "|"
+    assert "mean of those on a line" in shades.picture(held, 80)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "ascii"), [("utf-8", False), ("ascii", True), ("latin-1", True), ("cp437", False)]
+)
+def test_shades_are_ascii_where_the_stream_cannot_show_them(encoding, ascii, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1")
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    assert shades.fitting(stream) == (1, ascii)
+    stream.write(shades.text(inspected_of(EXTREMES["names"]), *shades.fitting(stream)).replace("猫", "c"))
+    stream.flush()
+
+
+def test_no_colour_is_ever_used(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b" not in shades.text(inspected_of(BY_HAND))

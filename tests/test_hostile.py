@@ -1,0 +1,201 @@
+"""Mistakes and attacks: one right line for each, and nothing executed."""
+
+import contextlib
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import hostile.archives
+import hostile.scenarios
+import hostile.tables  # noqa: F401 (importing them registers attacks)
+import pytest
+from hostile.book import Mistake, mistakes
+from hostile.planted import PLANTED, SCENARIO
+from hostile.registry import ATTACKS, canary
+
+import fedsim
+from fedsim.data import DataError
+from fedsim.engine.checkpoint import CheckpointError
+from fedsim.engine.machine import memory_now
+from fedsim.report.directory import LockedError
+from fedsim.report.files import DirectoryError
+from fedsim.scenario import ScenarioError, build, read
+from fedsim.scenario.build import numerics
+
+MISTAKES = mistakes()
+OURS = (ScenarioError, DataError, DirectoryError, LockedError, CheckpointError)
+
+
+def said(mistake: Mistake, folder: Path) -> list[str]:
+    """The lines that a scenario in a folder gets, read and built as the command does it."""
+    study = folder / "study"
+    study.mkdir()
+    (study / "wages.csv").write_text("age,wage\n30,1.5\n40,2.5\n50,2.0\n")
+    (study / "s.yaml").write_bytes(mistake.content)
+    try:
+        scenario = read(study / "s.yaml", mistake.edits)
+        with numerics(scenario) as devices:
+            build(scenario, devices=devices[:1])
+    except (ScenarioError, DataError) as error:
+        return [line.replace(f"{study}/", "").replace(str(study), "FOLDER") for line in str(error).splitlines()]
+    return []
+
+
+def test_there_are_sixty_and_more():
+    assert len(MISTAKES) >= 150 and len({mistake.title for mistake in MISTAKES}) == len(MISTAKES)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
+def test_every_mistake_gets_its_line(mistake, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    lines = said(mistake, tmp_path)
+    cut = [
+        line[: len(wanted) - 1] + "…" if wanted.endswith("…") else line for line, wanted in zip(lines, mistake.lines)
+    ]
+    assert cut + lines[len(cut) :] == mistake.lines
+    for line in lines:
+        assert line.isprintable() and len(line) <= 300
+        assert mistake.edits or re.match(r"s\.yaml:\d+:\d+: |wages\.csv: |FOLDER: ", line)
+
+
+# ---------------------------------------------------------------------------------------------------- attacks
+
+
+def contents(folder: Path, but: Path) -> dict[str, object]:
+    """Everything below a folder, except below another one."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path == but or but in path.parents:
+            continue
+        kind = "link" if path.is_symlink() else "file" if path.is_file() else "other"
+        found[str(path)] = (kind, path.read_bytes() if kind == "file" else path.is_symlink() and path.readlink())
+    return found
+
+
+@contextlib.contextmanager
+def within(seconds: int):
+    """What hangs is ended."""
+
+    def end(*_):
+        raise TimeoutError(f"not done in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def peak() -> int:
+    """The most bytes held since `forget_peak`."""
+    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def refused(act, folder: Path) -> str:
+    """What is said against it; nothing else happened."""
+    before, held = contents(folder.parent, folder), memory_now()
+    forget_peak()
+    with within(10), pytest.raises(OURS) as error, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a commit that is damaged, before the next one is tried
+        act()
+    assert not canary(folder).exists() and contents(folder.parent, folder) == before
+    assert peak() - held < 1 << 30
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_stranger_s_scenario_or_data(name, tmp_path, monkeypatch):
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    act = ATTACKS[name](folder)
+    lines = refused(act, folder).splitlines()
+    assert lines and all(line.isprintable() and len(line) < 400 + len(str(folder)) for line in lines)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A run directory that nobody touched."""
+    out = tmp_path_factory.mktemp("sound") / "run"
+    fedsim.run(SCENARIO, out=out, pictures=False)
+    return out
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_stranger_s_run_directory(name, sound, tmp_path, monkeypatch):
+    out = shutil.copytree(sound, tmp_path / "run")
+    (tmp_path / "secret.csv").write_text("a,y\n" + "1,0\n" * 20)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    plant, act = PLANTED[name]
+    plant(out)
+    assert refused(lambda: act(out), out)
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def command(*words, cwd: Path) -> subprocess.CompletedProcess:
+    """`fedsim` as a user starts it."""
+    words = [sys.executable, "-m", "fedsim.cli", *map(str, words)]
+    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("scenario: a tag that calls a function", 2),
+        ("scenario: terminal commands, escaped", 2),
+        ("scenario: a pipe", 2),
+        ("scenario: an absolute path", 2),
+        ("place: a link to a secret", 2),
+        ("archive: an array of objects", 3),
+        ("table: terminal commands for columns", 3),
+    ],
+)
+def test_the_command_says_it_in_a_line_and_writes_nothing(name, code, tmp_path):
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    ATTACKS[name](folder)
+    before = contents(tmp_path, folder)
+    done = command("run", folder / "s.yaml", cwd=tmp_path / "elsewhere")
+    assert done.returncode == code, done.stderr
+    assert done.stdout == "" and "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1 and done.stderr[:-1].isprintable()
+    assert contents(tmp_path, folder) == before and not canary(folder).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("commits that are pickles, resumed", 7, ("--resume",)),
+        ("commits in a folder of somebody else's", 4, ("--resume",)),
+        ("a lock that is a link", 4, ("--force",)),
+        ("a record that is a bomb of brackets", 4, ("--resume",)),
+    ],
+)
+def test_the_command_on_a_stranger_s_run_directory(name, code, words, sound, tmp_path):
+    out = shutil.copytree(sound, tmp_path / "run")
+    (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
+    PLANTED[name][0](out)
+    before = contents(tmp_path, out)
+    done = command("run", tmp_path / "s.yaml", "--out", out, *words, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr and all(line.isprintable() for line in done.stderr.splitlines())
+    assert contents(tmp_path, out) == before and not canary(out).exists()

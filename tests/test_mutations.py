@@ -1,0 +1,106 @@
+"""Ten thousand spoiled scenarios: each is understood, or refused in lines that say where; nothing else ever happens."""
+
+import re
+import time
+from collections import Counter
+
+import pytest
+from conftest import ROOT
+from hostile.mutations import MUTATIONS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedsim.scenario import ScenarioError, read
+from fedsim.scenario.reader import Document, parse
+
+MORE = """name: more
+rounds: 3
+seeds: [0, 1]
+method: fedprox(mu=0.1)
+data:
+  kind: synthetic
+  partition: {kind: quantity, distribution: lognormal, sigma: 1.0}
+  server: {samples: 20}
+model: {kind: cnn, channels: [4, 8], loss: cross_entropy}
+fleet:
+  malicious: [0, 3]
+cohort: {kind: listed, rounds: [[0, 1], [2]]}
+client:
+  lr: {kind: exponential_decay, init_value: 1e-1, transition_steps: 5, decay_rate: 0.5}
+  batch: full
+  steps: [4, 7]
+  optimizer: {kind: adam, b1: 0.9}
+wire: [sign_flip, {kind: gaussian, std: 2.0}]
+server:
+  - {kind: clip, norm: 2.0}
+  - mean
+numerics: {dtype: float64, lanes: auto}
+"""
+PLACELESS = "larger than|not YAML: Exceeds the limit"  # of the file as a whole
+number = st.integers(0, 2**16)
+steps = st.lists(st.tuples(st.integers(0, len(MUTATIONS) - 1), number, number), min_size=1, max_size=3)
+
+
+def shipped() -> list[str]:
+    """The scenarios that come with fedsim, and one that uses more of what there is."""
+    texts = [path.read_text() for path in sorted((ROOT / "scenarios").rglob("*.yaml"))]
+    return [re.sub(r"^#.*\n", "", text, flags=re.MULTILINE) for text in texts] + [MORE]
+
+
+TEXTS = shipped()
+
+
+def understood(content: bytes, path):
+    """A scenario file, read; what is text is not written to a file first, which would take most of the time."""
+    try:
+        return read(parse(content.decode(), str(path)))
+    except UnicodeDecodeError:
+        path.write_bytes(content)
+        return read(path)
+
+
+def judged(content: bytes, path) -> str:
+    """What comes of a scenario file: `read`, and reads back the same; or `refused`, in lines that say where."""
+    began = time.process_time()
+    try:
+        scenario = understood(content, path)
+    except ScenarioError as error:
+        lines = str(error).splitlines()
+        last = content.count(b"\n") + content.count(b"\r") + 1
+        for line in lines:
+            found = re.match(r"f\.yaml(?::(\d+):(\d+))?: ", line.replace(str(path), "f.yaml"))
+            assert found and line.isprintable() and len(line) < 330 + len(str(path)), line
+            assert (1 <= int(found[1]) <= last) if found[1] else re.search(PLACELESS, line), line
+        return "refused"
+    finally:
+        assert time.process_time() - began < 1
+    resolved = scenario.resolved()
+    again = read(Document(resolved, {}, "again"))
+    assert again.hash() == scenario.hash() and again.resolved() == resolved
+    return "read"
+
+
+@pytest.mark.slow
+def test_ten_thousand_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
+    path, came = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
+
+    @settings(
+        max_examples=10_000, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.integers(0, len(TEXTS) - 1), steps)
+    def spoiled(which, mutations):
+        text = TEXTS[which]
+        for mutation, where, what in mutations:
+            text = MUTATIONS[mutation](text, where, what)
+        came[judged(text.encode("utf-8", "surrogateescape"), path)] += 1
+
+    judged(TEXTS[0].encode(), path)  # whatever is made once is made
+    began = time.process_time()
+    spoiled()
+    assert time.process_time() - began < 60
+    assert came["read"] > 500 and came["refused"] > 5_000 and came.total() >= 10_000
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_is_spoiled_can_be_read_before(text, tmp_path):
+    assert judged(text.encode(), tmp_path / "f.yaml") == "read"

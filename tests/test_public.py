@@ -1,0 +1,120 @@
+"""What `import fedsim` offers explains itself, its examples run, and type checkers know it."""
+
+import doctest
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+import fedsim
+from fedsim import compose
+
+NAMES = sorted(name for names in fedsim._HOME.values() for name in names)
+DECORATORS = [name for name in NAMES if name in vars(compose)]
+CENTRAL = [
+    "Arrays",
+    "Result",
+    "aggregate",
+    "as_model",
+    "run",
+    "transmit",
+]  # whose example is short enough for a doctest
+METHODS = [
+    fedsim.Result.model,
+    fedsim.Result.state,
+    fedsim.Scenario.error,
+    fedsim.Scenario.hash,
+    fedsim.Scenario.resolved,
+]
+
+
+def named(thing) -> str:
+    return getattr(thing, "__qualname__", str(thing))
+
+
+public = pytest.mark.parametrize("thing", [*(getattr(fedsim, name) for name in NAMES), *METHODS], ids=named)
+
+
+def described(thing) -> set[str]:
+    """Names that stand under `Args:` or `Attributes:` of a docstring."""
+    found = re.findall(r"^(?:Args|Attributes):\n((?:  .*\n?|\n)+)", inspect.getdoc(thing) or "", re.M)
+    return {name for section in found for name in re.findall(r"^  (\w+): \S", section, re.M)}
+
+
+def test_every_name_is_there_and_type_checkers_see_the_same_ones(root):
+    assert set(NAMES) < set(dir(fedsim))
+    seen = re.findall(r"^    from fedsim\.[\w.]+ import (\w+) as \1$", (root / "fedsim/__init__.py").read_text(), re.M)
+    assert sorted(seen) == NAMES
+    with pytest.raises(AttributeError, match="no attribute 'agregate'"):
+        fedsim.agregate
+
+
+@public
+def test_its_docstring_begins_with_one_sentence_on_a_line(thing):
+    first, *rest = inspect.getdoc(thing).split("\n")
+    assert first.endswith((".", ":")) and len(first) <= 120 and (not rest or rest[0] == "")
+    assert not first.startswith(f"{thing.__name__}(")  # what a NamedTuple says of itself
+
+
+@public
+def test_its_docstring_names_every_parameter(thing):
+    parameters = set(inspect.signature(thing).parameters) - {"self"}
+    if isinstance(thing, type) and not issubclass(thing, tuple | Exception):
+        parameters |= {name for name, value in vars(thing).items() if isinstance(value, property)}
+    assert parameters <= described(thing)
+
+
+@public
+def test_its_docstring_says_what_comes_back(thing):
+    nothing = isinstance(thing, type) or inspect.signature(thing).return_annotation is None
+    assert nothing or not described(thing) or re.search(r"^Returns:\n  \S", inspect.getdoc(thing), re.M)
+
+
+@pytest.mark.parametrize("name", CENTRAL)
+def test_central_ones_have_an_example_that_pytest_runs(name):
+    assert doctest.DocTestParser().get_examples(inspect.getdoc(getattr(fedsim, name)))
+
+
+def example(thing: Callable) -> str:
+    """The code under `Example::`."""
+    return textwrap.dedent(re.search(r"^Example::\n\n((?:    .*\n|\n)+)", inspect.getdoc(thing), re.M)[1])
+
+
+RUN = """
+result = fedsim.run({
+    "name": "examples", "rounds": 2, "method": "careful(strength=0.2)",
+    "data": {"kind": "coins", "clients": 10, "partition": "in_turn"},
+    "model": {"kind": "flat", "scale": 0.5}, "fleet": {"malicious": 0.2}, "cohort": {"kind": "largest", "size": 8},
+    "client": {"optimizer": "signed"}, "wire": ["echo", "louder"], "server": ["halve"],
+})
+assert result.status == "done" and result.rounds["clients_reported"].sum() == 16
+assert result.scenario["client"]["strength"] == 0.2
+"""
+
+
+def test_examples_of_the_decorators_are_one_scenario_together(root):
+    """In a process of its own: what is registered stays."""
+    imports = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport optax\n\nimport fedsim\n"
+    code = "\n".join([imports, *(example(getattr(fedsim, name)) for name in DECORATORS), RUN])
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_user_s_file_is_fully_typed(root):
+    pyright = [sys.executable, "-m", "pyright"]
+    if subprocess.run([*pyright, "--version"], capture_output=True).returncode:
+        pytest.skip("pyright needs a network once, to fetch itself")
+    checked = [*pyright, "--pythonpath", sys.executable, "tests/plugins/typed.py", "scenarios/python"]
+    done = subprocess.run(checked, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_user_s_file_runs_as_it_is_typed(root, tmp_path):
+    command = [sys.executable, "tests/plugins/typed.py", str(tmp_path)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0 and "'strenth'" in done.stdout, done.stderr

@@ -1,0 +1,92 @@
+"""The scripts in scenarios/python run as they stand, from the project's root, and print what their words promise.
+
+Each has a process of its own: what they register must not be seen by other tests.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+SHORT = 60  # lines
+NAMES = ["own_client", "own_data", "own_model", "own_rule", "sweep"]
+
+
+@pytest.fixture
+def run(root):
+    """Run a Python command from the project's root -> what it printed."""
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run([sys.executable, *arguments], cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "Warning" not in done.stderr
+        return done.stdout
+
+    return run
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found) for found in re.findall(r"(?<!\S)\d+\.\d+(?!\S)", text)]
+
+
+def last_numbers(text: str) -> list[float]:
+    """The last number of every line."""
+    return [numbers(line)[-1] for line in text.strip().split("\n")]
+
+
+def test_every_script_is_short_and_says_how_to_start_it(root):
+    scripts = sorted((root / "scenarios/python").glob("*.py"))
+    assert [path.stem for path in scripts] == NAMES
+    for path in scripts:
+        text = path.read_text()
+        assert text.count("\n") < SHORT and f"    python scenarios/python/{path.name}\n" in text
+
+
+def test_own_data_is_partitioned_by_its_ids_and_comes_out_ready_to_plot(run):
+    printed = run("scenarios/python/own_data.py")
+    curves, late, worst = re.split(r"\n(?=\s+mean|\s+global_accuracy)", printed, maxsplit=2)
+    assert [line.split()[0] for line in curves.split("\n")[2:]] == ["0", "5", "10", "15", "20"]
+    assert all(mean > 0.75 for mean in numbers(late)[::2])
+    assert len(re.findall(r"^hospital \d\d ", worst, re.M)) == 3
+
+
+@pytest.mark.slow
+def test_own_model_learns_in_every_form(run):
+    printed = run("scenarios/python/own_model.py")
+    assert [line.split()[0] for line in printed.strip().split("\n")] == ["functions", "flax", "equinox"]
+    assert min(numbers(printed)) > 0.88
+
+
+def test_own_rule_stands_the_attack(run):
+    own, compared = run("scenarios/python/own_rule.py").split("\n", 1)
+    assert own == "[1.1 1.9]"
+    mean, median, shortest = last_numbers(compared)
+    assert mean < 0.3 and median > 0.8 and shortest > median
+
+
+def test_own_client_learns_where_plain_steps_do_not(run):
+    last = run("scenarios/python/own_client.py").strip().split("\n")[-1]
+    clipped, sgd = numbers(last)
+    assert sgd < 0.7 and clipped > 0.9
+
+
+@pytest.mark.slow
+def test_a_sweep_finds_that_skew_slows_training_down(run):
+    means = [float(line.split()[1]) for line in run("scenarios/python/sweep.py").strip().split("\n")[-3:]]
+    assert means == sorted(means) and means[0] < means[2] - 0.05
+
+
+@pytest.mark.parametrize("name", ["own_client", "own_rule"])
+def test_what_was_written_for_a_script_is_a_plug_in_too(root, run, tmp_path, name):
+    plugin = f"scenarios/python/{name}.py"
+    command = re.search(r"^    fedsim (run .*)$", (root / plugin).read_text(), re.M)[1]
+    assert f"--plugin {plugin}" in command
+    run(
+        "-m",
+        "fedsim.cli",
+        *shlex.split(command),
+        *("--set", "rounds=1"),
+        *("--seeds", "1", "--out", str(tmp_path / "a")),
+    )
