@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fedsim.data import Arrays as Arrays
     from fedsim.data import DataError as DataError
     from fedsim.models import as_model as as_model
+    from fedsim.report.comparing import compare as compare
+    from fedsim.report.comparison import Comparison as Comparison
     from fedsim.report.difference import diff as diff
     from fedsim.report.directory import load_model as load_model
     from fedsim.report.result import Result as Result
@@ -38,6 +40,8 @@ _HOME = {
     ),
     "data": ("Arrays", "DataError"),
     "models": ("as_model",),
+    "report.comparing": ("compare",),
+    "report.comparison": ("Comparison",),
     "report.difference": ("diff",),
     "report.directory": ("load_model",),
     "report.result": ("Result",),
@@ -58,4 +62,4 @@ if not TYPE_CHECKING:  # a type checker that sees it would take any name for one
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *(name for names in _HOME.values() for name in names)])
+    return sorted(["__version__", *(name for names in _HOME.values() for name in names)])

@@ -15,7 +15,7 @@ import fedsim
 from fedsim.engine.checkpoint import CheckpointError, decode
 from fedsim.report.directory import LockedError, claimed
 from fedsim.report.files import DirectoryError
-from fedsim.report.running import Interrupted
+from fedsim.report.playing import Interrupted
 
 SEED = "checkpoints/scaffold.0"
 

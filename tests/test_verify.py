@@ -14,8 +14,8 @@ import fedsim
 from fedsim.engine.checkpoint import Snapshot, decode, encode
 from fedsim.report import directory, frames, verification
 from fedsim.report.difference import described
+from fedsim.report.playing import Interrupted
 from fedsim.report.result import ORDER
-from fedsim.report.running import Interrupted
 
 SCENARIO = {
     "name": "tiny",

@@ -17,7 +17,7 @@ from fedsim.cli.options import debug
 from fedsim.report.interrupts import Interrupts
 
 COMMANDS = {  # heading -> command -> the module that has it
-    "Run": {"run": "run", "check": "check", "partition": "partition"},
+    "Run": {"run": "run", "compare": "compare", "check": "check", "partition": "partition"},
     "Write a scenario": {"new": "start", "list": "catalogue", "explain": "catalogue", "schema": "start"},
     "Trust a result": {"verify": "records", "diff": "records"},
     "Know the machine": {"doctor": "machine", "bench": "machine"},
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> Any:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale that cannot show a letter shows a question mark
     again = shlex.join(["fedsim", *(a for a in arguments if a not in ("--force", "--resume")), "--resume"])
-    farewell = f"go on with: {again}" if "run" in arguments[:2] else "nothing was written"
+    farewell = f"go on with: {again}" if {"run", "compare"} & set(arguments[:2]) else "nothing was written"
     with Interrupts(farewell).watched() as interrupts:
         try:
             cli.main(arguments, prog_name="fedsim", standalone_mode=False, obj=interrupts)

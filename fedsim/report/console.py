@@ -1,12 +1,14 @@
 """What a terminal shows: progress on stderr, the table on stdout."""
 
 import contextlib
+import statistics
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedsim.report.comparison import Comparison
 from fedsim.report.frames import Record
 from fedsim.report.result import Result
 from fedsim.scenario import Scenario
@@ -75,6 +77,48 @@ def table(result: Result, out: Path) -> None:
         view.add_row(line["method"], str(line["seed"]), str(last["round"]), line["metric"], *numbers, *bytes_)
     Console(width=max(Console().width, 100)).print(view)  # a narrow terminal wraps, nothing is cut
     print(f"\n{out}/  figures/curves.png  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
+
+
+def verdict(found: Comparison, out: Path) -> None:
+    """The verdict in words, then a line per method, and where the files are."""
+    for line in found.verdict:
+        print(line)
+    print()
+    table = found.records["compare"]
+    summary: dict[tuple[str, str], list[Record]] = {}
+    for row in found.records["summary"]:
+        summary.setdefault((row.get("variant", ""), row["method"]), []).append(row)
+    view = Table(box=None, header_style="bold", pad_edge=False)
+    varied = ["variant"] if found.paths else []
+    metric = next((row["metric"] for row in found.records["summary"] if row.get("metric")), "")
+    names = ["method", *varied, "runs", f"{found.score} {metric}", "sd", "difference", "95 %", "p (Holm)", "better in"]
+    for name in names:
+        view.add_column(name, justify="left" if name in ("method", "variant") else "right", no_wrap=True)
+    against = {(row.get("variant", ""), row["method"]): row for row in table}
+    for (variant, method), rows in sorted(summary.items()):
+        said = against.get((variant, method))
+        view.add_row(method, *([variant] if varied else []), *_scores(rows, found.score), *_against(said))
+    Console(width=max(Console().width, 150)).print(view)
+    print(f"\n{out}/  compare.csv  summary.csv  rounds.csv  figures/curves.png")
+
+
+def _scores(rows: list[Record], score: str) -> tuple[str, str, str]:
+    """Runs, mean and standard deviation of what they reached; nothing is left out."""
+    values = [row[score] for row in rows if row.get(score) is not None]
+    bad = sum(bool(row.get("diverged")) or row.get("status") == "failed" for row in rows)
+    runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
+    spread = f"{statistics.stdev(values):.4f}" if len(values) > 1 else ""
+    return runs, f"{statistics.fmean(values):.4f}" if values else "", spread
+
+
+def _against(row: Record | None) -> tuple[str, str, str, str]:
+    """A method's differences to the baseline; nothing for the baseline itself."""
+    if row is None:
+        return "baseline", "", "", ""
+    interval = "" if row["ci_low"] is None else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
+    better = "" if row["probability_of_improvement"] is None else f"{row['probability_of_improvement']:.0%}"
+    difference = "" if row["difference"] is None else f"{row['difference']:+.4f}"
+    return difference, interval, "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3g}", better
 
 
 def bench_table(records: list[Record]) -> None:

@@ -15,8 +15,8 @@ from fedsim.engine.checkpoint import CheckpointError, decode, named
 from fedsim.report import directory, files, frames
 from fedsim.report.gaps import Field, Line, Rows, gaps
 from fedsim.report.journal import LOG, commits, differences
+from fedsim.report.playing import folder_of
 from fedsim.report.result import ORDER
-from fedsim.report.running import folder_of
 from fedsim.scenario.schema import placeless
 
 TABLES = ("rounds", "clients", "partition", "summary")  # all but the one that may differ between equal runs

@@ -1,5 +1,6 @@
 """Records -> frames -> CSV. A cell that does not apply is empty, a computed NaN is `nan`, floats keep every bit."""
 
+import contextlib
 import csv
 import io
 import itertools
@@ -32,6 +33,10 @@ SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
     "virtual_seconds_to_target", "diverged",
 )  # fmt: skip
+COMPARE = (
+    "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
+    "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed",
+)  # fmt: skip
 BENCH = (
     "workload", "how", "seconds", "least", "most", "times_lanes", "steps_per_second", "gflops", "share_of_peak", "peak_gflops",
     "lane_efficiency", "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes",
@@ -63,8 +68,12 @@ def unstacked(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def frame(records: Sequence[Record], order: Iterable[str]) -> pd.DataFrame:
-    """Records as a frame ready to plot; what does not apply is missing (NaN)."""
-    return pd.DataFrame.from_records(list(unstacked(records)), columns=columns(records, order))
+    """Records as a frame ready to plot; what does not apply is missing (NaN), and a column of numbers is one of numbers."""
+    made = pd.DataFrame.from_records(list(unstacked(records)), columns=columns(records, order))
+    for name in [name for name in made if made[name].dtype == "object"]:
+        with contextlib.suppress(ValueError, TypeError):  # words stay words
+            made[name] = pd.to_numeric(made[name])
+    return made
 
 
 def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
@@ -111,8 +120,6 @@ def summarise(records: Sequence[Record], metric: str, last: int, target: float |
     ]
     first = reached[0] if reached else None
     return {
-        "method": records[0]["method"],
-        "seed": records[0]["seed"],
         "metric": metric,
         "final": values[-1] if values else None,
         "best": better(finite) if finite else None,

@@ -20,7 +20,7 @@ from fedsim.report.frames import Record
 KEPT = 2  # commits
 PATIENCE = 50  # a commit that took t seconds is followed by 50 t seconds without one: at most 2 % of the time
 LOG = "log.jsonl"
-CHANGEABLE = ("rounds", "checkpoint")  # of a scenario, in a run that goes on
+CHANGEABLE = ("rounds", "checkpoint", "compare")  # of a scenario, in a run that goes on
 
 
 class Pace(NamedTuple):

@@ -23,8 +23,9 @@ from fedsim.engine.store import OnDisk
 from fedsim.report import directory, files
 from fedsim.report.frames import Record, unstacked
 from fedsim.report.journal import LOG, Journal, commits, differences
+from fedsim.report.playing import folder_of
+from fedsim.report.record import identity
 from fedsim.report.result import close, slug
-from fedsim.report.running import folder_of, identity
 from fedsim.scenario import Experiment
 
 CHUNK = 1 << 26  # bytes of client memory that are compared at a time

@@ -1,6 +1,7 @@
 """What came out of a scenario: frames, models and states, and how they become files."""
 
 import re
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from fedsim.report import directory, figures, files, frames, holdings
 from fedsim.report.journal import Journal
 from fedsim.scenario import Experiment
 
+PLAIN = re.compile(r"\w+(\(\w+=[\w.]+(,\w+=[\w.]+)*,?\))?", re.ASCII)  # labels whose slugs differ when they do
 LISTED = 100_000  # clients up to which tables list all
 ORDER = {
     "rounds": frames.ROUNDS,
@@ -43,6 +45,7 @@ class Result:
       reasons: why, for every seed that did not end as `done`.
       experiment: what was built from the scenario: plans, start models, the program.
       records: the rows behind the frames, by their names.
+      who: first columns of every row.
 
     >>> import fedsim
     >>> tiny = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5}}
@@ -53,15 +56,21 @@ class Result:
     (20, 10)
     """
 
-    def __init__(self, experiment: Experiment):
-        self.experiment = experiment
+    def __init__(self, experiment: Experiment, who: dict[str, Any]):
+        self.experiment, self.who = experiment, who
         self.scenario: dict[str, Any] = experiment.scenario.resolved()
-        self.method: str = experiment.method
+        self.method: str = who["method"]
         self.status: str = "done"
         self.reasons: dict[int, str] = {}
         self.records: dict[str, list[frames.Record]] = {name: [] for name in ORDER}
         self._models: dict[tuple[str, int], Any] = {}
         self._states: dict[tuple[str, int], Callable[[], Any]] = {}
+
+    def __repr__(self) -> str:
+        seeds = ", ".join(map(str, self.scenario["seeds"]))
+        return (
+            f"<{self.method} on {self.scenario['name']}, seeds {seeds}: {self.status}; see .rounds, .summary, .model()>"
+        )
 
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], ORDER[name])
@@ -154,8 +163,13 @@ class Result:
         """Write tables and models; every file is whole or as it was before."""
         for name, order in ORDER.items():
             files.write(path / f"{name}.csv", frames.to_csv(self.records[name], order))
+        self.save_models(path)
+
+    def save_models(self, path: Path) -> None:
+        """Write the final shared variables of every seed."""
         for (method, seed), variables in self._models.items():
-            directory.write_model(path / f"model.{slug(method)}.{seed}.safetensors", variables)
+            label = label_of({**self.who, "method": method})
+            directory.write_model(path / f"model.{slug(label)}.{seed}.safetensors", variables)
 
 
 def close(journal: Journal, run: Run, who: dict[str, Any], evaluate: Any, several: bool) -> None:
@@ -170,15 +184,29 @@ def close(journal: Journal, run: Run, who: dict[str, Any], evaluate: Any, severa
     """
     rows = journal.records["rounds"]
     line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, run.status == "diverged")
-    journal.add("summary", line)
+    journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **_clients(run)})
     seed = {"seed": who["seed"]} if several else {}
     journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
 
 
+def label_of(who: dict[str, Any]) -> str:
+    """Method and variant, as one label.
+
+    >>> label_of({"method": "median", "variant": "cohort.size=5"}), label_of({"method": "median"})
+    ('median cohort.size=5', 'median')
+    """
+    return f"{who['method']} {who['variant']}" if who.get("variant") else who["method"]
+
+
 def slug(label: str) -> str:
-    """A method's label as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+    """A label as part of a file name; where another label could give the same, with a hash of it.
+
+    >>> slug("fedprox(mu=0.1)"), slug("fedprox(mu=-0.1)")
+    ('fedprox-mu-0-1', 'fedprox-mu-0-1-3da1091f')
+    """
+    text = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+    return text if PLAIN.fullmatch(label) else f"{text[:80]}-{zlib.crc32(label.encode()):08x}"
 
 
 def _clients(run: Run) -> frames.Record:

@@ -13,9 +13,10 @@ from fedsim.report import directory, files, frames
 from fedsim.report.environment import numerical
 from fedsim.report.frames import Record
 from fedsim.report.journal import LOG, differences
+from fedsim.report.playing import folder_of
+from fedsim.report.record import record_of
 from fedsim.report.replay import Recorded, recorded, replayed
 from fedsim.report.result import ORDER, slug
-from fedsim.report.running import folder_of, record_of
 from fedsim.scenario import Experiment, Scenario, ScenarioError, build, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.load import confined
@@ -242,7 +243,7 @@ def _of_rows(seed: Recorded, checked: Scenario) -> list[str]:
             return [f"{where}: rounds.csv has not the rounds 0, {evaluate.every}, ... {end['round']}"]
         problems = list(_falling(rows, where))
         line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, end["status"] == "diverged")
-        if json.dumps([line]) != json.dumps(seed.tables.get("summary")):
+        if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{where}: summary.csv does not follow from rounds.csv")
         return problems
     except (KeyError, TypeError, IndexError) as error:

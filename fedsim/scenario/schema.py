@@ -31,6 +31,7 @@ from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.sections import (
     Checkpoint,
     ClientCommon,
+    Compare,
     DataCommon,
     Evaluate,
     Fleet,
@@ -59,11 +60,13 @@ class Scenario(NamedTuple):
 
     def resolved(self) -> dict[str, Any]:
         """Plain values, every default filled in; reading them again gives the same."""
-        return _kind_first(self.spec.model_dump(mode="json"))
+        plain = self.spec.model_dump(mode="json")
+        return _kind_first({name: value for name, value in plain.items() if name != "compare" or value is not None})
 
     def hash(self) -> str:
-        """SHA-256 of the resolved values, wherever the data file lies."""
-        return hashlib.sha256(json.dumps(placeless(self.resolved()), sort_keys=True).encode()).hexdigest()
+        """SHA-256 of the resolved values, wherever the data file lies and whatever it is compared with."""
+        plain = {name: value for name, value in placeless(self.resolved()).items() if name != "compare"}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def error(self, path: Path, what: str) -> ScenarioError:
         """A problem at a path of this scenario, as an exception.
@@ -121,6 +124,7 @@ def scenario_model() -> type[BaseModel]:
         "wire": (links_type("wire"), [], "What happens to a message between client and server, in this order."),
         "server": (links_type("server"), ["mean"], "Stages, exactly one rule, then optimisers, in this order."),
         "evaluate": (Evaluate, {}, "When the model is scored, and which score counts."),
+        "compare": (Compare | None, None, "What `fedsim compare` compares; `fedsim run` leaves it alone."),
         "numerics": (Numerics, {}, "Float type, widths and threads: what decides bits and speed."),
         "checkpoint": (Checkpoint, {}, "How often progress is committed to disk."),
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop", "What happens to an update that is not finite."),

@@ -118,3 +118,14 @@ class Checkpoint(Section):
     """Commit after every so many rounds as well."""
     resident_mb: Annotated[float, Ge(0)] = 256.0
     """Client memory that stays on the device; beyond it lives in a file of the run directory."""
+
+
+class Compare(Section):
+    methods: list[str | dict[str, Any]] = []
+    """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}}`."""
+    vary: dict[str, Annotated[list[Any], MinLen(1)]] = {}
+    """Axes of a grid: path -> values."""
+    baseline: str | None = None
+    """The method that the others are compared with; left out: `fedavg` where it is compared, else the first."""
+    score: Literal["final", "best", "mean_last_k"] = "final"
+    """What of a run's metric is compared."""

@@ -15,7 +15,7 @@ from safetensors import numpy as safetensors
 import fedsim
 from fedsim.engine.checkpoint import FORMAT, MAGIC, Snapshot, decode, encode
 from fedsim.report import directory
-from fedsim.report.running import identity
+from fedsim.report.record import identity
 
 SCENARIO = {
     "name": "tiny",

@@ -1,0 +1,89 @@
+"""`fedsim compare`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedsim.cli import options
+from fedsim.report.interrupts import Interrupts
+
+
+@click.command("compare")
+@options.scenario
+@click.option(
+    "--methods", metavar="LIST", help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median [compare.methods]."
+)
+@click.option("--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable.")
+@click.option("--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first].")
+@click.option("--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric].")
+@click.option("--score", type=click.Choice(["final", "best", "mean_last_k"]), help="Which value of a run [final].")
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>-compare].")
+@click.option("--resume", is_flag=True, help="Go on there; finished runs are kept, methods and seeds may be added.")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@options.device
+@click.option("--pictures/--no-pictures", default=True, help="Draw curves and differences into figures/.")
+@click.option("--quiet", is_flag=True, help="No progress bar, no verdict.")
+@options.as_json("verdict and table")
+@options.debug
+def compare_command(
+    methods: str | None,
+    vary: tuple[str, ...],
+    baseline: str | None,
+    metric: str | None,
+    score: str | None,
+    out: Path | None,
+    resume: bool,
+    force: bool,
+    device: str | None,
+    pictures: bool,
+    quiet: bool,
+    as_json: bool,
+    **described: Any,
+) -> None:
+    """Run several methods under identical conditions over several seeds, and say which differ, by how much, how sure.
+
+    \b
+    Examples:
+      fedsim compare scenarios/dirichlet.yaml --methods fedavg,scaffold,fedadam --seeds 6
+      fedsim compare scenarios/robust_basic.yaml --methods mean,median,'krum(f=6)' --vary fleet.malicious=0,0.2
+      fedsim compare scenarios/compare/heterogeneity.yaml
+    """
+    interrupts: Interrupts = click.get_current_context().obj
+    if resume and force:
+        raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
+    options.compilation_cache()
+    checked = options.understood(**described)
+    from fedsim.report import console
+    from fedsim.report.comparing import compare
+
+    folder = out or Path("reports") / f"{checked.spec.name}-compare"
+    with console.progress(checked, quiet or as_json) as watch:
+        interrupts.running = True
+        found = compare(
+            checked,
+            methods,
+            vary=vary or None,
+            baseline=baseline,
+            metric=metric,
+            score=score,
+            out=folder,
+            force=force,
+            resume=resume,
+            device=device,
+            watch=watch,
+            ask=interrupts.asked,
+            pictures=pictures,
+        )
+        interrupts.running = False
+    if as_json:
+        told = {"status": found.status, "out": str(folder), "baseline": found.baseline, "verdict": found.verdict}
+        click.echo(json.dumps({**told, "compare": found.records["compare"], "reasons": found.reasons}))
+    elif not quiet:
+        console.verdict(found, folder)
+    for run, why in found.reasons.items():
+        click.echo(f"fedsim: {run}: {why}", err=True)
+    if found.status != "done":
+        sys.exit(5)
