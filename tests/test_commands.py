@@ -46,6 +46,14 @@ WRONG = [  # command line, exit code, what the one line says
     ("run iid.yaml --device tpu --quiet", 2, "there is no tpu here"),
     ("run iid.yaml --plugin nothing.py", 2, "there is no such file"),
     ("run iid.yaml --out /proc/none/x --set rounds=1", 4, "/proc/none"),
+    ("run iid.yaml --rounds 5", 2, "no such option '--rounds'; write --set rounds=VALUE; see fedsim run --help"),
+    ("run iid.yaml --lr=0.1", 2, "write --set client.lr=VALUE"),
+    ("run iid.yaml rounds=5", 2, "write --set rounds=5"),
+    ("compare iid.yaml", 2, "no methods to compare; name them: --methods"),
+    ("compare iid.yaml --methods fedavg,fedadm", 2, "did you mean 'fedadam'?"),
+    ("compare iid.yaml --methods fedavg,fedavg", 2, "'fedavg' is given twice"),
+    ("compare iid.yaml --methods fedavg,median --baseline mean", 2, "no method 'mean' is compared"),
+    ("compare iid.yaml --methods fedavg --vary alpha", 2, "write PATH=V1,V2"),
     ("run iid.yaml other.yaml", 2, "unexpected extra argument"),
     ("explain trimed_mean", 2, "did you mean 'trimmed_mean'?"),
     ("explain rule/sgd", 2, "nothing is called 'rule/sgd'"),
@@ -89,6 +97,11 @@ def test_the_overview_names_every_command_once():
     shown = invoke("--help").output
     for heading, commands in COMMANDS.items():
         assert f"{heading}:" in shown and all(len(re.findall(rf"^  {name} ", shown, re.M)) == 1 for name in commands)
+
+
+def test_help_may_be_asked_for_in_words(tmp_path):
+    assert fedsim("help run", tmp_path).stdout == fedsim("run --help", tmp_path).stdout
+    assert fedsim("help", tmp_path).stdout == fedsim("--help", tmp_path).stdout
 
 
 def test_help_imports_nothing_heavy():

@@ -73,6 +73,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point: every error is one line per problem and an exit code; tracebacks only with --debug."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:2], "--help"]
     warnings.showwarning = lambda message, *_, **__: click.echo(f"fedsim: warning: {message}", err=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,6 +1,7 @@
 """What is said when something goes wrong: one line per problem, and an exit code."""
 
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -19,13 +20,32 @@ EXIT = {
 
 
 def say_usage(error: click.ClickException) -> int:
-    """A command line that cannot be understood, in one line that names the help -> exit code."""
+    """A command line that cannot be understood, in one line that names what was meant, or the help -> exit code."""
     context = getattr(error, "ctx", None)
     text = " ".join(error.format_message().split()).rstrip(".")
-    where = f"see {context.command_path} --help" if context is not None else ""
-    joined = f"{text[:1].lower()}{text[1:]}{' ' if text.endswith('?') else '; '}{where}" if where else text
-    click.echo(printable(f"fedsim: error: {joined}"), err=True)
+    text = f"{text[:1].lower()}{text[1:]}"
+    if context is not None:
+        meant = _meant_as_edit(error, context)
+        text = f"{text.partition('. ')[0]}; {meant}" if meant else text
+        text += f"{' ' if text.endswith('?') else '; '}see {context.command_path} --help"
+    click.echo(printable(f"fedsim: error: {text}"), err=True)
     return 2
+
+
+def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
+    """What `--rounds 5` or `rounds=5` was meant to be, where the command takes `--set`; else nothing."""
+    if not any("--set" in option.opts for option in context.command.params):
+        return ""
+    extra = re.fullmatch(r"Got unexpected extra argument \(([\w.\[\]]+=.*)\)", error.format_message())
+    if extra:
+        return f"write --set {extra[1]}"
+    name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+    if not isinstance(error, click.NoSuchOption) or name in ("", "seed"):
+        return ""
+    from fedsim.scenario.meaning import paths_of
+
+    paths = paths_of(name)
+    return f"write --set {paths[0]}=VALUE" if paths else ""
 
 
 def say(error: Exception, farewell: str) -> int:

@@ -14,6 +14,7 @@ from fedsim.scenario.allowed import allowed
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import told
 from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean
+from fedsim.scenario.schema import scenario_model
 from fedsim.scenario.sections import Checkpoint, ClientCommon, DataCommon, Evaluate, Fleet, ModelCommon, Numerics
 
 SECTIONS = {
@@ -93,6 +94,12 @@ def _of_keys(name: str) -> list[dict[str, Any]]:
     return found
 
 
+def paths_of(name: str) -> list[str]:
+    """Where a key of this name stands in a scenario: `lr` -> `client.lr`."""
+    top = [name] if name in scenario_model().model_fields else []
+    return top + [f"{section}.{name}" for section, model in SECTIONS.items() if name in model.model_fields]
+
+
 def _bounded(field: FieldInfo) -> Any:
     """A field's annotation with the bounds that pydantic keeps beside it."""
     return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
@@ -125,7 +132,8 @@ def lines_of(meaning: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         yield False, ""
     for p in parameters:
         default = f" = {_plain(p['default'])}" if "default" in p else " (required)"
-        yield True, f"  {p['name']}{default}   [{p['type']}]"
+        typed = "" if p["type"] == "a value" else f"   [{p['type']}]"
+        yield True, f"  {p['name']}{default}{typed}"
         yield from _prose(p["text"], "      ")
     for title, text in meaning.get("sections", {}).items():
         yield False, ""
