@@ -1,5 +1,6 @@
 """Fixtures shared by all tests; array annotations are enforced here and nowhere else."""
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / 
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+import jax
 import pytest
 from jaxtyping import install_import_hook
 
@@ -38,19 +40,29 @@ def oracle(name: str) -> list[dict]:
     return [{**case, "inputs": fill(case["inputs"]), "expected": fill(case["expected"])} for case in document["cases"]]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def room():
+    """Compiled programs are let go before they use up the maps that a process may have (65,530 on Linux): XLA would crash."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
+        jax.clear_caches()
+        gc.collect()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def draw():
     """Runs of this process draw no pictures, which would take most of the time of tiny ones -> what draws them."""
-    from fedsim.report.result import Result
+    from fedsim.report import derived
 
-    drawn, Result.figures = Result.figures, lambda self: {}
+    drawn, derived.derived = derived.derived, lambda *arguments: {}
     yield drawn
-    Result.figures = drawn
+    derived.derived = drawn
 
 
 @pytest.fixture
 def pictures(draw, monkeypatch):
     """Runs of this test draw theirs."""
-    from fedsim.report.result import Result
+    from fedsim.report import derived
 
-    monkeypatch.setattr(Result, "figures", draw)
+    monkeypatch.setattr(derived, "derived", draw)

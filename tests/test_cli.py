@@ -13,6 +13,7 @@ import fedsim
 FILES = {
     "checkpoints",
     "figures",
+    "tables",
     "rounds.csv",
     "clients.csv",
     "partition.csv",
@@ -56,7 +57,7 @@ def test_files(out):
 
 def test_pictures(out):
     assert {p.name for p in (out / "figures").iterdir()} == {
-        f"{name}.{kind}" for name in ("curves", "partition") for kind in ("png", "svg")
+        f"{name}.{kind}" for name in ("curves", "partition") for kind in ("png", "svg", "pdf")
     }
     record = json.loads((out / "run.json").read_text())
     assert "figures/curves.svg" in record["files"]  # `verify` looks at them too

@@ -80,7 +80,7 @@ def test_lines_are_the_same_from_a_file(tmp_path):
     frame = rows(seeds=2)
     frame.to_csv(tmp_path / "rounds.csv", index=False)
     one, other = (figures.curves(f, SCENARIO) for f in (frame, pd.read_csv(tmp_path / "rounds.csv")))
-    assert one == other and list(one) == ["curves.png", "curves.svg"]
+    assert one == other and list(one) == ["curves.png", "curves.svg", "curves.pdf"]
 
 
 def test_two_seeds_are_thin_and_their_mean_bold():
@@ -248,7 +248,9 @@ def test_the_partition_is_named_with_its_parameters_and_seed():
 )
 def test_any_partition_can_be_drawn(held):
     files = figures.partition(held, SCENARIO)
-    assert list(files) == ["partition.png", "partition.svg"] and files["partition.png"].startswith(b"\x89PNG")
+    assert list(files) == ["partition.png", "partition.svg", "partition.pdf"] and files["partition.png"].startswith(
+        b"\x89PNG"
+    )
 
 
 def test_names_are_drawn_as_they_are():
@@ -297,7 +299,7 @@ def test_bytes_are_the_same_in_another_process_whatever_the_user_has_set_up_and_
         done = subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         said.append(json.loads(done.stdout))
-    assert said[0] == said[1] and len(set(said[0].values())) == 4
+    assert said[0] == said[1] and len(set(said[0].values())) == 6
 
 
 def test_no_version_and_no_date_is_in_the_files():

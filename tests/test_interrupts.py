@@ -79,7 +79,8 @@ def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
 
 
 def test_a_command_that_writes_nothing_ends_as_well(tmp_path):
-    code = "import time; from fedsim import cli; cli.list_.callback = lambda family: time.sleep(30); cli.main(['list'])"
+    command = "from fedsim.cli.catalogue import list_command as command; command.callback = lambda **_: time.sleep(30)"
+    code = f"import time; from fedsim.cli import main; {command}; main(['list'])"
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     time.sleep(1.0)
     seconds, code, said = interrupted(process, signal.SIGINT)

@@ -61,7 +61,7 @@ def understood(content: bytes, path):
 
 def judged(content: bytes, path) -> str:
     """What comes of a scenario file: `read`, and reads back the same; or `refused`, in lines that say where."""
-    began = time.process_time()
+    began = time.thread_time()
     try:
         scenario = understood(content, path)
     except ScenarioError as error:
@@ -73,7 +73,7 @@ def judged(content: bytes, path) -> str:
             assert (1 <= int(found[1]) <= last) if found[1] else re.search(PLACELESS, line), line
         return "refused"
     finally:
-        assert time.process_time() - began < 1
+        assert time.thread_time() - began < 5  # a hang, not a slow machine
     resolved = scenario.resolved()
     again = read(Document(resolved, {}, "again"))
     assert again.hash() == scenario.hash() and again.resolved() == resolved

@@ -114,7 +114,7 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
     for name in ("main", "compare", "write", "resume"):
         for line, missing in AFTER[name].items():
             done = subprocess.run(["bash", "-euc", line], cwd=tmp_path, capture_output=True, text=True)
-            assert done.returncode == 0 and done.stderr == "", f"{line}: {done.stderr}"
+            assert done.returncode == 0 and (name == "main" or done.stderr == ""), f"{line}: {done.stderr}"
             assert missing(tmp_path, done.stdout) == [], line
             printed[name] = printed.get(name, "") + done.stdout
     for name in ("main", "compare"):
@@ -165,7 +165,7 @@ def test_robust_block(root, tmp_path):
 
 def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
     fedsim.run(root / "scenarios/iid.yaml", edits=["rounds=1"], out=tmp_path / "iid")
-    named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures)` \|", text_of(root), re.M))
+    named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", text_of(root), re.M))
     written = {re.sub(r"model\.\w+\.\d+", "model.<method>.<seed>", path.name) for path in (tmp_path / "iid").iterdir()}
     assert named == written
 

@@ -93,7 +93,7 @@ def tolerance(column: str, said: float, sd: float) -> float:
 
 @each_scenario
 def test_runs_shortened(path):
-    result = fedsim.run(path, edits=["rounds=2", "seeds=[0]"])
+    result = fedsim.run(path, edits=["rounds=2", "seeds=[0]", "evaluate.every=1"])
     assert result.status == "done" and result.rounds["round"].tolist() == [0, 1, 2]
 
 

@@ -17,6 +17,10 @@ from fedsim.report.interrupts import Interrupts
     "--methods", metavar="LIST", help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median [compare.methods]."
 )
 @click.option("--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable.")
+@click.option(
+    "--tune", multiple=True, metavar="PATH=V1,V2", help="Settings that every method is tried with; repeatable."
+)
+@click.option("--jobs", type=click.IntRange(1, 256), default=1, help="Processes that play runs side by side.")
 @click.option("--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first].")
 @click.option("--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric].")
 @click.option("--score", type=click.Choice(["final", "best", "mean_last_k"]), help="Which value of a run [final].")
@@ -31,6 +35,8 @@ from fedsim.report.interrupts import Interrupts
 def compare_command(
     methods: str | None,
     vary: tuple[str, ...],
+    tune: tuple[str, ...],
+    jobs: int,
     baseline: str | None,
     metric: str | None,
     score: str | None,
@@ -66,6 +72,8 @@ def compare_command(
             checked,
             methods,
             vary=vary or None,
+            tune=tune or None,
+            jobs=jobs,
             baseline=baseline,
             metric=metric,
             score=score,

@@ -19,7 +19,7 @@ from fedsim.report.interrupts import Interrupts
 COMMANDS = {  # heading -> command -> the module that has it
     "Run": {"run": "run", "compare": "compare", "check": "check", "partition": "partition"},
     "Write a scenario": {"new": "start", "list": "catalogue", "explain": "catalogue", "schema": "start"},
-    "Trust a result": {"verify": "records", "diff": "records"},
+    "Use a result": {"report": "report", "export": "report", "verify": "records", "diff": "records"},
     "Know the machine": {"doctor": "machine", "bench": "machine"},
 }
 MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
@@ -70,6 +70,12 @@ def cli() -> None:
     """
 
 
+def _pipe_closed() -> None:
+    """Whoever read our output has seen enough of it: that is no error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(0)
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point: every error is one line per problem and an exit code; tracebacks only with --debug."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -87,12 +93,11 @@ def main(arguments: list[str] | None = None) -> Any:
             sys.stdout.flush()
         except click.exceptions.Exit as done:
             sys.exit(done.exit_code)
-        except BrokenPipeError:  # whoever read our output has seen enough of it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            sys.exit(0)
+        except BrokenPipeError:
+            _pipe_closed()
         except SystemExit:
-            if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click's way of meeting the same
-                sys.exit(0)
+            if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):  # how click meets a closed pipe
+                _pipe_closed()
             raise
         except click.ClickException as error:
             sys.exit(say_usage(error))

@@ -1,20 +1,26 @@
 """`fedsim.compare`: the grid, cell by cell, under the same seeds; what was finished is never done again."""
 
+import contextlib
 import functools
 import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from fedsim.engine.checkpoint import CheckpointError, CorruptError
-from fedsim.report import directory, files
+from fedsim.report import derived, directory, files
 from fedsim.report.comparison import Comparison, Outcome
-from fedsim.report.environment import memory
+from fedsim.report.environment import memory, numerical, surroundings
 from fedsim.report.playing import Interrupted, Watch, played
 from fedsim.report.record import record_of
+from fedsim.report.result import label_of
 from fedsim.report.running import Place, place_of
-from fedsim.scenario import ScenarioError, build, read
+from fedsim.report.workers import play_ahead
+from fedsim.scenario import Scenario, ScenarioError, build, read
 from fedsim.scenario.build import numerics
+from fedsim.scenario.plugins import own_links
 from fedsim.scenario.problems import Problem
 from fedsim.study.grid import Cell, asked, chosen_baseline, grid, variations
 
@@ -27,6 +33,8 @@ def compare(
     methods: str | Sequence[Any] | None = None,
     *,
     vary: Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
+    tune: Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
+    jobs: int = 1,
     seeds: int | Sequence[int] | None = None,
     baseline: str | None = None,
     metric: str | None = None,
@@ -51,6 +59,10 @@ def compare(
       methods: labels such as `["fedavg", "fedprox(mu=0.1)"]`, one text of them, or mappings `{"method": ..., "label": ...,
         "set": {path: value}}`; left out: the scenario's `compare.methods`.
       vary: axes of a grid, `{path: [values]}` or `PATH=V1,V2` texts; left out: the scenario's `compare.vary`.
+      tune: settings that every method is tried with, in the form of `vary`; the one with the best final validation metric
+        (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.
+      jobs: processes that play runs side by side; changes no bit. A script that asks for more than one keeps its own start
+        under `if __name__ == "__main__"`, since they import it.
       seeds: instead of the scenario's: a number (the first so many) or a sequence.
       baseline: the method that the others are compared with; left out: `fedavg` where it is compared, else the first.
       metric: column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
@@ -76,31 +88,51 @@ def compare(
       Interrupted: when `ask` said so.
     """
     started = time.monotonic()
-    base, cells, chosen = _asked_for(scenario, methods, vary, seeds, baseline, metric, edits, data_roots)
-    by = score or (base.spec.compare.score if base.spec.compare else "final")
-    if by not in SCORES:
-        raise ScenarioError([Problem("", f"should be one of {', '.join(SCORES)}, found '{by}'")], "--score")
-    with place_of(out, force, resume) as place:
+    asked_for = _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, edits, data_roots)
+    base, cells = asked_for.base, asked_for.cells
+    with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
+        path = place.path if place else Path(stack.enter_context(tempfile.TemporaryDirectory())) if jobs > 1 else None
         threads = place.before["environment"].get("threads") if place and place.before else None
         within = functools.partial(numerics, base, threads, device)
         with within() as devices:
-            record = _record(base, cells, chosen, by, devices)
+            record = _record(asked_for, devices)
             if place:
                 _open(place, record, base)
             try:
-                outcomes = [_one(cell, place, devices, watch, ask, within) for cell in cells]
+                runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
+                getattr(watch, "begin", lambda runs: None)(runs)
+                if jobs > 1 and path:
+                    ended = getattr(watch, "ended", lambda runs: None)
+                    play_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
+                outcomes = [_one(cell, path, devices, watch, ask, within) for cell in cells]
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
                 raise
-            found = Comparison(outcomes, base.resolved(), chosen, by)
+            found = Comparison(outcomes, base.resolved(), asked_for.baseline, asked_for.score)
             if place:
                 _finish(place, record, found, devices, pictures, time.monotonic() - started)
     return found
 
 
-def _asked_for(scenario, methods, vary, seeds, baseline, metric, edits, data_roots):
-    """The scenario without its grid, the cells, and the baseline's label."""
+class AskedFor(NamedTuple):
+    """A comparison as it was described.
+
+    Attributes:
+      base: the scenario without its grid.
+      cells: of the grid.
+      baseline: label of the method that the others are compared with.
+      score: what of a run is compared.
+    """
+
+    base: Scenario
+    cells: list[Cell]
+    baseline: str
+    score: str
+
+
+def _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, edits, data_roots) -> AskedFor:
+    """What the arguments say, and where they say nothing the scenario's `compare` section."""
     edits = [edits] if isinstance(edits, str) else list(edits)
     if seeds is not None:
         edits.append(f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}")
@@ -108,22 +140,29 @@ def _asked_for(scenario, methods, vary, seeds, baseline, metric, edits, data_roo
         edits.append(f"evaluate.metric={metric}")
     base = read(scenario, tuple(edits), data_roots=data_roots)
     written = base.spec.compare
-    wanted = asked(methods if methods is not None else (written.methods if written else None))
+    wanted = asked(written.methods if methods is None else methods)
     if not wanted:
         what = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
         raise ScenarioError([Problem("compare.methods", what)], base.document.file)
-    axes = vary if vary else (written.vary if written else {})
-    cells = grid(base.document, wanted, variations(axes))
-    return base, cells, chosen_baseline([m.label for m in wanted], baseline or (written.baseline if written else None))
+    axes, grids = vary or written.vary, tune or written.tune
+    if grids and not base.spec.data.validation:
+        raise base.error(("data", "validation"), "what is tuned is chosen on validation data; set data.validation=0.1")
+    tunings = variations(grids, "--tune")
+    twice = sorted(variations(axes)[0].keys() & tunings[0].keys())
+    if twice:
+        raise ScenarioError([Problem("", f"{twice[0]} is varied already; take out one of them")], "--tune")
+    cells = grid(base.document, wanted, variations(axes), tunings)
+    labels = [method.label for method in wanted]
+    by = score or written.score
+    if by not in SCORES:
+        raise ScenarioError([Problem("", f"should be one of {', '.join(SCORES)}, found '{by}'")], "--score")
+    return AskedFor(base, cells, chosen_baseline(labels, baseline or written.baseline), by)
 
 
-def _record(base: Any, cells: list[Cell], baseline: str, score: str, devices: list) -> dict[str, Any]:
+def _record(asked_for: AskedFor, devices: list) -> dict[str, Any]:
     """What `run.json` says of a comparison before it starts."""
-    from fedsim.report.environment import numerical, surroundings
-    from fedsim.scenario.plugins import own_links
-
+    base, cells, baseline, score = asked_for
     links = {name: sha for cell in cells for name, sha in own_links(cell.scenario.spec).items()}
-    hashes = {" ".join(filter(None, (c.method, c.variant))): c.scenario.hash() for c in cells}
     return {
         "status": "running",
         "kind": "compare",
@@ -131,8 +170,8 @@ def _record(base: Any, cells: list[Cell], baseline: str, score: str, devices: li
         "method": baseline,
         "baseline": baseline,
         "score": score,
-        "cells": [{"method": c.method, "variant": c.variant, "varied": c.varied} for c in cells],
-        "hashes": {"scenario": base.hash(), "cells": hashes},
+        "cells": [cell.who for cell in cells],
+        "hashes": {"scenario": base.hash(), "cells": {label_of(c.who): c.scenario.hash() for c in cells}},
         "supplied": [],
         "own_links": links,
         "environment": numerical(devices),
@@ -140,7 +179,7 @@ def _record(base: Any, cells: list[Cell], baseline: str, score: str, devices: li
     }
 
 
-def _open(place: Place, record: dict[str, Any], base: Any) -> None:
+def _open(place: Place, record: dict[str, Any], base: Scenario) -> None:
     """Compare with what is to go on, or clear the place for something new."""
     before = place.before
     if before is not None and before.get("kind") != "compare":
@@ -148,25 +187,25 @@ def _open(place: Place, record: dict[str, Any], base: Any) -> None:
     directory.begin(place.path, record, base.resolved(), anew=before is None)
 
 
-def _one(cell: Cell, place: Place | None, devices: list, watch, ask, within) -> Outcome:
+def _one(cell: Cell, path: Path | None, devices: list, watch, ask, within) -> Outcome:
     """One cell under all of its seeds; what goes wrong with it alone is its outcome."""
-    who = {"method": cell.method, **({"variant": cell.variant, **cell.varied} if cell.variant else {})}
     try:
         experiment = build(cell.scenario, devices=devices)
         record = {**record_of(experiment, devices, []), "method": cell.method}
-        path = place.path if place else None
-        return Outcome(cell, who, played(experiment, record, path, None, watch, ask, within, who))
+        return Outcome(cell, played(experiment, record, path, None, watch, ask, within, cell.who))
     except FATAL:
         raise
     except Exception as error:
-        return Outcome(cell, who, None, " ".join(str(error).split()) or type(error).__name__)
+        return Outcome(cell, None, " ".join(str(error).split()) or type(error).__name__)
 
 
 def _finish(
     place: Place, record: dict[str, Any], found: Comparison, devices: list, pictures: bool, seconds: float
 ) -> None:
-    """Tables, models and pictures, and last the record with the hashes of all files."""
-    found.save(place.path, pictures)
+    """Tables, models, pictures, and last the record with the hashes of all files."""
+    found.save(place.path)
+    if pictures:
+        derived.write(place.path, derived.derived(place.path, record["scenario"], found.score))
     before = place.before or {}
     ended = {"status": found.status, "reasons": found.reasons, "verdict": found.verdict, "memory": memory(devices)}
     spent = before.get("wall_seconds", 0.0) + seconds

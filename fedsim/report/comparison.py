@@ -4,13 +4,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from fedsim.report import figures, files, frames
+from fedsim.report import files, frames
 from fedsim.report.frames import Record
-from fedsim.report.result import ORDER, Result
+from fedsim.report.result import ORDER, Result, label_of
 from fedsim.study.grid import Cell
-from fedsim.study.pairing import against, verdict
+from fedsim.study.pairing import across, against, larger_is_better, verdict
+from fedsim.study.statistics import scored
+from fedsim.study.tuning import best_setting, validation_of
 
 
 class Outcome(NamedTuple):
@@ -18,13 +21,11 @@ class Outcome(NamedTuple):
 
     Attributes:
       cell: which.
-      who: first columns of its rows.
       result: None where it failed.
       reason: why it failed.
     """
 
     cell: Cell
-    who: dict[str, Any]
     result: Result | None
     reason: str = ""
 
@@ -39,21 +40,26 @@ class Comparison:
       summary: a row per method, variation and seed; runs that failed or diverged too.
       timing: a row per evaluated round: what may differ between two equal comparisons.
       table: a row per method other than the baseline, as in `compare.csv`: paired differences, and how sure they are.
-      verdict: the same in sentences.
+      across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
+      tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
+      verdict: the table in sentences.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
-      outcomes: every configuration of the grid, with what came out of it.
+      outcomes: every configuration that is reported, with what came out of it.
       scenario: the resolved scenario without its grid.
       status: `done`, or `incomplete` where a run failed, diverged or was stopped.
       reasons: why, by label of the run.
     """
 
     def __init__(self, outcomes: Sequence[Outcome], scenario: dict[str, Any], baseline: str, score: str):
-        self.outcomes = list(outcomes)
         self.scenario, self.baseline, self.score = scenario, baseline, score
-        self.paths = list(dict.fromkeys(path for outcome in outcomes for path in outcome.cell.varied))
+        self.outcomes, tuning = _chosen(list(outcomes), score)
+        self.varied = list(dict.fromkeys(path for o in outcomes for path in o.cell.varied))
+        self.tuned = list(dict.fromkeys(path for o in outcomes for path in o.cell.tuned))
         self.records: dict[str, list[Record]] = {name: self._rows(name) for name in ORDER}
-        self.records["compare"] = against(self.records["summary"], baseline, score)
+        self.records["compare"] = against(self.records["summary"], baseline, score, self.varied)
+        self.records["across"] = across(self.records["summary"], score)
+        self.records["tuning"] = tuning
         self.verdict = verdict(self.records["compare"], baseline)
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
@@ -65,11 +71,12 @@ class Comparison:
 
     def order(self, name: str) -> list[str]:
         """Columns of a table, in their order."""
-        own = frames.COMPARE if name == "compare" else ORDER[name]
-        varied = ["variant", *self.paths] if self.paths else []
+        own = {"compare": frames.COMPARE, "across": frames.ACROSS, "tuning": frames.TUNING, **ORDER}[name]
+        varied = ["variant", *self.varied] if self.varied else []
+        tuned = ["tuned", *self.tuned] if self.tuned and name != "compare" else []
         more = ["status", "reason"] if name == "summary" else []
         after = 2 if name == "compare" else 1 if own[0] == "method" else 0
-        return [*own[:after], *varied, *own[after:], *more]
+        return [*own[:after], *varied, *tuned, *own[after:], *more]
 
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], self.order(name))
@@ -98,6 +105,14 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         return self._frame("compare")
 
+    @property
+    def across(self) -> pd.DataFrame:
+        return self._frame("across")
+
+    @property
+    def tuning(self) -> pd.DataFrame:
+        return self._frame("tuning")
+
     def model(self, method: str, seed: int, variant: str = "") -> Any:
         """Final shared parameters of one run, as `Result.model`.
 
@@ -125,11 +140,10 @@ class Comparison:
         return self._one(method, variant).state(method, seed)
 
     def _one(self, method: str, variant: str) -> Result:
-        found = [o.result for o in self.outcomes if (o.cell.method, o.cell.variant) == (method, variant) and o.result]
-        if not found:
-            known = sorted({(o.cell.method, o.cell.variant) for o in self.outcomes if o.result})
-            raise KeyError(f"no run of method={method!r}, variant={variant!r}; there are {known}")
-        return found[0]
+        there = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
+        if (method, variant) not in there:
+            raise KeyError(f"no run of method={method!r}, variant={variant!r}; there are {sorted(there)}")
+        return there[method, variant]
 
     def _rows(self, name: str) -> list[Record]:
         """Rows of one table over the whole grid, sorted by method, variation and seed whatever finished first."""
@@ -137,36 +151,83 @@ class Comparison:
         dealt = set()
         for outcome in sorted(self.outcomes, key=lambda o: (o.cell.method, o.cell.variant)):
             if outcome.result is None:
-                rows += self._failed(outcome) if name == "summary" else []
+                rows += _failed(outcome) if name == "summary" else []
             elif name != "partition":
                 rows += outcome.result.records[name]
             elif outcome.cell.variant not in dealt:  # the same for every method: they share their seeds
                 dealt.add(outcome.cell.variant)
-                who = {name: value for name, value in outcome.who.items() if name != "method"}
+                who = {name: value for name, value in outcome.cell.who.items() if name != "method"}
                 rows += [{**who, **record} for record in outcome.result.records[name]]
         return rows
 
-    def _failed(self, outcome: Outcome) -> list[Record]:
-        seeds = outcome.cell.scenario.spec.seeds
-        return [{**outcome.who, "seed": seed, "status": "failed", "reason": outcome.reason} for seed in seeds]
-
     def _reasons(self) -> Iterator[tuple[str, str]]:
         for outcome in self.outcomes:
-            label = " ".join(filter(None, (outcome.cell.method, outcome.cell.variant)))
+            label = label_of(outcome.cell.who)
             if outcome.result is None:
                 yield label, outcome.reason
             else:
                 yield from ((f"{label}, seed {seed}", why) for seed, why in outcome.result.reasons.items())
 
-    def save(self, path: Path, pictures: bool) -> None:
-        """Write tables, pictures and models; every file is whole or as it was before."""
+    def save(self, path: Path) -> None:
+        """Write tables and models; every file is whole or as it was before."""
         for name, records in self.records.items():
-            files.write(path / f"{name}.csv", frames.to_csv(records, self.order(name)))
+            if records or name in ORDER or name == "compare":
+                files.write(path / f"{name}.csv", frames.to_csv(records, self.order(name)))
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.save_models(path)
-        if pictures:
-            drawn = figures.curves(self.rounds, self.scenario) if self.records["rounds"] else {}
-            files.make_folder(path / "figures")
-            for name, content in drawn.items():
-                files.write(path / "figures" / name, content)
+
+
+def _failed(outcome: Outcome) -> list[Record]:
+    """Rows of `summary.csv` of a configuration that could not be run."""
+    why = {"status": "failed", "reason": outcome.reason}
+    return [{**outcome.cell.who, "seed": seed, **why} for seed in outcome.cell.scenario.spec.seeds]
+
+
+def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Record]]:
+    """Of every method and variation the setting that validation data favour -> (those, rows of `tuning.csv`)."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.cell.method, outcome.cell.variant), []).append(outcome)
+    if all(len(group) == 1 for group in groups.values()):
+        return outcomes, []
+    kept, rows = [], []
+    for group in groups.values():
+        metric = group[0].cell.scenario.spec.evaluate.metric
+        better, column = larger_is_better(metric), validation_of(metric)
+        validation = [_final(outcome, column, better) for outcome in group]
+        best = best_setting(validation, better)
+        kept.append(group[best])
+        for place, (outcome, found) in enumerate(zip(group, validation, strict=True)):
+            tested = _scores(outcome, score, better)
+            rows.append(
+                {
+                    **outcome.cell.who,
+                    "metric": column,
+                    **_spread("validation", found),
+                    **_spread("test", tested),
+                    "chosen": int(place == best),
+                }
+            )
+    return kept, rows
+
+
+def _final(outcome: Outcome, column: str, better: bool) -> np.ndarray:
+    """The last value of a column, per seed; a run that diverged counts as the worst."""
+    if outcome.result is None:
+        return np.zeros(0)
+    last = {row["seed"]: row.get(column) for row in outcome.result.records["rounds"]}
+    ended = {row["seed"]: bool(row["diverged"]) for row in outcome.result.records["summary"]}
+    return scored(list(last.values()), [ended[seed] for seed in last], better)
+
+
+def _scores(outcome: Outcome, score: str, better: bool) -> np.ndarray:
+    """What is compared, per seed."""
+    rows = outcome.result.records["summary"] if outcome.result else []
+    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], better)
+
+
+def _spread(name: str, values: np.ndarray) -> Record:
+    known = len(values) and np.isfinite(values).all()
+    sd = float(values.std(ddof=1)) if known and len(values) > 1 else None
+    return {f"{name}_mean": float(values.mean()) if len(values) else None, f"{name}_sd": sd}

@@ -2,44 +2,70 @@
 
 import contextlib
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedsim.engine.run import Row
 from fedsim.report.comparison import Comparison
 from fedsim.report.frames import Record
 from fedsim.report.result import Result
-from fedsim.scenario import Scenario
+from fedsim.scenario import Experiment, Scenario
 
 SHOWN = {"train_loss": "train loss", "test_loss": "test loss", "test_accuracy": "accuracy"}  # beside the bar
 
 
+class Bar:
+    """What `fedsim.run` and `fedsim.compare` call as their `watch`: a bar over all rounds of all runs.
+
+    It only shows rows that are there anyway, and never makes the device wait.
+
+    Args:
+      progress: rich's, on stderr.
+      scenario: whose rounds are counted.
+    """
+
+    def __init__(self, progress: Progress, scenario: Scenario):
+        self.progress, self.spec = progress, scenario.spec
+        self.rounds, self.over = max(self.spec.rounds, 1), 0
+        self.runs = len(self.spec.seeds)
+        self.task = progress.add_task(self.spec.name, total=self.rounds * self.runs, said="compiling")
+
+    def begin(self, runs: int) -> None:
+        """There are so many runs."""
+        self.runs = runs
+        self.progress.update(self.task, total=self.rounds * runs)
+
+    def ended(self, runs: int) -> None:
+        """So many runs more are over, wherever they ran."""
+        self.over += runs
+        self.progress.update(self.task, completed=self.rounds * self.over, said=f"run {self.over} of {self.runs}")
+
+    def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
+        v, t = row.values, row.timing
+        working = max(t["wall_seconds"] - t["compile_seconds"], 1e-9)
+        several = [f"run {min(self.over + 1, self.runs)} of {self.runs}"] if self.runs > 1 else []
+        said = [*several, f"{v['round'] / working:.1f} rounds/s"]
+        said += [f"{words} {v[name]:.4f}" for name, words in SHOWN.items() if v.get(name) is not None]
+        said += [f"compiled in {t['compile_seconds']:.1f} s"]
+        completed = self.rounds * self.over + v["round"]
+        self.progress.update(self.task, completed=completed, said="  ".join(said) if v["round"] else "compiling")
+        self.over += row.status != "running"
+
+
 @contextlib.contextmanager
-def progress(scenario: Scenario, quiet: bool):
-    """A bar over all rounds of all seeds -> a `watch` for `fedsim.run`; it only shows rows that are there anyway."""
+def progress(scenario: Scenario, quiet: bool) -> Iterator[Bar | None]:
+    """A bar on stderr, where that is a terminal and nobody asked for quiet."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return
-    spec = scenario.spec
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
     with Progress(*parts, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(spec.name, total=max(spec.rounds, 1) * len(spec.seeds), said="compiling")
-
-        def watch(experiment, seed, row):
-            del experiment
-            v, t = row.values, row.timing
-            before = spec.seeds.index(seed) * spec.rounds
-            working = max(t["wall_seconds"] - t["compile_seconds"], 1e-9)
-            several = [f"seed {seed}"] if len(spec.seeds) > 1 else []
-            said = [*several, f"{v['round'] / working:.1f} rounds/s"]
-            said += [f"{words} {v[name]:.4f}" for name, words in SHOWN.items() if v.get(name) is not None]
-            said += [f"compiled in {t['compile_seconds']:.1f} s"]
-            bar.update(task, completed=before + v["round"], said="  ".join(said) if v["round"] else "compiling")
-
-        yield watch
+        yield Bar(bar, scenario)
 
 
 @contextlib.contextmanager
@@ -89,7 +115,7 @@ def verdict(found: Comparison, out: Path) -> None:
     for row in found.records["summary"]:
         summary.setdefault((row.get("variant", ""), row["method"]), []).append(row)
     view = Table(box=None, header_style="bold", pad_edge=False)
-    varied = ["variant"] if found.paths else []
+    varied = ["variant"] if found.varied else []
     metric = next((row["metric"] for row in found.records["summary"] if row.get("metric")), "")
     names = ["method", *varied, "runs", f"{found.score} {metric}", "sd", "difference", "95 %", "p (Holm)", "better in"]
     for name in names:

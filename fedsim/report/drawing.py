@@ -42,6 +42,7 @@ LOOK = {
     "legend.frameon": False,
     "legend.handlelength": 1.6,
     "svg.fonttype": "path",  # looks alike where the font is missing
+    "pdf.fonttype": 42,  # letters stay letters
     "svg.hashsalt": "fedsim",  # ids that do not change from one process to the next
     "image.composite_image": False,
 }
@@ -126,8 +127,12 @@ def literal(name: Any, most: int = 40) -> str:
 
 
 def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
-    """A figure as files, the same bytes for the same figure: `name.png` and `name.svg`."""
-    metadata = {"png": {"Software": None}, "svg": dict.fromkeys(("Creator", "Date", "Format", "Type"))}
+    """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`."""
+    metadata = {
+        "png": {"Software": None},
+        "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+        "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+    }
     files = {}
     with look():
         for kind, nothing in metadata.items():

@@ -1,4 +1,4 @@
-"""Pictures for papers: from the tables of a run, or from its files, to PNG and SVG, the same bytes again every time.
+"""Pictures for papers: from the tables of a run, or from its files, to PNG, SVG and PDF, the same bytes every time.
 
 Importing this imports no matplotlib; drawing does.
 """
@@ -10,12 +10,13 @@ import pandas as pd
 
 from fedsim.report.curves import figure_of_curves as figure_of_curves
 from fedsim.report.drawing import rendered as rendered
+from fedsim.report.forest import figure_of_differences as figure_of_differences
 from fedsim.report.heat import figure_of_partition as figure_of_partition
 from fedsim.report.holdings import Tally
 
 
 def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
-    """Accuracy and losses against rounds, a line per method: `curves.png` and `curves.svg`.
+    """Accuracy and losses against rounds, a line per method: `curves.png`, `.svg` and `.pdf`.
 
     Args:
       rounds: the columns of `rounds.csv`, from `Result.rounds` or read from the file.
@@ -25,7 +26,7 @@ def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes
 
 
 def partition(held: Tally, scenario: Mapping[str, Any], seed: int | None = None) -> dict[str, bytes]:
-    """Who holds what: `partition.png` and `partition.svg`.
+    """Who holds what: `partition.png`, `.svg` and `.pdf`.
 
     Args:
       held: from `holdings.inspected(federation).tally`, or by `holdings.tally` from the rows of `partition.csv`.
@@ -33,3 +34,13 @@ def partition(held: Tally, scenario: Mapping[str, Any], seed: int | None = None)
       seed: that dealt it out, where there are several.
     """
     return rendered(figure_of_partition(held, scenario, seed), "partition")
+
+
+def differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
+    """Paired differences to the baseline: `differences.png`, `.svg` and `.pdf`.
+
+    Args:
+      table: the columns of `compare.csv`.
+      scenario: resolved, for the name.
+    """
+    return rendered(figure_of_differences(table, scenario), "differences")

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 Record = dict[str, Any]  # a row, or a stack of rows: values that are lists have one entry per row
@@ -32,11 +33,14 @@ PARTITION = ("seed", "client", "label", "samples")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
     "virtual_seconds_to_target", "diverged",
+    *(f"client_accuracy_p{10 * decile}" for decile in range(1, 10)), "client_accuracy_worst", "client_accuracy_std",
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed",
 )  # fmt: skip
+ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")
+TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (
     "workload", "how", "seconds", "least", "most", "times_lanes", "steps_per_second", "gflops", "share_of_peak", "peak_gflops",
     "lane_efficiency", "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes",
@@ -130,3 +134,19 @@ def summarise(records: Sequence[Record], metric: str, last: int, target: float |
         "virtual_seconds_to_target": first["virtual_seconds"] if first else None,
         "diverged": int(diverged),
     }
+
+
+def fairness(clients: Record) -> Record:
+    """How evenly the final model serves the clients: deciles, worst and standard deviation of their accuracies.
+
+    Every client with samples counts the same, however many it has; empty where there is no accuracy.
+
+    Args:
+      clients: rows of `clients.csv`, stacked.
+    """
+    known = np.array([value for value in clients.get("global_accuracy", ()) if value is not None], float)
+    if not len(known):
+        return {}
+    deciles = np.quantile(known, np.arange(1, 10) / 10).tolist()
+    found = {f"client_accuracy_p{10 * (i + 1)}": value for i, value in enumerate(deciles)}
+    return {**found, "client_accuracy_worst": float(known.min()), "client_accuracy_std": float(known.std())}

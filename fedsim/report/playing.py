@@ -1,7 +1,7 @@
 """Runs of one experiment, seed by seed, each into a journal from which it can go on."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ def played(
     ask: Callable[[], bool],
     within: Callable[[], Any],
     who: dict[str, Any] | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> Result:
     """Every seed to its end; what is asked of the result later is computed `within` the same numerics.
 
@@ -42,6 +43,7 @@ def played(
       ask: whether to come to rest.
       within: the context of the experiment's numerics.
       who: first columns of every row, `method` among them; left out: the experiment's method.
+      seeds: of the experiment's; left out: all of them.
     """
     who = who or {"method": experiment.method}
     result = Result(experiment, who)
@@ -53,7 +55,7 @@ def played(
 
         return functools.cache(later)
 
-    for seed in experiment.plans:
+    for seed in experiment.plans if seeds is None else seeds:
         if ask():
             raise Interrupted(f"before seed {seed}")
         journal, folder = journal_of(experiment, record, path, who, seed)

@@ -15,7 +15,7 @@ from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.ending import client_scores, final_state
 from fedsim.engine.run import Run
-from fedsim.report import directory, figures, files, frames, holdings
+from fedsim.report import directory, files, frames, holdings
 from fedsim.report.journal import Journal
 from fedsim.scenario import Experiment
 
@@ -151,14 +151,6 @@ class Result:
         self._models[self.method, seed] = jax.tree.map(np.asarray, tree.take(run.server.bank, 0))
         self._states[self.method, seed] = scoped(partial(final_state, run))
 
-    def figures(self) -> dict[str, bytes]:
-        """Curves, and who holds what (of the first seed), as PNG and SVG by file name: the same bytes again every time."""
-        partition, seeds = self.partition, self.scenario["seeds"]
-        held = holdings.tally(partition, self.scenario["data"]["clients"] if len(self.clients) <= LISTED else None)
-        first = seeds[0] if len(seeds) > 1 else None
-        drawn = figures.curves(self.rounds, self.scenario)
-        return drawn | (figures.partition(held, self.scenario, first) if len(partition) else {})
-
     def save(self, path: Path) -> None:
         """Write tables and models; every file is whole or as it was before."""
         for name, order in ORDER.items():
@@ -184,19 +176,20 @@ def close(journal: Journal, run: Run, who: dict[str, Any], evaluate: Any, severa
     """
     rows = journal.records["rounds"]
     line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, run.status == "diverged")
-    journal.add("summary", {**who, **line})
-    journal.add("clients", {**who, **_clients(run)})
+    clients = _clients(run)
+    journal.add("summary", {**who, **line, **frames.fairness(clients)})
+    journal.add("clients", {**who, **clients})
     seed = {"seed": who["seed"]} if several else {}
     journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
 
 
 def label_of(who: dict[str, Any]) -> str:
-    """Method and variant, as one label.
+    """Method, variant and what was tuned, as one label.
 
     >>> label_of({"method": "median", "variant": "cohort.size=5"}), label_of({"method": "median"})
     ('median cohort.size=5', 'median')
     """
-    return f"{who['method']} {who['variant']}" if who.get("variant") else who["method"]
+    return " ".join(who[name] for name in ("method", "variant", "tuned") if who.get(name))
 
 
 def slug(label: str) -> str:

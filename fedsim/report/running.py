@@ -12,7 +12,7 @@ from fedsim import tree
 from fedsim.data import Arrays
 from fedsim.engine.checkpoint import CheckpointError
 from fedsim.engine.processes import first
-from fedsim.report import directory, files
+from fedsim.report import derived, directory, files
 from fedsim.report.environment import memory
 from fedsim.report.journal import demand_same
 from fedsim.report.playing import Interrupted, Watch, played
@@ -66,7 +66,7 @@ def run(
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
       ask: asked after every round whether to come to rest, commit and end.
-      pictures: draw `figures/` into the run directory, which takes a second or two.
+      pictures: draw `figures/` and write `tables/` into the run directory, which takes a second or two.
       build_options: `calls` (device calls per block) and `pack` (which lane a client lands on) change no bit.
 
     Returns:
@@ -115,8 +115,10 @@ def run(
         if place and not _complete(place, record):
             spent = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
             record["memory"] = memory(devices)
-            drawn = result.figures() if pictures else {}
-            _finish(place.path, record, result, drawn, spent + time.monotonic() - started)
+            result.save(place.path)
+            if pictures:
+                derived.write(place.path, derived.derived(place.path, record["scenario"]))
+            _finish(place.path, record, result, spent + time.monotonic() - started)
     return result
 
 
@@ -147,13 +149,8 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
     directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
 
 
-def _finish(path: Path, record: dict[str, Any], result: Result, drawn: dict[str, bytes], seconds: float) -> None:
-    """Tables, models, pictures, and last the record with the hashes of all files: what says so there is complete."""
-    result.save(path)
-    if drawn:
-        files.make_folder(path / directory.FIGURES)
-    for name, content in drawn.items():
-        files.write(path / directory.FIGURES / name, content)
+def _finish(path: Path, record: dict[str, Any], result: Result, seconds: float) -> None:
+    """Write the record with the hashes of all files: a directory whose record says so is complete."""
     ended = {"status": result.status, "reasons": {str(seed): why for seed, why in result.reasons.items()}}
     directory.write_record(path, {**record, **ended, "wall_seconds": seconds, "files": directory.hashes(path)})
 

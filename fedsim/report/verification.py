@@ -243,7 +243,8 @@ def _of_rows(seed: Recorded, checked: Scenario) -> list[str]:
             return [f"{where}: rounds.csv has not the rounds 0, {evaluate.every}, ... {end['round']}"]
         problems = list(_falling(rows, where))
         line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, end["status"] == "diverged")
-        if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
+        fair = frames.fairness(seed.tables["clients"][0])
+        if json.dumps([{**seed.who, **line, **fair}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{where}: summary.csv does not follow from rounds.csv")
         return problems
     except (KeyError, TypeError, IndexError) as error:

@@ -47,8 +47,8 @@ def allowed(annotation: Any, many: bool = False) -> str:
     if origin is list:
         return f"{'lists' if many else 'a list'} of {allowed(inside[0], True)}"
     if origin in (Union, types.UnionType):
-        sections = [member for member in inside if is_section(member)]
-        others = [allowed(member, many) for member in inside if member is not type(None) and not is_section(member)]
+        sections = [member for member in inside if hasattr(member, "family")]
+        others = [allowed(member, many) for member in inside if member is not type(None) and member not in sections]
         return either([*others, *([_kinds(sections, many)] if sections else [])])
     if annotation is bool:
         return "true or false"

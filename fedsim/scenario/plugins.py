@@ -15,6 +15,7 @@ from fedsim.compose import FAMILIES, RegistrationError
 from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean
 
 GROUP = "fedsim.plugins"
+ENABLED: list[str] = []  # as they were given, for processes that are started later
 
 
 def enable(plugin: str) -> None:
@@ -29,12 +30,14 @@ def enable(plugin: str) -> None:
     try:
         if plugin.endswith(".py") or "/" in plugin:
             _import_file(Path(plugin))
+            ENABLED.append(plugin)
             return
         known = {point.name: point for point in entry_points(group=GROUP)}
         if plugin not in known:
             what = f"no plug-in of that name is installed{did_you_mean(plugin, known)}; a file is given with its .py"
             raise ScenarioError([Problem("", what)], f"--plugin {plugin}")
         known[plugin].load()
+        ENABLED.append(plugin)
     except ScenarioError:
         raise
     except RegistrationError as error:

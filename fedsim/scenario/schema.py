@@ -61,7 +61,9 @@ class Scenario(NamedTuple):
     def resolved(self) -> dict[str, Any]:
         """Plain values, every default filled in; reading them again gives the same."""
         plain = self.spec.model_dump(mode="json")
-        return _kind_first({name: value for name, value in plain.items() if name != "compare" or value is not None})
+        if self.spec.compare == Compare():
+            plain.pop("compare")  # as if there were no such section
+        return _kind_first(plain)
 
     def hash(self) -> str:
         """SHA-256 of the resolved values, wherever the data file lies and whatever it is compared with."""
@@ -124,7 +126,7 @@ def scenario_model() -> type[BaseModel]:
         "wire": (links_type("wire"), [], "What happens to a message between client and server, in this order."),
         "server": (links_type("server"), ["mean"], "Stages, exactly one rule, then optimisers, in this order."),
         "evaluate": (Evaluate, {}, "When the model is scored, and which score counts."),
-        "compare": (Compare | None, None, "What `fedsim compare` compares; `fedsim run` leaves it alone."),
+        "compare": (Compare, {}, "What `fedsim compare` compares; `fedsim run` leaves it alone."),
         "numerics": (Numerics, {}, "Float type, widths and threads: what decides bits and speed."),
         "checkpoint": (Checkpoint, {}, "How often progress is committed to disk."),
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop", "What happens to an update that is not finite."),

@@ -125,6 +125,8 @@ class Compare(Section):
     """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}}`."""
     vary: dict[str, Annotated[list[Any], MinLen(1)]] = {}
     """Axes of a grid: path -> values."""
+    tune: dict[str, Annotated[list[Any], MinLen(1)]] = {}
+    """Settings that every method is tried with, path -> values; chosen on validation data, reported on test data."""
     baseline: str | None = None
     """The method that the others are compared with; left out: `fedavg` where it is compared, else the first."""
     score: Literal["final", "best", "mean_last_k"] = "final"

@@ -1,5 +1,6 @@
 """The grid of a comparison: methods × variations, every cell of which runs under the same seeds."""
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,13 +18,26 @@ class Cell(NamedTuple):
       method: label of the method.
       variant: joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does.
       varied: path -> value as written.
+      tuned: path -> value of what is tuned.
       scenario: as read, with all of it.
+      edits: what was changed in the base scenario, as `--set` takes it.
+      written: the method, in the form that it was given in.
     """
 
     method: str
     variant: str
     varied: dict[str, Any]
+    tuned: dict[str, Any]
     scenario: Scenario
+    edits: tuple[str, ...]
+    written: Any
+
+    @property
+    def who(self) -> dict[str, Any]:
+        """First columns of its rows."""
+        variant = {"variant": self.variant, **self.varied} if self.varied else {}
+        tuned = {"tuned": joined(self.tuned), **self.tuned} if self.tuned else {}
+        return {"method": self.method, **variant, **tuned}
 
 
 class Asked(NamedTuple):
@@ -43,7 +57,7 @@ class Asked(NamedTuple):
 def asked(written: str | Sequence[Any] | None) -> list[Asked]:
     """Methods as `--methods a,b(x=1)`, as a sequence, or as under `compare.methods`.
 
-    >>> [method.label for method in asked("fedavg, fedprox(mu=0.1, ), krum(f=2)")]
+    >>> [method.label for method in asked("fedavg, fedprox(mu = 0.1), krum(f=2)")]
     ['fedavg', 'fedprox(mu=0.1)', 'krum(f=2)']
     """
     if written is None:
@@ -60,7 +74,7 @@ def _one(entry: Any) -> Asked:
     return Asked(entry["method"], entry.get("label") or label, edits)
 
 
-def variations(written: Sequence[str] | Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def variations(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> list[dict[str, str]]:
     """`PATH=V1,V2` axes -> every combination, path -> value as text for `--set`.
 
     >>> variations(["data.partition.alpha=0.1,1", "cohort.size=5"])
@@ -74,7 +88,11 @@ def variations(written: Sequence[str] | Mapping[str, Sequence[Any]]) -> list[dic
             path, equals, values = text.partition("=")
             axes[path.strip()] = top_level(values)
             if not equals or not axes[path.strip()]:
-                raise ScenarioError([Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")], f"--vary {text}")
+                raise ScenarioError(
+                    [Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")], f"{option} {text}"
+                )
+    if "method" in axes:
+        raise ScenarioError([Problem("", "methods are compared by --methods")], f"{option} method")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
@@ -88,8 +106,18 @@ def _text(value: Any) -> str:
     return words[value] if isinstance(value, bool) or value is None else str(value)
 
 
-def grid(document: Document | Scenario, methods: Sequence[Asked], variants: Sequence[dict[str, Any]]) -> list[Cell]:
-    """Every method under every variation, read and checked; problems of all cells at once.
+def joined(values: Mapping[str, Any]) -> str:
+    """Paths and values as one label."""
+    return ", ".join(f"{path}={value}" for path, value in values.items())
+
+
+def grid(
+    document: Document | Scenario,
+    methods: Sequence[Asked],
+    variants: Sequence[dict[str, str]],
+    tunings: Sequence[dict[str, str]] = ({},),
+) -> list[Cell]:
+    """Every method under every variation and every setting to tune, read and checked; problems of all cells at once.
 
     Raises:
       ScenarioError: for methods or values that cannot be, or two methods under one label.
@@ -99,28 +127,32 @@ def grid(document: Document | Scenario, methods: Sequence[Asked], variants: Sequ
     if twice:
         raise ScenarioError([Problem("", f"'{twice[0]}' is given twice; give one of them a label")], "--methods")
     cells, problems, file = [], [], "scenario"
-    for varied, method in itertools.product(variants, methods):
-        edits = (*(f"{path}={value}" for path, value in varied.items()), *method.edits)
+    for varied, method, tuned in itertools.product(variants, methods, tunings):
+        changed = (f"{path}={value}" for path, value in {**varied, **tuned}.items())
+        edits = (*changed, *method.edits)
         try:
             scenario = read(document, edits, method.method)
         except ScenarioError as error:
-            file, new = error.file, [problem for problem in error.problems if problem not in problems]
-            problems += new
+            file = error.file
+            problems += [problem for problem in error.problems if problem not in problems]
             continue
-        variant = ", ".join(f"{path}={value}" for path, value in varied.items())
-        cells.append(Cell(method.label, variant, {p: _value(v) for p, v in varied.items()}, scenario))
+        cells.append(
+            Cell(method.label, joined(varied), _values(varied), _values(tuned), scenario, edits, method.method)
+        )
     if problems:
         raise ScenarioError(problems, file)
     return cells
 
 
-def _value(text: str) -> Any:
-    """A value of an axis for its column: a number where it is one."""
-    try:
-        value = scalar(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, int | float | str) else text
+def _values(written: Mapping[str, str]) -> dict[str, Any]:
+    """Values of axes for their columns: numbers where they are numbers."""
+    found: dict[str, Any] = {}
+    for path, text in written.items():
+        found[path] = text
+        with contextlib.suppress(ValueError):
+            value = scalar(text)
+            found[path] = value if isinstance(value, int | float | str) else text
+    return found
 
 
 def chosen_baseline(labels: Sequence[str], wanted: str | None) -> str:

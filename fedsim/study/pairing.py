@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.study.statistics import holm, paired, scored, smallest_p
+from fedsim.study.statistics import holm, iqm, paired, ranks, scored, smallest_p, stratified
 
 Record = dict[str, Any]
 SURE = 0.05
@@ -20,13 +20,14 @@ def larger_is_better(metric: str) -> bool:
     return not metric.endswith("loss")
 
 
-def against(summary: Sequence[Record], baseline: str, score: str) -> list[Record]:
+def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()) -> list[Record]:
     """Every method but the baseline, compared with it under the same seeds; Holm over all of them.
 
     Args:
       summary: a row per method, variation and seed, as in `summary.csv`; those that failed have no score.
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
+      varied: columns that tell variations apart, beside `variant`.
     """
     groups: dict[tuple[str, str], list[Record]] = {}
     for row in summary:
@@ -34,7 +35,8 @@ def against(summary: Sequence[Record], baseline: str, score: str) -> list[Record
     found = []
     for (variant, method), rows in groups.items():
         if method != baseline:
-            found.append(_row(rows, groups.get((variant, baseline), []), baseline, score))
+            who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
+            found.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
     adjusted = holm([row["p_value"] for row in found])
     return [{**row, "p_adjusted": p} for row, p in zip(found, adjusted, strict=True)]
 
@@ -44,9 +46,8 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     shared = {row["seed"] for row in base if _ran(row)} & {row["seed"] for row in rows if _ran(row)}
     mine, theirs = (sorted((r for r in part if r["seed"] in shared), key=lambda r: r["seed"]) for part in (rows, base))
     metric = next((row["metric"] for row in rows if _ran(row)), None)
-    who = {name: value for name, value in rows[0].items() if name not in NOT_WHO}
-    found = {**who, "baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
-    counts = {"diverged": sum(r["diverged"] or 0 for r in rows), "failed": sum(not _ran(r) for r in rows)}
+    found = {"baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
+    counts = {"diverged": sum(r.get("diverged") or 0 for r in rows), "failed": sum(not _ran(r) for r in rows)}
     if not shared:
         return {**found, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
@@ -59,10 +60,6 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     return {**found, "mean": float(ours.mean()), "sd": spread, **said, **counts}
 
 
-NOT_WHO = {
-    "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
-    "virtual_seconds_to_target", "diverged", "status", "reason",
-}  # fmt: skip
 NUMBERS = (
     "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_wilcoxon", "effect_size", "probability_of_improvement",
 )  # fmt: skip
@@ -76,31 +73,35 @@ def verdict(table: Sequence[Record], baseline: str) -> list[str]:
     """What a comparison says, in sentences: who differs, by how much, how sure, and what could not be told apart."""
     lines: list[str] = []
     for variant in dict.fromkeys(row.get("variant", "") for row in table):
-        rows = [row for row in table if row.get("variant", "") == variant]
+        rows = sorted((row for row in table if row.get("variant", "") == variant), key=_benefit, reverse=True)
         where = f"With {variant}: " if variant else ""
         sure = [row for row in rows if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
-        for row in sorted(sure, key=_benefit, reverse=True):
-            lines.append(f"{where}{_sentence(row, baseline)}")
-        unsure = [row for row in rows if row not in sure and row["seeds"]]
-        if unsure:
-            listed = ", ".join(f"{row['method']}{_interval(row)}" for row in sorted(unsure, key=_benefit, reverse=True))
+        leaning = [row for row in rows if row not in sure and _leans(row)]
+        level = [row for row in rows if row["seeds"] and row not in sure and row not in leaning]
+        lines += [f"{where}{_sentence(row, baseline)}" for row in sure]
+        lines += [f"{where}{_sentence(row, baseline)} Too few seeds to be sure of it." for row in leaning]
+        if level:
+            listed = ", ".join(f"{row['method']}{_interval(row)}" for row in level)
             lines.append(f"{where}Could not be told apart from {baseline}: {listed}.")
-        lines += [
-            f"{where}{row['method']} failed in all seeds and is compared with nothing."
-            for row in rows
-            if not row["seeds"]
-        ]
+        failed = [row["method"] for row in rows if not row["seeds"]]
+        lines += [f"{where}{', '.join(failed)} failed under all seeds, compared with nothing."] if failed else []
     return [*lines, *_power(table)]
 
 
+def _leans(row: Record) -> bool:
+    """Whether a difference is clear by its interval, and the exact test cannot confirm it."""
+    return row["ci_low"] is not None and (row["ci_low"] > 0 or row["ci_high"] < 0)
+
+
 def _benefit(row: Record) -> float:
-    """How much better than the baseline, in the metric's own sign."""
-    difference = row["difference"] or 0.0
-    return difference if larger_is_better(row["metric"]) else -difference
+    """How much better than the baseline; where that is no number, how often."""
+    if row["difference"] is None:
+        return (row["probability_of_improvement"] or 0.5) - 0.5
+    return row["difference"] if larger_is_better(row["metric"]) else -row["difference"]
 
 
 def _sentence(row: Record, baseline: str) -> str:
-    better = row["probability_of_improvement"] > 0.5 if row["difference"] is None else _benefit(row) > 0
+    better = _benefit(row) > 0
     by = f" by {abs(row['difference']):.4g}" if row["difference"] is not None else ""
     spoken = row["metric"].replace("_", " ")
     won = row["probability_of_improvement"] * row["seeds"]
@@ -133,3 +134,47 @@ def _power(table: Iterable[Record]) -> list[str]:
         f"With {seeds} seed{'s' * (seeds > 1)} no difference can be called sure: of {of} the smallest p that a two-sided "
         f"test can give is {min(least, 1):.3g}. {needed} seeds could."
     ]
+
+
+def across(summary: Sequence[Record], score: str) -> list[Record]:
+    """Methods over all variations together: interquartile mean with a stratified bootstrap, and mean ranks.
+
+    Scores are taken as they are, so variations should be on one scale, as accuracies are. Variations that some method has
+    no complete scores for are left out of all of them, and counted.
+
+    Args:
+      summary: a row per method, variation and seed, as in `summary.csv`.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    methods = list(dict.fromkeys(row["method"] for row in summary))
+    variants = list(dict.fromkeys(row.get("variant", "") for row in summary))
+    metric = next((row["metric"] for row in summary if _ran(row)), "")
+    better = larger_is_better(metric)
+    scores: dict[tuple[str, str], dict[int, float]] = {}
+    for row in summary:
+        if _ran(row):
+            one = scored([row[score]], [bool(row["diverged"])], better)[0]
+            scores.setdefault((row["method"], row.get("variant", "")), {})[row["seed"]] = float(one)
+    seeds = {len(found) for found in scores.values()}
+    whole = [v for v in variants if all(len(scores.get((m, v), {})) == max(seeds, default=0) for m in methods)]
+    if not whole or len(variants) < 2:
+        return []
+    table = np.array([[list(scores[m, v].values()) for v in whole] for m in methods])  # [methods, tasks, seeds]
+    places = ranks(table.mean(2), better)
+    rows = []
+    for method, mine, place in zip(methods, table, places, strict=True):
+        low, high = stratified(mine) if np.isfinite(mine).all() else (None, None)
+        rows.append(
+            {
+                "method": method,
+                "metric": metric,
+                "score": score,
+                "variations": len(whole),
+                "left_out": len(variants) - len(whole),
+                "iqm": iqm(mine),
+                "ci_low": low,
+                "ci_high": high,
+                "mean_rank": float(place),
+            }
+        )
+    return rows

@@ -1,0 +1,62 @@
+"""Commands that show finished runs elsewhere: `report` and `export`."""
+
+from pathlib import Path
+
+import click
+
+from fedsim.cli import options
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FORMATS = ("csv", "parquet", "latex", "markdown", "json")
+
+
+@click.command("report")
+@click.argument("directories", nargs=-1, required=True, type=FOLDER)
+@options.as_json("the names of the files")
+@options.debug
+def report_command(directories: tuple[Path, ...], as_json: bool) -> None:
+    """Make pictures and paper tables of finished runs again, from their files alone.
+
+    \b
+    Examples:
+      fedsim report reports/iid
+      fedsim report reports/*
+    """
+    import json
+
+    from fedsim.report.derived import rebuilt
+
+    found = {str(path): rebuilt(path) for path in directories}
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        for path, names in found.items():
+            click.echo(f"{path}/  {'  '.join(names)}")
+
+
+@click.command("export")
+@click.argument("directory", type=FOLDER)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="csv", show_default=True, help="Of the table.")
+@click.option("--table", metavar="NAME", help="rounds, summary, compare ... [what a paper shows: a row per method].")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
+@click.option("--excel-safe", is_flag=True, help="Put ' before text that a spreadsheet would compute.")
+@options.debug
+def export_command(directory: Path, form: str, table: str | None, out: Path | None, excel_safe: bool) -> None:
+    """Give a table of a run to other programs: CSV, Parquet, LaTeX with booktabs, Markdown, or JSON.
+
+    \b
+    Examples:
+      fedsim export reports/iid --format markdown
+      fedsim export reports/iid --table rounds --format parquet --out rounds.parquet
+      fedsim export reports/robust_basic-compare --format latex --out table.tex
+    """
+    from fedsim.report.exporting import exported
+
+    content = exported(directory, table, form, excel_safe)
+    if out is not None:
+        out.write_bytes(content)
+        click.echo(f"{out} written")
+    elif form == "parquet":
+        raise click.UsageError("parquet is no text; give --out FILE", click.get_current_context())
+    else:
+        click.echo(content.decode(), nl=False)

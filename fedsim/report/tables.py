@@ -1,0 +1,76 @@
+"""Tables for papers: what a run or a comparison came to, as LaTeX with booktabs and as Markdown."""
+
+import math
+import statistics
+from typing import Any
+
+import pandas as pd
+
+SURE = 0.05
+
+
+def for_paper(summary: pd.DataFrame, compare: pd.DataFrame | None = None, score: str = "final") -> pd.DataFrame:
+    """A row per method (and variation): mean ± standard deviation over seeds, what it took, and the paired difference.
+
+    Args:
+      summary: the columns of `summary.csv`.
+      compare: those of `compare.csv`, where there is one.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    keys = [name for name in ("method", "variant", "tuned") if name in summary]
+    said = {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
+    rows = []
+    for group, found in summary.groupby(keys, dropna=False):
+        names = dict(zip(keys, group if isinstance(group, tuple) else (group,), strict=True))
+        metric = next((m for m in found["metric"] if isinstance(m, str)), "")
+        row: dict[str, Any] = {**names, "seeds": len(found), metric.replace("_", " "): _spread(list(found[score]))}
+        reached = found.dropna(subset=["rounds_to_target"])
+        if len(reached):
+            some = "" if len(reached) == len(found) else f" ({len(reached)} of {len(found)})"
+            row["rounds to target"] = f"{statistics.fmean(reached['rounds_to_target']):.0f}{some}"
+            row["MB to target"] = f"{statistics.fmean(reached['bytes_to_target']) / 1e6:.2f}"
+        if compare is not None:
+            row |= _difference(said.get(_key(names, keys)))
+        rows.append(row)
+    return pd.DataFrame(rows).fillna("")
+
+
+def latex(table: pd.DataFrame) -> str:
+    """The table with booktabs' rules; names are escaped."""
+    plain = table.rename(columns=_escaped).map(_escaped)
+    return plain.style.hide(axis="index").to_latex(hrules=True)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """The table as Markdown; bars and angle brackets in names are escaped."""
+    clean = lambda cell: str(cell).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    lines = [list(map(clean, table.columns)), ["---"] * len(table.columns)]
+    lines += [list(map(clean, row)) for row in table.itertuples(index=False)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _key(row: Any, keys: list[str]) -> tuple:
+    return tuple(row[name] for name in keys if name != "tuned")
+
+
+def _spread(values: list[float]) -> str:
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return ""
+    spread = f" ± {statistics.stdev(known):.4f}" if len(known) > 1 and math.isfinite(sum(known)) else ""
+    return f"{statistics.fmean(known):.4f}{spread}"
+
+
+def _difference(row: dict[str, Any] | None) -> dict[str, str]:
+    if row is None or pd.isna(row["difference"]):
+        return {"difference": "baseline" if row is None else "", "95 % interval": "", "p (Holm)": ""}
+    interval = "" if pd.isna(row["ci_low"]) else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
+    p = "" if pd.isna(row["p_adjusted"]) else f"{row['p_adjusted']:.3g}"
+    return {"difference": f"{row['difference']:+.4f}", "95 % interval": interval, "p (Holm)": p}
+
+
+def _escaped(cell: Any) -> str:
+    """Text as LaTeX prints it."""
+    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    return "".join(signs.get(sign, sign) for sign in str(cell))

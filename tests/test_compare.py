@@ -1,0 +1,214 @@
+"""Comparisons: paired by construction, tested exactly, and nothing that was finished is done again."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from directories import leftovers
+from scipy import stats
+
+import fedsim
+from fedsim.scenario import ScenarioError
+
+SCENARIO = {
+    "name": "small",
+    "rounds": 4,
+    "seeds": 3,
+    "data": {"kind": "digits", "clients": 12, "partition": {"kind": "dirichlet", "alpha": 0.3}},
+    "cohort": {"kind": "uniform", "size": 4},
+    "client": {"lr": 0.1, "batch": 16, "epochs": 1},
+    "evaluate": {"every": 2, "target": 0.2},
+}
+METHODS = ["fedavg", "scaffold", "median"]
+TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "compare.csv")
+
+
+def bits(folder):
+    models = sorted(path.name for path in folder.glob("model.*"))
+    return {name: (folder / name).read_bytes() for name in (*TABLES, *models)}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A comparison of three methods and two variations, and what was returned."""
+    out = tmp_path_factory.mktemp("compare") / "out"
+    found = fedsim.compare(SCENARIO, METHODS, vary={"client.lr": [0.05, 0.1]}, out=out)
+    return out, found
+
+
+def test_rows_are_those_of_the_grid_in_order(kept):
+    out, found = kept
+    rounds = pd.read_csv(out / "rounds.csv")
+    assert rounds.columns[:5].tolist() == ["method", "variant", "client.lr", "seed", "round"]
+    keys = rounds[["method", "variant", "seed", "round"]]
+    assert keys.equals(keys.sort_values(list(keys), ignore_index=True))
+    assert len(rounds) == 3 * 2 * 3 * 3 and set(rounds["client.lr"]) == {0.05, 0.1}
+    assert found.rounds["test_accuracy"].tolist() == rounds["test_accuracy"].tolist()
+    assert found.status == "done" and not found.reasons
+
+
+def test_every_run_is_the_one_that_it_would_have_been_alone(kept):
+    _, found = kept
+    for method in METHODS:
+        alone = fedsim.run({**SCENARIO, "method": method}, edits=["client.lr=0.05"])
+        mine = found.rounds.query(f"method == '{method}' and `client.lr` == 0.05")
+        for name in ("test_loss", "test_accuracy", "train_loss", "bytes_up", "clients_reported"):
+            assert mine[name].to_numpy().tobytes() == alone.rounds[name].to_numpy().tobytes(), (method, name)
+        for seed in range(3):
+            one = found.model(method, seed, "client.lr=0.05")["W"]
+            assert one.tobytes() == alone.model(seed=seed)["W"].tobytes()
+
+
+def test_methods_share_partition_cohorts_and_start(kept):
+    out, found = kept
+    partition = pd.read_csv(out / "partition.csv")
+    assert partition.columns.tolist() == ["variant", "client.lr", "seed", "client", "label", "samples"]
+    joined = found.clients.groupby(["variant", "seed", "client"])["rounds_joined"].nunique()
+    assert (joined == 1).all()
+    start = found.rounds.query("round == 0").groupby(["variant", "seed"])["test_loss"].nunique()
+    assert (start == 1).all()
+
+
+def test_the_table_agrees_with_an_independent_computation(kept):
+    """From rounds.csv alone, by SciPy."""
+    out, _ = kept
+    rounds, table = pd.read_csv(out / "rounds.csv"), pd.read_csv(out / "compare.csv")
+    final = rounds[rounds["round"] == 4].pivot_table("test_accuracy", ["variant", "seed"], "method")
+    assert len(table) == 4 and set(table["baseline"]) == {"fedavg"}
+    raw = []
+    for row in table.to_dict("records"):
+        mine, base = final.loc[row["variant"]][row["method"]], final.loc[row["variant"]]["fedavg"]
+        d = (mine - base).to_numpy()
+        test = stats.ttest_rel(mine, base)
+        flips = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=math.inf)
+        assert row["difference"] == pytest.approx(d.mean(), abs=1e-15)
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval(0.95)))
+        assert row["p_value"] == pytest.approx(flips.pvalue)
+        assert row["effect_size"] == pytest.approx(d.mean() / d.std(ddof=1))
+        assert row["probability_of_improvement"] == pytest.approx(((d > 0) + 0.5 * (d == 0)).mean())
+        assert (row["mean"], row["sd"]) == pytest.approx((mine.mean(), mine.std()))
+        raw.append(row["p_value"])
+    order = np.argsort(raw, kind="stable")
+    adjusted = np.maximum.accumulate([min(1, (len(raw) - i) * raw[k]) for i, k in enumerate(order)])
+    assert table["p_adjusted"].to_numpy()[order] == pytest.approx(adjusted)
+
+
+def test_few_seeds_are_said_to_be_few(kept):
+    _, found = kept
+    assert any(
+        "With 3 seeds no difference can be called sure" in line and "8 seeds could" in line for line in found.verdict
+    )
+
+
+def test_two_names_of_one_method_differ_by_exactly_nothing():
+    found = fedsim.compare(SCENARIO, ["fedavg", "mean", {"method": "fedavg", "label": "again"}])
+    rounds = found.rounds.drop(columns="method")
+    one, again, mean = (rounds[found.rounds["method"] == m].reset_index(drop=True) for m in ("fedavg", "again", "mean"))
+    assert one.equals(again) and one.equals(mean)
+    assert (found.table["difference"] == 0).all() and (found.table["p_value"] == 1).all()
+    assert found.verdict[0].startswith("Could not be told apart from fedavg: ")
+
+
+def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
+    found = fedsim.compare(SCENARIO, ["fedavg", "krum(f=1)"], vary={"cohort.size": [2, 6]}, out=tmp_path / "out")
+    summary = pd.read_csv(tmp_path / "out/summary.csv")
+    failed = summary[summary["status"] == "failed"]
+    assert found.status == "incomplete" and len(summary) == 12 and len(failed) == 3
+    assert failed["reason"].str.contains("needs at least").all() and set(failed["variant"]) == {"cohort.size=2"}
+    row = found.table[found.table["variant"] == "cohort.size=2"].iloc[0]
+    assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
+    assert any("krum(f=1) failed under all seeds" in line for line in found.verdict)
+    assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
+
+
+def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
+    written = {**SCENARIO, "rounds": 20, "on_nonfinite": "keep", "model": {"kind": "mlp", "hidden": [8]}}
+    found = fedsim.compare(written, ["fedavg", {"method": "fedavg", "label": "wild", "set": {"client.lr": 1e30}}])
+    row = found.table.iloc[0]
+    assert row["diverged"] == 3 and row["seeds"] == 3 and row["mean"] == 0 and row["difference"] < -0.3
+    assert row["probability_of_improvement"] == 0 and "3 of 3 runs diverged" in " ".join(found.verdict)
+
+
+def test_the_scenario_may_say_what_is_compared(tmp_path):
+    path = tmp_path / "s.yaml"
+    section = {"methods": ["fedavg", {"method": "fedprox(mu=1)", "label": "prox"}], "baseline": "prox"}
+    path.write_text(json.dumps({**SCENARIO, "compare": {**section, "vary": {"cohort.size": [3]}, "score": "best"}}))
+    found = fedsim.compare(path)
+    assert found.baseline == "prox" and found.table["method"].tolist() == ["fedavg"]
+    assert found.table["score"].tolist() == ["best"] and found.summary["cohort.size"].tolist() == [3] * 6
+    assert fedsim.run(path).status == "done"  # which leaves it alone
+
+
+def test_more_methods_and_seeds_may_be_added_and_nothing_is_done_again(tmp_path):
+    out = tmp_path / "out"
+    fedsim.compare({**SCENARIO, "seeds": 2}, ["fedavg", "median"], out=out)
+    before = {path: path.stat().st_mtime_ns for path in out.glob("checkpoints/*/*")}
+    seen = []
+    watch = lambda experiment, seed, row: seen.append((experiment.method, seed))
+    fedsim.compare(SCENARIO, METHODS, out=out, resume=True, watch=watch)
+    assert {(m, s) for m, s in seen} == {("fedavg", 2), ("median", 2), *(("scaffold", s) for s in range(3))}
+    assert all(path.stat().st_mtime_ns == was for path, was in before.items())
+    fedsim.compare(SCENARIO, METHODS, out=tmp_path / "straight")
+    assert bits(out) == bits(tmp_path / "straight")
+
+
+@pytest.mark.slow
+def test_a_killed_comparison_goes_on_with_the_same_bytes(tmp_path):
+    (tmp_path / "s.yaml").write_text(json.dumps({**SCENARIO, "rounds": 60, "checkpoint": {"rounds": 5}}))
+    words = ["compare", "s.yaml", "--methods", ",".join(METHODS), "--quiet", "--no-pictures", "--out"]
+    command = [sys.executable, "-m", "fedsim.cli", *words]
+    for kill in range(2):
+        process = subprocess.Popen([*command, "killed", *["--resume"] * (kill > 0)], cwd=tmp_path)
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.glob("killed/checkpoints/*/state-*"))) < 3 + 6 * kill and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run([*command, "killed", "--resume"], cwd=tmp_path, check=True)
+    subprocess.run([*command, "straight"], cwd=tmp_path, check=True)
+    assert bits(tmp_path / "killed") == bits(tmp_path / "straight") and leftovers(tmp_path / "killed") == []
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_same_bytes(tmp_path, root):
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
+    words = ["compare", "s.yaml", "--methods", "fedavg,scaffold,krum(f=3)", "--quiet", "--no-pictures"]
+    for name, more in (("one", []), ("two", ["--jobs", "2"])):
+        command = [sys.executable, "-m", "fedsim.cli", *words, "--out", name, *more]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 5 and "krum(f=3)" in done.stderr and done.stderr.count("\n") == 1  # cohort too small
+    assert bits(tmp_path / "one") == bits(tmp_path / "two")
+
+
+def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(tmp_path):
+    written = {**SCENARIO, "data": {**SCENARIO["data"], "validation": 0.2}}
+    found = fedsim.compare(written, ["fedavg", "median"], tune={"client.lr": [0.001, 0.1, 0.100]}, out=tmp_path / "out")
+    tuning = pd.read_csv(tmp_path / "out/tuning.csv")
+    assert len(tuning) == 6 and tuning.groupby("method")["chosen"].sum().tolist() == [1, 1]
+    for _, rows in tuning.groupby("method"):
+        best = rows["validation_mean"].max()
+        assert rows.loc[rows["chosen"] == 1, "validation_mean"].item() == best
+        assert (
+            rows["chosen"].to_numpy().argmax() == (rows["validation_mean"] == best).to_numpy().argmax()
+        )  # first of equals
+    assert set(found.summary["client.lr"]) == set(tuning[tuning["chosen"] == 1]["client.lr"])
+    assert len(found.summary) == 6  # what was not chosen is not reported
+    with pytest.raises(ScenarioError, match=r"data.validation: .*set data.validation=0.1"):
+        fedsim.compare(SCENARIO, ["fedavg"], tune={"client.lr": [0.1, 0.2]})
+
+
+def test_variations_together_are_ranked(kept):
+    _, found = kept
+    across = found.across.set_index("method")
+    assert across["variations"].tolist() == [2, 2, 2] and across["mean_rank"].sum() == pytest.approx(6)
+    scores = found.summary[found.summary["method"] == "scaffold"]["final"]
+    assert across.loc["scaffold", "iqm"] == pytest.approx(stats.trim_mean(scores, 0.25))
+    assert across.loc["scaffold", "ci_low"] <= across.loc["scaffold", "iqm"] <= across.loc["scaffold", "ci_high"]

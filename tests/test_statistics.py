@@ -1,0 +1,124 @@
+"""Statistics that can be trusted: against SciPy, against the definition, and by simulation."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedsim.study import statistics
+from fedsim.study.statistics import (
+    holm,
+    iqm,
+    paired,
+    profile,
+    ranks,
+    scored,
+    sign_flip,
+    smallest_p,
+    stratified,
+    wilcoxon,
+)
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("n", [3, 6, 10])
+def test_paired_differences_are_those_of_scipy(n):
+    a, b = RNG.normal(0.5, 0.1, n), RNG.normal(0.45, 0.1, n)
+    found, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
+    assert (found.ci_low, found.ci_high) == pytest.approx(tuple(test.confidence_interval(0.95)))
+    d = a - b
+    assert found.difference == pytest.approx(d.mean()) and found.effect_size == pytest.approx(d.mean() / d.std(ddof=1))
+    assert found.p_value == pytest.approx(stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue)
+    assert found.p_wilcoxon == (pytest.approx(stats.wilcoxon(d).pvalue) if n >= 6 else None)
+    assert found.probability_of_improvement == (d > 0).mean()
+    less = paired(a, b, larger_is_better=False)
+    assert less.probability_of_improvement == pytest.approx(1 - found.probability_of_improvement)
+    assert less[:6] == found[:6]  # a difference is a difference
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+def test_the_sign_flip_test_is_its_definition(n):
+    d = RNG.normal(0.3, 1, n)
+    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in itertools.product((1, -1), repeat=n)]
+    assert sign_flip(d) == pytest.approx(np.mean(np.array(sums) >= abs(d.sum()) * (1 - 1e-12)))
+    assert sign_flip(np.ones(n)) == smallest_p(n) if n > 1 else 1.0
+
+
+def test_many_pairs_are_tested_on_a_fixed_sample_of_signs():
+    d = RNG.normal(0.1, 1, 40)
+    assert sign_flip(d) == sign_flip(d) == pytest.approx(stats.ttest_1samp(d, 0).pvalue, abs=0.02)
+    assert sign_flip(np.ones(40)) == smallest_p(40) > 0
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    """4,000 paired samples of ten seeds each."""
+    rng = np.random.default_rng(0)
+    truth, hits = 0.02, 0
+    for _ in range(4000):
+        shared = rng.normal(0.8, 0.05, 10)  # what both methods owe to the seed
+        found = paired(shared + truth + rng.normal(0, 0.02, 10), shared + rng.normal(0, 0.02, 10), True)
+        hits += found.ci_low <= truth <= found.ci_high
+    assert 0.93 <= hits / 4000 <= 0.97
+
+
+def test_the_exact_test_keeps_its_level():
+    rng = np.random.default_rng(1)
+    rejected = np.mean([sign_flip(rng.normal(0, 1, 8)) < 0.05 for _ in range(2000)])
+    assert rejected <= 0.06
+
+
+def test_equal_scores_differ_by_nothing():
+    same = RNG.normal(size=7)
+    found = paired(same, same, True)
+    assert found == (7, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.5)
+
+
+def test_a_constant_difference_has_no_effect_size():
+    found = paired(np.array([0.5, 0.25, 0.75]), np.array([0.25, 0.0, 0.5]), True)
+    assert (found.difference, found.ci_low, found.ci_high, found.effect_size) == (0.25, 0.25, 0.25, None)
+
+
+def test_runs_that_diverged_count_as_the_worst():
+    assert scored([0.5, None, float("nan"), 0.9], [False, False, False, True], True).tolist() == [0.5, 0, 0, 0]
+    losses = scored([1.0, 2.0, float("nan")], [False, True, True], False)
+    assert losses.tolist() == [1.0, np.inf, np.inf]
+    found = paired(losses, np.array([1.5, 1.5, np.inf]), False)
+    assert found.difference is None and found.ci_low is None and found.p_value == 1.0
+    assert found.probability_of_improvement == 0.5  # better once, worse once, alike once
+
+
+def test_one_seed_has_a_difference_and_nothing_else():
+    found = paired(np.array([0.9]), np.array([0.8]), True)
+    assert found.difference == pytest.approx(0.1) and found[2:7] == (None, None, None, None, None)
+
+
+@pytest.mark.parametrize("p_values", [[0.5], [0.01, 0.04, 0.03], [0.2, 0.2, 0.9, 0.001], [1.0, 1.0]])
+def test_holm_is_its_definition(p_values):
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    wanted, highest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        wanted[i] = highest
+    assert holm(p_values) == wanted
+    assert holm([None, *p_values]) == [None, *wanted]
+
+
+def test_wilcoxon_waits_for_six_pairs():
+    assert wilcoxon(np.arange(1.0, 6)) is None and wilcoxon(np.zeros(8)) == 1.0
+
+
+def test_interquartile_mean_profile_and_ranks():
+    scores = RNG.normal(size=(4, 10))
+    assert iqm(scores) == pytest.approx(stats.trim_mean(scores.ravel(), 0.25))
+    low, high = stratified(scores)
+    assert low < iqm(scores) < high and stratified(scores) == (low, high)  # drawn with a fixed seed
+    assert stratified(np.full((3, 5), 0.5)) == (0.5, 0.5)
+    assert profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9])).tolist() == [1.0, 0.75, 0.0]
+    assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [1.25, 1.75]
+
+
+def test_the_smallest_p_is_what_the_test_can_give():
+    for n in (2, 5, statistics.EXACT):
+        assert smallest_p(n) == sign_flip(np.ones(n))
