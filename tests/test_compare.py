@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -212,3 +213,35 @@ def test_variations_together_are_ranked(kept):
     scores = found.summary[found.summary["method"] == "scaffold"]["final"]
     assert across.loc["scaffold", "iqm"] == pytest.approx(stats.trim_mean(scores, 0.25))
     assert across.loc["scaffold", "ci_low"] <= across.loc["scaffold", "iqm"] <= across.loc["scaffold", "ci_high"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["heterogeneity", "rules"])
+def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
+    """The table in its comments, and verdicts that follow from rounds.csv alone."""
+    path = root / f"scenarios/compare/{name}.yaml"
+    lines = [re.split(r"\s{2,}", line[4:].strip()) for line in path.read_text().splitlines() if line.startswith("#   ")]
+    header, *rows = [cells for cells in lines if len(cells) > 1 and not cells[0].startswith("fedsim")]
+    found = fedsim.compare(path)
+    keys = [key for key in header if key in ("method", "variant")]
+    final = found.rounds[found.rounds["round"] == found.rounds["round"].max()]
+    means = final.groupby(keys)["test_accuracy"].mean()
+    table = found.table.set_index(keys)
+    assert len(rows) == len(means)
+    for cells in rows:
+        said = dict(zip(header, cells, strict=False))
+        key = tuple(said[name] for name in keys) if len(keys) > 1 else said["method"]
+        assert means[key] == pytest.approx(float(said["final"]), abs=0.01), key
+        if "difference" in said:
+            row = table.loc[key]
+            assert row["difference"] == pytest.approx(float(said["difference"]), abs=0.01), key
+            assert row["probability_of_improvement"] * 10 == pytest.approx(float(said["better_in"]), abs=1), key
+            mine = final[final["method"] == said["method"]].merge(final, on=[*keys[1:], "seed"], suffixes=("", "_base"))
+            mine = mine[mine["method_base"] == found.baseline]
+            mine = mine if len(keys) == 1 else mine[mine["variant"] == said["variant"]]
+            test = stats.ttest_rel(mine["test_accuracy"], mine["test_accuracy_base"])
+            assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval(0.95)), abs=1e-12)
+            sure = row["p_adjusted"] < 0.05
+            begins = (f"With {said.get('variant')}: {said['method']} is ", f"{said['method']} is ")
+            lines = [line for line in found.verdict if line.startswith(begins) and "Too few seeds" not in line]
+            assert bool(lines) == sure, key

@@ -71,12 +71,7 @@ class Comparison:
 
     def order(self, name: str) -> list[str]:
         """Columns of a table, in their order."""
-        own = {"compare": frames.COMPARE, "across": frames.ACROSS, "tuning": frames.TUNING, **ORDER}[name]
-        varied = ["variant", *self.varied] if self.varied else []
-        tuned = ["tuned", *self.tuned] if self.tuned and name != "compare" else []
-        more = ["status", "reason"] if name == "summary" else []
-        after = 2 if name == "compare" else 1 if own[0] == "method" else 0
-        return [*own[:after], *varied, *tuned, *own[after:], *more]
+        return ordered(name, self.varied, self.tuned)
 
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], self.order(name))
@@ -176,6 +171,22 @@ class Comparison:
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.save_models(path)
+
+
+def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
+    """Columns of a comparison's table, in their order.
+
+    Args:
+      name: of the table.
+      varied: paths that vary.
+      tuned: paths that were tuned.
+    """
+    own = {"compare": frames.COMPARE, "across": frames.ACROSS, "tuning": frames.TUNING, **ORDER}[name]
+    variant = ["variant", *varied] if varied else []
+    setting = ["tuned", *tuned] if tuned and name != "compare" else []
+    more = ["status", "reason"] if name == "summary" else []
+    after = 2 if name == "compare" else 1 if own[0] == "method" else 0
+    return [*own[:after], *variant, *setting, *own[after:], *more]
 
 
 def _failed(outcome: Outcome) -> list[Record]:

@@ -10,6 +10,8 @@ from fedsim.compose import FAMILIES
 from fedsim.data import Arrays, DataError
 from fedsim.engine.checkpoint import CheckpointError
 from fedsim.report import directory, files, frames
+from fedsim.report.comparison import ordered
+from fedsim.report.derived import read_table
 from fedsim.report.environment import numerical
 from fedsim.report.frames import Record
 from fedsim.report.journal import LOG, differences
@@ -21,8 +23,9 @@ from fedsim.scenario import Experiment, Scenario, ScenarioError, build, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.load import confined
 from fedsim.scenario.reader import parse
+from fedsim.study.pairing import against
 
-ENDED = ("done", "diverged", "stopped")
+ENDED = ("done", "diverged", "stopped", "incomplete")
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
 
 
@@ -123,6 +126,14 @@ def _verify(
     if not tell("record", _of_record(path, record), "whole") or record is None:
         return
     found = directory.hashes(path)
+    if record.get("kind") == "compare":
+        tell("files", _of_files(record, found), _besides(record, found))
+        tell(
+            "compare.csv",
+            _of_comparison(path, record),
+            "follows from summary.csv; the runs themselves are not replayed",
+        )
+        return
     if not tell("files", _of_files(record, found), _besides(record, found)):
         return
     checked, problems = _scenario(path, record, given, data_roots)
@@ -168,11 +179,27 @@ def _of_files(record: dict[str, Any], found: dict[str, str]) -> list[str]:
 
 def _written(record: dict[str, Any]) -> list[str]:
     """Files that every run writes."""
+    if record.get("kind") == "compare":
+        return [f"{table}.csv" for table in (*ORDER, "compare")] + ["scenario.yaml"]
     names = [f"{table}.csv" for table in ORDER] + ["scenario.yaml"]
     for seed in record["scenario"]["seeds"]:
         names.append(f"model.{slug(record['method'])}.{seed}.safetensors")
         names.append(str(folder_of(Path(), record["method"], seed) / LOG))
     return names
+
+
+def _of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
+    """The paired differences computed again from the scores in the table beside them."""
+    summary = read_table(path, "summary")
+    if summary is None:
+        return ["summary.csv is missing"]
+    rows = [{k: None if v != v else v for k, v in row.items()} for row in summary.to_dict("records")]  # NaN: missing
+    names = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what was tuned
+    varied = names[2 : names.index("tuned") if "tuned" in names else None] if "variant" in names else []
+    again = against([{str(k): v for k, v in row.items()} for row in rows], record["baseline"], record["score"], varied)
+    with files.told(path):
+        there = (path / "compare.csv").read_text(encoding="utf-8")
+    return [] if there == frames.to_csv(again, ordered("compare", varied)) else ["does not follow from summary.csv"]
 
 
 def _besides(record: dict[str, Any], found: dict[str, str]) -> str:

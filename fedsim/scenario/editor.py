@@ -78,7 +78,9 @@ class Draft:
         if field.is_required():
             return {**text, **schema}
         default = to_jsonable_python(field.default)
-        return {**text, **(_inward(schema) if isinstance(default, str) else schema), "default": default}
+        inner = schema.get("properties", {}).values()
+        free = any(p.get("type") == "object" and "properties" not in p for p in inner)  # servers fail to insert those
+        return {**text, **(_inward(schema) if isinstance(default, str) or free else schema), "default": default}
 
     def value(self, annotation: Any, notes: tuple = ()) -> Json:
         """What an annotation allows, where `notes` are its metadata."""
@@ -93,8 +95,12 @@ class Draft:
             return self.value(inside[0], (*inside[1:], *notes))
         if origin in (Union, types.UnionType):
             return _either([self.value(member) for member in inside])
+        if origin is list and dict in (*map(typing.get_origin, typing.get_args(inside[0])), inside[0]):
+            return {"type": "array", **_of_list(notes)}
         if origin is list:
             return {"type": "array", "items": self.value(inside[0]), **_of_list(notes)}
+        if origin is dict:  # of free keys: no more than that, since servers fail on values of any type
+            return {"type": "object"}
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             return self.section(annotation)
         return _leaf(Annotated[annotation, *notes] if notes else annotation)
@@ -211,6 +217,6 @@ def _either(alternatives: list[Json]) -> Json:
 
 def _inward(schema: Json) -> Json:
     """The same, where an editor that inserts the key does not begin a mapping or a list below it."""
-    below = {key: schema[key] for key in ("properties", "required", "items") if key in schema}
+    below = {key: schema[key] for key in ("properties", "required", "additionalProperties", "items") if key in schema}
     above = {key: schema[key] for key in schema if key not in below}
     return {**above, "allOf": [below, *schema.get("allOf", [])]} if below else above

@@ -1,0 +1,94 @@
+"""`fedsim verify`, `report` and `export` on a comparison."""
+
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.report.derived import read_table, rebuilt
+from fedsim.report.exporting import exported
+
+SCENARIO = {
+    "name": "small",
+    "rounds": 2,
+    "seeds": 3,
+    "data": {"kind": "digits", "clients": 6},
+    "client": {"lr": 0.1, "batch": 32, "epochs": 1},
+    "evaluate": {"target": 0.2},
+}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    out = tmp_path_factory.mktemp("compare") / "out"
+    fedsim.compare(SCENARIO, ["fedavg", "median"], vary={"client.lr": [0.05, 0.1]}, out=out)
+    return out
+
+
+def test_a_comparison_is_verified_by_its_files_and_its_arithmetic(out):
+    found = fedsim.verify(out)
+    assert found.equal and [check.name for check in found.checks] == ["record", "files", "compare.csv"]
+
+
+def test_a_changed_number_is_found(out, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    text = (copy / "compare.csv").read_text()
+    (copy / "compare.csv").write_text(text.replace("test_accuracy", "test_acuracy", 1))
+    found = fedsim.verify(copy)
+    assert not found.equal and [check.ok for check in found.checks] == [True, False, False]
+
+
+def test_tables_read_back_to_the_bit(out):
+    """And as numbers where they are numbers."""
+    for name in ("rounds", "summary", "compare", "clients"):
+        table = read_table(out, name)
+        assert table is not None and table.to_csv(index=False, lineterminator="\n") == (out / f"{name}.csv").read_text()
+    rounds = read_table(out, "rounds")
+    assert rounds is not None and rounds["round"].dtype == "int64" and rounds["client.lr"].dtype == "float64"
+
+
+def test_pictures_and_tables_made_again_are_the_same(tmp_path, pictures):
+    out = tmp_path / "out"
+    fedsim.compare(SCENARIO, ["fedavg", "median"], out=out)
+    derived = [p for folder in ("figures", "tables") for p in sorted((out / folder).iterdir())]
+    assert {p.name for p in derived} >= {"differences.pdf", "curves.png", "partition.svg", "summary.tex", "summary.md"}
+    before = {path: path.read_bytes() for path in derived}
+    (out / "figures/curves.png").write_bytes(b"")
+    assert not fedsim.verify(out).equal
+    assert len(rebuilt(out)) == len(derived)
+    assert {path: path.read_bytes() for path in derived} == before and fedsim.verify(out).equal
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "markdown", "latex", "parquet"])
+def test_every_form_has_all_rows(out, form, tmp_path):
+    content = exported(out, "summary", form)
+    if form == "parquet":
+        (tmp_path / "x.parquet").write_bytes(content)
+        assert len(pd.read_parquet(tmp_path / "x.parquet")) == 12
+    else:
+        assert content.decode().count("fedavg") == 6 and content.decode().count("median") == 6
+    paper = exported(out, None, form)
+    if form == "latex":
+        assert rb"\toprule" in paper and rb"\bottomrule" in paper and paper.count(rb"\\") == 5
+    if form == "markdown":
+        assert paper.decode().count("\n") == 6 and "baseline" in paper.decode()
+
+
+def test_formulas_are_words_when_asked_for(out, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    text = (copy / "summary.csv").read_text()
+    (copy / "summary.csv").write_text(text.replace("median,", "=cmd(),"))
+    assert b"\n=cmd()" in exported(copy, "summary", "csv") and b"\n'=cmd()" in exported(copy, "summary", "csv", True)
+
+
+def test_latex_prints_names_as_they_are():
+    from fedsim.report.tables import latex, markdown
+
+    table = pd.DataFrame({"a_b": ["50 % & <x> | {y} ~ ^ \\ $z$ #1"]})
+    assert r"50 \% \& <x> | \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{} \$z\$ \#1" in latex(table)
+    assert r"50 % & &lt;x> \| {y}" in markdown(table)
