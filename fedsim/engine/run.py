@@ -257,6 +257,10 @@ class Run:
             "lane_efficiency": s.useful / s.lane_steps if s.lane_steps else 0.0,
         }
 
+    def release(self) -> None:
+        """Let go of the samples: what is asked of a run that has ended needs none, and there may be many such runs."""
+        self.data, self.held = None, {}
+
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""
         values = {

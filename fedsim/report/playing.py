@@ -61,6 +61,7 @@ def played(
         journal, folder = journal_of(experiment, record, path, who, seed)
         one = experiment.run(seed, calls, folder)
         play(one, journal, {**who, "seed": seed}, experiment, watch, ask)
+        one.release()
         result.keep(seed, journal, one, scoped)
     return result
 

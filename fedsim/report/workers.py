@@ -80,7 +80,7 @@ def play_ahead(
 
 
 def _begin(parent: int, plugins: tuple[str, ...]) -> None:
-    """A worker leaves the terminal's signals to its parent, ends with it, and writes nothing on its streams."""
+    """A worker leaves Ctrl-C to its parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)

@@ -44,7 +44,6 @@ Seed = Annotated[int, Ge(0), Lt(2**32)]
 MOST_SEEDS = 10_000
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 SEEDS = "a list of integers from 0 to 4294967295, or one integer: the first so many"
-NOT_NAMES = {"na", "nan", "null", "none", "n-a"}  # CSV readers turn these into missing values
 
 
 class Scenario(NamedTuple):
