@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.report import files, frames
 from fedsim.report.frames import Record
-from fedsim.report.result import ORDER, Result, label_of
+from fedsim.report.result import ORDER, Result, Tables, label_of
 from fedsim.study.grid import Cell
 from fedsim.study.pairing import across, against, larger_is_better, verdict
 from fedsim.study.statistics import scored
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-class Comparison:
+class Comparison(Tables):
     """What came out of a comparison.
 
     Attributes:
@@ -75,26 +75,6 @@ class Comparison:
 
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], self.order(name))
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        return self._frame("rounds")
-
-    @property
-    def clients(self) -> pd.DataFrame:
-        return self._frame("clients")
-
-    @property
-    def partition(self) -> pd.DataFrame:
-        return self._frame("partition")
-
-    @property
-    def summary(self) -> pd.DataFrame:
-        return self._frame("summary")
-
-    @property
-    def timing(self) -> pd.DataFrame:
-        return self._frame("timing")
 
     @property
     def table(self) -> pd.DataFrame:

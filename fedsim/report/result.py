@@ -30,7 +30,34 @@ ORDER = {
 }
 
 
-class Result:
+class Tables:
+    """The frames that runs and comparisons share; whoever inherits says how a table becomes a frame."""
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        raise NotImplementedError
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        return self._frame("rounds")
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        return self._frame("clients")
+
+    @property
+    def partition(self) -> pd.DataFrame:
+        return self._frame("partition")
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        return self._frame("summary")
+
+    @property
+    def timing(self) -> pd.DataFrame:
+        return self._frame("timing")
+
+
+class Result(Tables):
     """What came out of a scenario, as `fedsim.run` returns it: frames ready to plot, models, states.
 
     Attributes:
@@ -74,26 +101,6 @@ class Result:
 
     def _frame(self, name: str) -> pd.DataFrame:
         return frames.frame(self.records[name], ORDER[name])
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        return self._frame("rounds")
-
-    @property
-    def clients(self) -> pd.DataFrame:
-        return self._frame("clients")
-
-    @property
-    def partition(self) -> pd.DataFrame:
-        return self._frame("partition")
-
-    @property
-    def summary(self) -> pd.DataFrame:
-        return self._frame("summary")
-
-    @property
-    def timing(self) -> pd.DataFrame:
-        return self._frame("timing")
 
     def model(self, method: str | None = None, seed: int | None = None) -> Any:
         """Final shared parameters as a PyTree of NumPy arrays, of the form that the model's `init` gives.
