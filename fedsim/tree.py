@@ -146,6 +146,16 @@ def take(stacked: Tree, index: Any) -> Tree:
     return jax.tree.map(lambda leaf: leaf[index], stacked)
 
 
+def concatenate(stacks: Sequence[Tree]) -> Tree:
+    """The rows of several stacks, one after another; a single one is handed through."""
+    return stacks[0] if len(stacks) == 1 else jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
+
+
+def split(stacked: Tree, parts: int) -> list[Tree]:
+    """A stack as so many of equal length."""
+    return [jax.tree.map(lambda leaf, i=i: jnp.split(leaf, parts)[i], stacked) for i in range(parts)]
+
+
 def put(stacked: Tree, index: Any, new: Tree) -> Tree:
     """The stack with rows `index` replaced by those of `new`; an index beyond the last row writes nothing."""
     return jax.tree.map(lambda leaf, n: leaf.at[index].set(n, mode="drop"), stacked, new)

@@ -1,28 +1,36 @@
 """The host's half of a round, block by block: the next block is laid out while the device trains this one."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.engine.pack import Capacity, Layout, Packer, Width, compacted, lay_out
-from fedsim.fleet import Plan, RoundPlan
+from fedsim.engine.pack import Capacity, Layout, Packer, Part, Width, compacted, lay_out
+from fedsim.fleet import Plan
 
 
 class Block(NamedTuple):
-    """Slots `first … first + block` of a round, ready to be handed over."""
+    """Slots `first … first + block` of a round of every run, ready to be handed over."""
 
-    work: RoundPlan
+    round: int
     first: int
+    playing: tuple[bool, ...]
+    parts: list[Part | None]
     layout: Layout  # without the places of client memory
     steps: int  # lane steps to do
     samples: tuple[np.ndarray, np.ndarray] | None  # (x, y) that the block trains on, where the device does not hold all
 
+    @property
+    def longest(self) -> int:
+        """Clients of the largest cohort."""
+        return max((len(part.work.ids) for part in self.parts if part is not None), default=0)
+
 
 class Blocks:
-    """The blocks of all rounds of a run.
+    """The blocks of all rounds of runs that are played side by side.
 
     Args:
-      plan: the run's plan.
+      plans: of the runs, over the same samples.
       width: lanes and block.
       room: static shapes.
       dtype: of the floats handed over.
@@ -30,29 +38,35 @@ class Blocks:
       resident: whether the device holds all samples.
     """
 
-    def __init__(self, plan: Plan, width: Width, room: Capacity, dtype: np.dtype, pack: Packer, resident: bool):
-        self.plan, self.width, self.room, self.dtype, self.pack = plan, width, room, dtype, pack
+    def __init__(
+        self, plans: Sequence[Plan], width: Width, room: Capacity, dtype: np.dtype, pack: Packer, resident: bool
+    ):
+        self.plans, self.width, self.room, self.dtype, self.pack = plans, width, room, dtype, pack
         self.resident = resident
         self.next: Block | None = None
 
-    def get(self, r: int, first: int = 0) -> Block:
-        """A block of a round, as it was prepared if it is the next one."""
+    def get(self, r: int, first: int, playing: tuple[bool, ...]) -> Block:
+        """A block of a round of the runs that are playing, as it was prepared if it is the next one."""
         here, self.next = self.next, None
-        return here if here is not None and (here.work.round, here.first) == (r, first) else self._made(r, first)
+        if here is not None and (here.round, here.first, here.playing) == (r, first, playing):
+            return here
+        return self._made(r, first, playing)
 
     def prepare(self, block: Block) -> None:
         """Make the one behind `block`."""
-        r, first = block.work.round, block.first + self.width.block
-        if first < len(block.work.ids):
-            self.next = self._made(r, first, block.work)
-        elif r < self.plan.rounds:
-            self.next = self._made(r + 1, 0)
+        first = block.first + self.width.block
+        if first < block.longest:
+            self.next = self._made(block.round, first, block.playing, block.parts)
+        elif block.round < max(plan.rounds for plan in self.plans):
+            self.next = self._made(block.round + 1, 0, block.playing)
 
-    def _made(self, r: int, first: int, work: RoundPlan | None = None) -> Block:
-        work = work or self.plan.round(r)
-        layout, steps = lay_out(self.plan, work, first, self.width, self.room, self.dtype, self.pack)
+    def _made(self, r: int, first: int, playing: tuple[bool, ...], parts: list[Part | None] | None = None) -> Block:
+        if parts is None:
+            plans = zip(self.plans, playing, strict=True)
+            parts = [Part(plan, plan.round(r)) if plays else None for plan, plays in plans]
+        layout, steps = lay_out(parts, first, self.width, self.room, self.dtype, self.pack)
         if self.resident:
-            return Block(work, first, layout, steps, None)
-        federation = self.plan.federation
+            return Block(r, first, playing, parts, layout, steps, None)
+        federation = self.plans[0].federation
         layout, samples = compacted(layout, federation.x, federation.y, self.room.samples)
-        return Block(work, first, layout, steps, samples)
+        return Block(r, first, playing, parts, layout, steps, samples)

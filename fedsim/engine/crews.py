@@ -25,9 +25,14 @@ def compiled(function: Callable, **options: Any) -> Callable:
     return jax.jit(function, compiler_options=CPU if platform() == "cpu" else None, **options)
 
 
+def hands() -> int:
+    """How many crews the default device has work for."""
+    return threads_in_force() if platform() == "cpu" else 1
+
+
 def useful_crews(model_bytes: int) -> int:
-    """How many are worth having on the default device, for programs over a model of this size. Changes no bit."""
-    return threads_in_force() if platform() == "cpu" and model_bytes > TINY else 1
+    """How many are worth having for the programs of one run over a model of this size. Changes no bit."""
+    return hands() if model_bytes > TINY else 1
 
 
 def side_by_side(program: Callable, calls: Sequence[tuple]) -> list:

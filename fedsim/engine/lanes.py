@@ -54,7 +54,7 @@ class Lanes(NamedTuple):
 def lanes(client: Client, task: Task) -> Lanes:
     """The program that trains a block of jobs from a bank of start models `[W, ...]`.
 
-    `data` = (x [n, ...], y [n, ...]); `key` = (root key, round).
+    `data` = (x [n, ...], y [n, ...]); `key` = (root key, or one per start model `[W]`; round).
     """
 
     def start(shared, row, facts: Facts) -> Lane:
@@ -79,7 +79,7 @@ def lanes(client: Client, task: Task) -> Lanes:
         return Facts(jobs.id[slot], jobs.samples[slot], jobs.steps[slot], jobs.lr[slot], jobs.lr_sum[slot])
 
     def models(bank, jobs: Jobs, slot):
-        """Start models by lane, and their `in_axes`: one for all unless the bank holds several."""
+        """Start models by lane (or whatever else is banked), and their `in_axes`: one for all unless there are several."""
         if tree.rows(bank) == 1:
             return tree.take(bank, 0), None
         return tree.take(bank, jobs.start[slot]), 0
@@ -95,12 +95,13 @@ def lanes(client: Client, task: Task) -> Lanes:
     def train(bank, memory, jobs: Jobs, data, key, lane: Lane, rows: Rows, t0, t1, origin):
         nowhere = rows.loss.shape[0]  # beyond the last row: not written
         root, r = key
-        noise = round_key(root, r, Phase.CLIENT)
+        noises = jax.vmap(lambda root: round_key(root, r, Phase.CLIENT))(root.reshape(-1))
 
         def lane_step(t, lane: Lane) -> Lane:
             now = jobs.slot[t]
             (shared, axis), facts = models(bank, jobs, now), at(jobs, now)
-            train_one = jax.vmap(step, in_axes=(axis, 0, 0, 0, 0, None, None))
+            noise, noise_axis = models(noises, jobs, now)
+            train_one = jax.vmap(step, in_axes=(axis, 0, 0, 0, 0, None, noise_axis))
             return train_one(shared, lane, facts, jobs.index[t], jobs.valid[t], data, noise)
 
         def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:

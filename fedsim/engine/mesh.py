@@ -37,6 +37,7 @@ class Mesh(NamedTuple):
         Callable  # (bank, memory, jobs, data, key, lane, rows, t0, t1) -> (lane, rows, token); the last three consumed
     )
     collect: Callable  # (rows, jobs) -> rows by slot
+    by: Callable  # (crews) -> the same by so many, where that is a choice
     programs: tuple = ()  # what was compiled
 
 
@@ -81,7 +82,8 @@ def _on_one(lanes: Lanes, crews: int) -> Mesh:
     def collect(rows: list[Rows], jobs: list[Jobs]) -> Rows:
         return rows[0] if crews == 1 else _joined(rows, jobs[0].seat)
 
-    return Mesh(crews, jax.device_put, jobs, lend, empty, begin_all, train_all, collect, (begin, train))
+    by = lambda crews: mesh(lanes, None, crews)
+    return Mesh(crews, jax.device_put, jobs, lend, empty, begin_all, train_all, collect, by, (begin, train))
 
 
 def _columns(layout: Layout, crew: int, wide: int) -> dict[str, np.ndarray]:
@@ -94,14 +96,10 @@ def _columns(layout: Layout, crew: int, wide: int) -> dict[str, np.ndarray]:
 @jax.jit
 def _joined(rows: list[Rows], seat) -> Rows:
     """The crews' rows, one after another, by slot."""
-    return tree.take(jax.tree.map(lambda *parts: jnp.concatenate(parts), *rows), seat)
+    return tree.take(tree.concatenate(rows), seat)
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def _cut(memory: tree.Tree, crews: int) -> list[tree.Tree]:
-    """Rows by seat, crew by crew."""
-    cut = lambda c: lambda leaf: jnp.split(leaf, crews)[c]
-    return [jax.tree.map(cut(c), memory) for c in range(crews)]
+_cut = jax.jit(tree.split, static_argnums=1)
 
 
 def _together(lanes: Lanes, devices: Sequence[Any]) -> Mesh:
@@ -153,6 +151,7 @@ def _together(lanes: Lanes, devices: Sequence[Any]) -> Mesh:
     gathered = jax.jit(mapped(gather, in_specs=(SPLIT, ALL), out_specs=ALL))
     return Mesh(
         crews=D,
+        by=lambda crews: mesh(lanes, tuple(devices)),
         spread=lambda values: put(values, ALL),
         jobs=jobs,
         lend=lend,

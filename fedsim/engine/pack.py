@@ -8,10 +8,12 @@ leave no padding behind. Which lane a client lands on changes no bit of its upda
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -41,19 +43,22 @@ class Capacity(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """One block of a round, laid out on lanes, as the host hands it over: few arrays, since each costs a transfer."""
+    """One block of a round, laid out on lanes, as the host hands it over: few arrays, since each costs a transfer.
+
+    Slots from i · block on are those of run i, where several are played side by side.
+    """
 
     index: np.ndarray  # [T, C · L, B] rows of the training samples
     valid: np.ndarray  # [T, C · L] rows of a batch that count
-    slot: np.ndarray  # [T + 1, C · L] slot trained at step t, `block` = idle
+    slot: np.ndarray  # [T + 1, C · L] slot trained at step t, one behind the last = idle
     until: np.ndarray  # [T] behind the next step at which a client ends, from t on
-    ints: np.ndarray  # [6, block] start, id, steps, place, malicious, seat
-    floats: np.ndarray  # [5, block] samples, weight, count, lr, lr_sum
+    ints: np.ndarray  # [6, runs · block] start, id, steps, place, malicious, seat
+    floats: np.ndarray  # [5, runs · block] samples, weight, count, lr, lr_sum
     seats: int  # R
 
 
 class Jobs(NamedTuple):
-    """The same on the device; slots `[block]`."""
+    """The same on the device; columns by slot."""
 
     index: Array
     valid: Array
@@ -70,6 +75,13 @@ class Jobs(NamedTuple):
     count: Array  # times drawn
     lr: Array  # client learning rate
     lr_sum: Array  # Σ of the learning rates of the planned steps
+
+
+class Part(NamedTuple):
+    """A run's share of a round that several runs play side by side; a run that has ended has none."""
+
+    plan: Plan
+    work: RoundPlan
 
 
 @jax.jit
@@ -91,6 +103,12 @@ def unpack(layout: Any) -> Jobs:
     )
 
 
+def columns(jobs: Jobs) -> Jobs:
+    """The columns by slot alone: the lay-out on lanes is of no interest to the server."""
+    nothing = jnp.zeros(jobs.id.shape[0], jnp.int32)
+    return jobs._replace(index=nothing, valid=nothing, slot=nothing, until=nothing, seat=nothing)
+
+
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
     """Slots per lane: longest processing time first, each on the least loaded lane (ties to the lowest)."""
     queues: list[list[int]] = [[] for _ in range(lanes)]
@@ -108,30 +126,34 @@ def makespan(queues: list[list[int]], steps: np.ndarray) -> int:
     return max((int(steps[queue].sum()) for queue in queues if queue), default=0)
 
 
-def capacity(plans: list[Plan], width: Width, pack: Packer = longest_first, crews: int = 1) -> Capacity:
-    """The shapes that hold every block of every round of all plans.
+def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longest_first, crews: int = 1) -> Capacity:
+    """The shapes that hold every block of every round of every bank of plans, whose runs are played side by side.
 
     Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
     """
     lanes, block = width
-    blocks, longest, batch, seats, samples, packed = 1, 1, 1, 1, 1, 0
+    blocks, longest, batch, seats, samples, packed, members, slots = 1, 1, 1, 1, 1, 0, 1, block
 
-    def look(work: RoundPlan) -> None:
+    def look(works: list[RoundPlan]) -> None:
         nonlocal blocks, longest, seats, samples, packed
-        blocks = max(blocks, -(-len(work.ids) // block))
-        for first in range(0, len(work.ids), block):
-            part = work.steps[first : first + block]
+        cohort = max(len(work.ids) for work in works)
+        blocks = max(blocks, -(-cohort // block))
+        for first in range(0, cohort, block):
+            part = np.concatenate([work.steps[first : first + block] for work in works])
             longest = max(longest, bound(part, lanes * crews))
-            samples = max(samples, int(work.samples[first : first + block].sum()))
+            samples = max(samples, sum(int(work.samples[first : first + block].sum()) for work in works))
             if crews > 1 and packed < PACKED:
                 seats = max(seats, crowd(pack(part, lanes * crews), crews))
                 packed += len(part)
 
-    for plan in plans:
-        batch = max(batch, int(plan.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
-        plan.survey(look)
-    members = max(max(len(plan.members) for plan in plans), 1)
-    rows = block if crews == 1 else roomy(seats)
+    for plans in banks:
+        for plan in plans:
+            batch = max(batch, int(plan.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
+        for works in zip_longest(*(plan.survey() for plan in plans)):
+            look([work for work in works if work is not None])
+        members = max(members, *(len(plan.members) for plan in plans))
+        slots = len(plans) * block
+    rows = slots if crews == 1 else roomy(seats)
     return Capacity(blocks, roomy(longest), batch, members, crews, rows, roomy(samples + 1))
 
 
@@ -153,49 +175,59 @@ def roomy(n: int) -> int:
 
 
 def lay_out(
-    plan: Plan,
-    work: RoundPlan,
+    parts: Sequence[Part | None],
     first: int,
     width: Width,
     room: Capacity,
     dtype: np.dtype,
     pack: Packer = longest_first,
 ) -> tuple[Layout, int]:
-    """The round's slots `first … first + block` on the lanes of all crews -> (layout, lane steps to do).
+    """The slots `first … first + block` of a round of every run on the lanes of all crews -> (layout, lane steps to do).
 
     Where the clients' memory lies is not known yet: `placed` adds it.
     """
     (lanes, block), C = width, room.crews
-    part = slice(first, first + block)
-    ids, steps = work.ids[part], work.steps[part]
-    queues = pack(steps, lanes * C)
-    total = makespan(queues, steps)
+    slots = len(parts) * block
+    ints, floats = _columns(parts, first, block, dtype)
+    queues = pack(ints[2], lanes * C)
+    total = makespan(queues, ints[2])
     T = max(room.steps, roomy(total))
     R = room.seats if C == 1 else max(room.seats, roomy(crowd(queues, C)))
     index = np.zeros((T, C * lanes, room.batch), np.int32)
     valid = np.zeros((T, C * lanes), np.int32)
-    slot = np.full((T + 1, C * lanes), block, np.int32)
-    seat = np.arange(block) if C == 1 else _seats(queues, C, R, block)
+    slot = np.full((T + 1, C * lanes), slots, np.int32)
+    ints[5] = np.arange(slots) if C == 1 else _seats(queues, C, R, slots)
     for number, queue in enumerate(queues):
         t, lane = 0, (number % C) * lanes + number // C  # neighbours in the queue are with different crews
         for k in queue:
-            rows, count = plan.batches(work.round, int(ids[k]))
+            part = parts[k // block]
+            assert part is not None
+            rows, count = part.plan.batches(part.work.round, int(ints[1, k]))
             end = t + len(rows)
             index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
             t = end
-    ints, floats = np.zeros((6, block), np.int32), np.zeros((5, block), dtype)
-    ints[5] = seat
-    columns = (work.samples[part], work.weight[part], work.count[part], work.lr, work.lr_sum[part])
-    for row, column in enumerate((0, ids, steps, 0, plan.malicious[ids])):
-        ints[row, : len(ids)] = column
-    for row, column in enumerate(columns):
-        floats[row, : len(ids)] = column
     return Layout(index, valid, slot, ends_from(slot), ints, floats, R), total
 
 
-def placed(layout: Layout, places: np.ndarray) -> Layout:
-    """The layout with the rows of memory of its clients."""
-    layout.ints[3, : len(places)] = places
+def _columns(parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """What is known of every slot; of empty slots zeros."""
+    ints, floats = np.zeros((6, len(parts) * block), np.int32), np.zeros((5, len(parts) * block), dtype)
+    here = slice(first, first + block)
+    for i, (plan, work) in ((i, part) for i, part in enumerate(parts) if part is not None):
+        ids = work.ids[here]
+        mine = slice(i * block, i * block + len(ids))
+        for row, column in enumerate((i, ids, work.steps[here], 0, plan.malicious[ids])):
+            ints[row, mine] = column
+        numbers = (work.samples[here], work.weight[here], work.count[here], work.lr, work.lr_sum[here])
+        for row, column in enumerate(numbers):
+            floats[row, mine] = column
+    return ints, floats
+
+
+def placed(layout: Layout, places: Sequence[np.ndarray], block: int) -> Layout:
+    """The layout with the rows of memory of every run's clients."""
+    for i, mine in enumerate(places):
+        layout.ints[3, i * block : i * block + len(mine)] = mine
     return layout
 
 
@@ -223,10 +255,10 @@ def compacted(
     return layout._replace(index=index.reshape(layout.index.shape).astype(np.int32)), (x[rows], y[rows])
 
 
-def _seats(queues: list[list[int]], C: int, R: int, block: int) -> np.ndarray:
-    """Row of every slot in the stacks of all crews, one after another `[block]`; C · R: it has none."""
-    seat = np.full(block, C * R)
+def _seats(queues: list[list[int]], C: int, R: int, slots: int) -> np.ndarray:
+    """Row of every slot in the stacks of all crews, one after another `[slots]`; C · R: it has none."""
+    seat = np.full(slots, C * R)
     for c in range(C):
-        slots = [k for queue in queues[c::C] for k in queue]
-        seat[slots] = c * R + np.arange(len(slots))
+        its = [k for queue in queues[c::C] for k in queue]
+        seat[its] = c * R + np.arange(len(its))
     return seat

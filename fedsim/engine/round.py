@@ -1,17 +1,19 @@
-"""One round, in five steps: plan, train, wire, serve, keep."""
+"""One round, in five steps: plan, train, wire, serve, keep. Of one run, or of several side by side."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from fedsim import tree
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.pack import Capacity, Packer, Width, longest_first, placed
+from fedsim.engine.pack import Capacity, Jobs, Packer, Part, Width, columns, longest_first, placed
 from fedsim.engine.serve import Met, Outcome, Serve, Server
 from fedsim.engine.store import Store
 from fedsim.fleet import RoundPlan
@@ -67,48 +69,91 @@ class Pieces:
         self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
 
 
-def play(
-    program: Program, blocks: Blocks, server: Server, store: Store, rows: Any, data, root, r: int, pieces: Pieces
-) -> tuple[Played, Any]:
-    """Round r: `(server, stack) -> (Played, stack)`, and what clients remember goes back into its store.
+class Hand(NamedTuple):
+    """What a run holds between two rounds."""
 
-    State in, state out; nothing here waits for the device.
+    serve: Serve
+    server: Server
+    store: Store  # where the clients' memory lives
+    root: Any  # key of all randomness of the run
+    plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
+
+
+def play(
+    program: Program, blocks: Blocks, hands: Sequence[Hand], rows: Any, data, r: int, pieces: Pieces
+) -> tuple[list[Played | None], Any]:
+    """Round r of runs side by side: `(servers, stack) -> (Played, stack)`, and what clients remember goes into its store.
+
+    All cohorts train as one, from a bank of start models with a row per run. What comes after that is done for each run
+    alone, on its own rows of the stack, by the programs that it would run by itself. Nothing here waits for the device.
 
     Args:
       program: the pure functions.
       blocks: the host's half.
-      server: shared variables and server state before the round.
-      store: where the clients' memory lives.
+      hands: of the runs, often of a single one.
       rows: the stack's buffer of the round before (its contents do not matter), None in the first round.
       data: (x, y) of all training samples, on the device; None: they stay on the host.
-      root: the run's root key.
       r: round number, from 1.
       pieces: how blocks are cut into device calls; changes no bit.
+
+    Returns:
+      what every run played (None: nothing), and the buffer for the next round.
     """
-    mesh, memories, serve, key, K = program.mesh, program.memories, program.serve, (root, r), program.width.block
-    block = blocks.get(r)  # 1 plan
-    work = block.work
-    memory, places = store.lend(work.ids)
-    total, jobs, stack, met, useful, lane_steps = None, None, None, [], 0, 0
-    for first in range(0, max(len(work.ids), 1), K):
-        block = block if first == 0 else blocks.get(r, first)
-        layout = placed(block.layout, places[first : first + K])
+    mesh, K, runs = program.mesh, program.width.block, len(hands)
+    block = blocks.get(r, 0, tuple(hand.plays for hand in hands))  # 1 plan
+    shares = [Share(program, hand, part, r) for hand, part in zip(hands, block.parts, strict=True)]
+    bank, roots = _bank([(hand.server.bank, hand.root) for hand in hands])
+    lane_steps = 0
+    for first in range(0, max(block.longest, 1), K):
+        block = block if first == 0 else blocks.get(r, first, block.playing)
+        layout = placed(block.layout, [share.places[first : first + K] for share in shares], K)
         here = mesh.spread(block.samples) if data is None else data
-        local, jobs = mesh.jobs(layout)
-        mine = memories.gather(memory, server.bank, jobs, key)
-        bank, mine = mesh.lend(server.bank, mine, layout, jobs)
-        rows = train(mesh, bank, mine, local, here, key, rows, block.steps, layout.seats, pieces)  # 2 train
+        local, columns = mesh.jobs(layout)
+        jobs = _by_run(columns, runs)
+        mine = _stack([share.remembered(own) for share, own in zip(shares, jobs, strict=True)])
+        models, mine = mesh.lend(bank, mine, layout, local)
+        rows = train(mesh, models, mine, local, here, (roots, r), rows, block.steps, layout.seats, pieces)  # 2 train
         blocks.prepare(block)  # while the device works
         stack = mesh.collect(rows, local)
-        total = serve.zero(stack, jobs) if total is None else total
-        total, memory, losses = serve.add(total, server, memory, stack, jobs, key, first)  # 3 wire (or at the close)
-        met.append(losses)
-        useful += int(work.steps[first : first + K].sum())
+        for share, own, arrived in zip(shares, jobs, _by_run(stack, runs), strict=True):
+            share.add(arrived, own, first)  # 3 wire (or at the close)
         lane_steps += block.steps * program.width.lanes * mesh.crews
-    server, memory, outcome = serve.close(total, server, memory, jobs, key)  # 4 serve
-    store.keep(work.ids, memory)  # 5 keep
-    assert stack is not None
-    return Played(work, server, outcome, met, useful, lane_steps, _message_bytes(stack)), rows
+    rate = lane_steps / max(sum(share.useful for share in shares), 1)
+    return [share.close(rate) if share.work else None for share in shares], rows  # 4 serve, 5 keep
+
+
+class Share:
+    """A run's part of a round behind the training: its rows arrive block by block and become the next server."""
+
+    def __init__(self, program: Program, hand: Hand, part: Part | None, r: int):
+        self.memories, self.hand, self.key = program.memories, hand, (hand.root, r)
+        self.work = part.work if part else None
+        self.memory, self.places = hand.store.lend(self.work.ids if self.work else np.zeros(0, int))
+        self.useful = int(self.work.steps.sum()) if self.work else 0
+        self.total, self.jobs, self.met, self.message_bytes = None, None, [], 0
+
+    def remembered(self, jobs: Jobs) -> Any:
+        """Rows of memory of the block's clients."""
+        return self.memories.gather(self.memory, self.hand.server.bank, jobs, self.key)
+
+    def add(self, stack: Rows, jobs: Jobs, first: int) -> None:
+        """The rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
+        if self.work is None or first > max(len(self.work.ids) - 1, 0):
+            return
+        serve = self.hand.serve
+        total = serve.zero(stack, jobs) if self.total is None else self.total
+        self.total, self.memory, met = serve.add(total, self.hand.server, self.memory, stack, jobs, self.key, first)
+        self.jobs, self.message_bytes = jobs, _message_bytes(stack)
+        self.met.append(met)
+
+    def close(self, lane_steps: float) -> Played:
+        """The next server; `lane_steps` were done for every step that trained a client."""
+        assert self.work is not None
+        serve, server = self.hand.serve, self.hand.server
+        server, memory, outcome = serve.close(self.total, server, self.memory, self.jobs, self.key)
+        self.hand.store.keep(self.work.ids, memory)
+        done = round(lane_steps * self.useful)
+        return Played(self.work, server, outcome, self.met, self.useful, done, self.message_bytes)
 
 
 def train(mesh: Mesh, bank, memory, jobs: Any, data, key, rows: Any, steps: int, seats: int, pieces: Pieces) -> Any:
@@ -131,6 +176,32 @@ def train(mesh: Mesh, bank, memory, jobs: Any, data, key, rows: Any, steps: int,
             lane, stack, token = mesh.train(bank, memory, jobs, data, key, lane, stack, t, cut)
             t = cut
     return stack
+
+
+def _bank(starts: list[tuple]) -> tuple:
+    """Start models and root keys of the runs, stacked."""
+    return starts[0] if len(starts) == 1 else _banked(starts)
+
+
+@jax.jit
+def _banked(starts: list[tuple]) -> tuple:
+    banks, roots = zip(*starts, strict=True)
+    return tree.concatenate(banks), jnp.stack(roots)
+
+
+def _stack(stacks: list) -> Any:
+    """Rows by slot of every run, one after another."""
+    return stacks[0] if len(stacks) == 1 else _concatenated(stacks)
+
+
+def _by_run(stacked: Any, runs: int) -> list:
+    """A stack over the slots of all runs -> one for each."""
+    if runs == 1:
+        return [stacked]
+    return _split(columns(stacked) if isinstance(stacked, Jobs) else stacked, runs)
+
+
+_concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_argnums=1)
 
 
 def _message_bytes(rows: Rows) -> int:

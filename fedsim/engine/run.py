@@ -1,13 +1,11 @@
-"""The run: rounds one after another, evaluated where asked, a little ahead of what the host has read."""
+"""The run: what one seed of one method holds, what it counts, and the rows that come of its rounds."""
 
 import itertools
-import math
 import shutil
 import tempfile
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,18 +14,16 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.blocks import Blocks
 from fedsim.engine.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.crews import side_by_side
 from fedsim.engine.machine import platform
-from fedsim.engine.round import CALL_SECONDS, Pieces, Played, Program, play
+from fedsim.engine.round import Played, Program
 from fedsim.engine.serve import Server
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.task import even, gathered, in_batches
 from fedsim.fleet import Plan
 
-AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
 EMPTY_ROUNDS = 10  # so many skipped rounds running end a run
 BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model
 WIDE = 4096  # rows of an evaluation batch, at most
@@ -47,6 +43,7 @@ class Rest(NamedTuple):
     """Nothing is in flight: the moment for a commit."""
 
     round: int
+    runs: "list[Run]"  # that go on after it
 
 
 class Policy(NamedTuple):
@@ -73,7 +70,7 @@ class Since(NamedTuple):
 
 
 class Run:
-    """One seed of one method: an iterator over its events, which can be left and taken up again anywhere.
+    """One seed of one method, which can be left and taken up again after any round.
 
     Args:
       program: the pure functions.
@@ -83,10 +80,8 @@ class Run:
       rounds: the last round.
       every: evaluate every so many rounds.
       policy: when to end early.
-      calls: device calls per block (None: as long as a call takes about a second); changes no bit.
       folder: where client memory goes that would not fit on the device (None: to a folder of its own).
       resident: bytes of client memory that fit.
-      samples: bytes of training samples that fit; what does not is handed over block by block, and changes no bit.
     """
 
     def __init__(
@@ -98,18 +93,12 @@ class Run:
         rounds: int,
         every: int,
         policy: Policy = DEFAULT,
-        calls: int | None = None,
         folder: Path | None = None,
         resident: int = 0,
-        samples: float = math.inf,
     ):
         self.program, self.plan, self.key = program, plan, key
         self.rounds, self.every, self.policy = rounds, every, policy
-        self.pieces = Pieces(calls)
         f = plan.federation
-        fits = f.x.nbytes + f.y.nbytes <= samples
-        self.data = program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
-        self.blocks = Blocks(plan, program.width, program.room, program.dtype, program.pack, fits)
         held, self.sizes, self.batch = held_out(f, program.crews)
         self.held = jax.device_put(held)
         self.server: Server = program.serve.init(shared)
@@ -137,35 +126,15 @@ class Run:
             return OnDisk(memories, bank, self.program.room.blocks * self.program.width.block, N, self.folder)
         return Resident(memories, bank, self.plan.members, self.program.room.members, N)
 
-    def events(self, rest: Callable[[int], bool] = lambda r: False) -> Iterator[Row | Rest]:
-        """Evaluated rounds as they come, and a `Rest` after every round for which `rest(round)` asks."""
-        self.started = (time.perf_counter(), compile_seconds())
+    def begin(self, share: float) -> Iterator[Row]:
+        """Start the clock, of which this run counts its share, and give the row of round 0 if nothing was played yet."""
+        self.started, self.share = (time.perf_counter(), compile_seconds()), share
         if self.round < 0:
             self.round = 0
             self.status = "done" if self.rounds == 0 else "running"
-            yield self._row(self._evaluate(self.server))
-        server, rows, flying = self.server, None, deque()
-        for r in range(self.round + 1, self.rounds + 1):
-            if self.status != "running":
-                return
-            begin = time.perf_counter()
-            played, rows = play(
-                self.program, self.blocks, server, self.store, rows, self.data, self.key, r, self.pieces
-            )
-            server = played.server
-            self.message_bytes["up"] = played.message_bytes
-            evaluated = r % self.every == 0 or r == self.rounds
-            flying.append((played, self._evaluate(server) if evaluated else None))
-            resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
-            ahead = 0 if resting or slow or self.empty or any(self.policy) else AHEAD  # never past a possible end
-            while len(flying) > ahead and self.status == "running":
-                yield from self._settle(*flying.popleft())
-            if resting and self.status == "running":
-                yield Rest(r)
-        while flying and self.status == "running":
-            yield from self._settle(*flying.popleft())
+            yield self._row(self.evaluate(self.server))
 
-    def _settle(self, played: Played, tests: dict[str, list] | None) -> Iterator[Row]:
+    def settle(self, played: Played, tests: dict[str, list] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
         jax.block_until_ready((played.outcome, played.met, tests))  # raises where reading would abort: device full
         work, outcome = played.work, played.outcome
@@ -190,7 +159,7 @@ class Run:
             self.first = digest(self.server)
         self._judge(played)
         if tests is not None or self.status != "running":
-            yield self._row(self._evaluate(self.server) if tests is None else tests)
+            yield self._row(self.evaluate(self.server) if tests is None else tests)
 
     def _judge(self, played: Played) -> None:
         outcome, r = played.outcome, played.work.round
@@ -206,7 +175,7 @@ class Run:
         elif r == self.rounds:
             self.status = "done"
 
-    def _evaluate(self, server: Server) -> dict[str, list]:
+    def evaluate(self, server: Server) -> dict[str, list]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""
         return {name: self.score(server, parts) for name, parts in self.held.items()}
 
@@ -247,6 +216,7 @@ class Run:
 
     def _timing(self, s: Since) -> dict[str, float]:
         wall, compiling = time.perf_counter() - self.started[0], compile_seconds() - self.started[1]
+        wall, compiling = self.share * wall, self.share * compiling
         working = wall - self.last[0] - (compiling - self.last[1])
         self.last = (wall, compiling)
         return {
@@ -259,7 +229,7 @@ class Run:
 
     def release(self) -> None:
         """Let go of the samples: what is asked of a run that has ended needs none, and there may be many such runs."""
-        self.data, self.held = None, {}
+        self.held = {}
 
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""

@@ -18,7 +18,7 @@ from fedsim.compose import line
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories, Memory
-from fedsim.engine.pack import Jobs
+from fedsim.engine.pack import Jobs, columns
 from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Rule, Stage, Updates
 
@@ -143,9 +143,8 @@ def serve(
     def zero(rows: Rows, jobs: Jobs):
         updates = _received(rows, jobs)
         if not folds:
-            columns = _columns(jobs)
             room = lambda leaf: jnp.zeros((blocks * block, *leaf.shape[1:]), leaf.dtype)
-            return jax.tree.map(room, Gathered(updates, columns, rows.message.memory))
+            return jax.tree.map(room, Gathered(updates, columns(jobs), rows.message.memory))
         assert rule.fold is not None
         none = jnp.zeros((), jnp.int32)
         return Total(rule.fold.zero(updates), _sections_zero(updates), none, none, none)
@@ -154,7 +153,7 @@ def serve(
         met = Met(jnp.where(jobs.steps > 0, rows.loss, 0), jnp.where(jobs.steps > 0, rows.seen, 0))
         updates = _received(rows, jobs)
         if not folds:
-            new = Gathered(updates, _columns(jobs), rows.message.memory)
+            new = Gathered(updates, columns(jobs), rows.message.memory)
             place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
             return jax.tree.map(place, total, new), memory, met
         assert rule.fold is not None
@@ -200,12 +199,6 @@ def serve(
         return stacked, memory, Outcome(arrivals, nonfinite, skipped, finite)
 
     return Serve(init, zero, jax.jit(add, donate_argnums=(0, 2)), jax.jit(close, donate_argnums=2), least, folds)
-
-
-def _columns(jobs: Jobs) -> Jobs:
-    """The columns by slot alone: the lay-out on lanes is of no interest to the server."""
-    nothing = jnp.zeros(jobs.id.shape[0], jnp.int32)
-    return jobs._replace(index=nothing, valid=nothing, slot=nothing, until=nothing, seat=nothing)
 
 
 def _received(rows: Rows, jobs: Jobs) -> Updates:

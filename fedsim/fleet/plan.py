@@ -4,7 +4,8 @@ A round's plan is a pure function of `(scenario, seed, round)` and not of the me
 under the same cohorts, batches and failures.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -85,17 +86,17 @@ class Plan:
     @cached_property
     def members(self) -> np.ndarray:
         """Clients that may ever take part, by id: looked up round by round up to LOOKED_UP, beyond that everybody."""
-        return self.survey(lambda work: None)
+        deque(self.survey(), 0)
+        return self.members
 
-    def survey(self, look: Callable[[RoundPlan], None]) -> np.ndarray:
-        """Show every round up to LOOKED_UP to `look`, once -> the members."""
+    def survey(self) -> Iterator[RoundPlan]:
+        """Every round up to LOOKED_UP; after the last one the members are known."""
         joins = np.zeros(self.federation.N, bool)
         for r in range(1, min(self.rounds, LOOKED_UP) + 1):
             work = self.round(r)
             joins[work.ids] = True
-            look(work)
+            yield work
         self.members = np.flatnonzero(joins) if self.rounds <= LOOKED_UP else self.eligible
-        return self.members
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client in round r."""

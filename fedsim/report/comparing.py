@@ -1,7 +1,6 @@
 """`fedsim.compare`: the grid, cell by cell, under the same seeds; what was finished is never done again."""
 
 import contextlib
-import functools
 import os
 import tempfile
 import time
@@ -9,23 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsim.engine.checkpoint import CheckpointError, CorruptError
-from fedsim.report import derived, directory, files
-from fedsim.report.comparison import Comparison, Outcome
+from fedsim.engine.checkpoint import CheckpointError
+from fedsim.report import derived, directory
+from fedsim.report.comparison import Comparison
 from fedsim.report.environment import memory, numerical, surroundings
-from fedsim.report.playing import Interrupted, Watch, played
-from fedsim.report.record import record_of
+from fedsim.report.playing import Interrupted, Watch
 from fedsim.report.result import label_of
 from fedsim.report.running import Place, place_of
+from fedsim.report.sweeping import swept
 from fedsim.report.workers import play_ahead
-from fedsim.scenario import Scenario, ScenarioError, build, read
+from fedsim.scenario import Scenario, ScenarioError, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.plugins import own_links
 from fedsim.scenario.problems import Problem
 from fedsim.study.grid import Cell, asked, chosen_baseline, grid, variations
 
 SCORES = ("final", "best", "mean_last_k")
-FATAL = (Interrupted, directory.LockedError, files.DirectoryError, CheckpointError, CorruptError)
 
 
 def compare(
@@ -93,8 +91,7 @@ def compare(
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
         path = place.path if place else Path(stack.enter_context(tempfile.TemporaryDirectory())) if jobs > 1 else None
         threads = place.before["environment"].get("threads") if place and place.before else None
-        within = functools.partial(numerics, base, threads, device)
-        with within() as devices:
+        with numerics(base, threads, device) as devices:
             record = _record(asked_for, devices)
             if place:
                 _open(place, record, base)
@@ -104,7 +101,8 @@ def compare(
                 if jobs > 1 and path:
                     ended = getattr(watch, "ended", lambda runs: None)
                     play_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
-                outcomes = [_one(cell, path, devices, watch, ask, within) for cell in cells]
+                within = lambda scenario: numerics(scenario, threads, device)
+                outcomes = swept(cells, path, devices, watch, ask, within)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
@@ -185,18 +183,6 @@ def _open(place: Place, record: dict[str, Any], base: Scenario) -> None:
     if before is not None and before.get("kind") != "compare":
         raise CheckpointError(f"{place.path}: holds a single run, not a comparison; choose another --out")
     directory.begin(place.path, record, base.resolved(), anew=before is None)
-
-
-def _one(cell: Cell, path: Path | None, devices: list, watch, ask, within) -> Outcome:
-    """One cell under all of its seeds; what goes wrong with it alone is its outcome."""
-    try:
-        experiment = build(cell.scenario, devices=devices)
-        record = {**record_of(experiment, devices, []), "method": cell.method}
-        return Outcome(cell, played(experiment, record, path, None, watch, ask, within, cell.who))
-    except FATAL:
-        raise
-    except Exception as error:
-        return Outcome(cell, None, " ".join(str(error).split()) or type(error).__name__)
 
 
 def _finish(

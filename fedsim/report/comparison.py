@@ -11,9 +11,11 @@ from fedsim.report import files, frames
 from fedsim.report.frames import Record
 from fedsim.report.result import ORDER, Result, Tables, label_of
 from fedsim.study.grid import Cell
-from fedsim.study.pairing import across, against, larger_is_better, verdict
+from fedsim.study.pairing import across, against, larger_is_better, profiles, scores_of, verdict
 from fedsim.study.statistics import scored
-from fedsim.study.tuning import best_setting, validation_of
+from fedsim.study.tuning import best_setting, sensitivity, settings, validation_of
+
+MORE = {"compare": frames.COMPARE, "across": frames.ACROSS, "profiles": frames.PROFILES, "tuning": frames.TUNING}
 
 
 class Outcome(NamedTuple):
@@ -41,6 +43,7 @@ class Comparison(Tables):
       timing: a row per evaluated round: what may differ between two equal comparisons.
       table: a row per method other than the baseline, as in `compare.csv`: paired differences, and how sure they are.
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
+      profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
       verdict: the table in sentences.
       baseline: label of the method that the others are compared with.
@@ -57,10 +60,9 @@ class Comparison(Tables):
         self.varied = list(dict.fromkeys(path for o in outcomes for path in o.cell.varied))
         self.tuned = list(dict.fromkeys(path for o in outcomes for path in o.cell.tuned))
         self.records: dict[str, list[Record]] = {name: self._rows(name) for name in ORDER}
-        self.records["compare"] = against(self.records["summary"], baseline, score, self.varied)
-        self.records["across"] = across(self.records["summary"], score)
         self.records["tuning"] = tuning
-        self.verdict = verdict(self.records["compare"], baseline)
+        self.records |= concluded(self.records["summary"], tuning, baseline, score, self.varied)
+        self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning)]
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -83,6 +85,10 @@ class Comparison(Tables):
     @property
     def across(self) -> pd.DataFrame:
         return self._frame("across")
+
+    @property
+    def profiles(self) -> pd.DataFrame:
+        return self._frame("profiles")
 
     @property
     def tuning(self) -> pd.DataFrame:
@@ -153,6 +159,23 @@ class Comparison(Tables):
                 outcome.result.save_models(path)
 
 
+def concluded(
+    summary: Sequence[Record], tuning: Sequence[Record], baseline: str, score: str, varied: Sequence[str]
+) -> dict[str, list[Record]]:
+    """The tables that follow from two others: `compare`, `across`, `profiles`.
+
+    Args:
+      summary: rows of `summary.csv`.
+      tuning: rows of `tuning.csv`, none where nothing was tuned.
+      baseline: label of the method that the others are compared with.
+      score: what of a run is compared.
+      varied: paths that vary.
+    """
+    compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
+    over_all = scores_of(summary, score)
+    return {"compare": compared, "across": across(over_all, score), "profiles": profiles(over_all, score)}
+
+
 def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
     """Columns of a comparison's table, in their order.
 
@@ -161,9 +184,9 @@ def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list
       varied: paths that vary.
       tuned: paths that were tuned.
     """
-    own = {"compare": frames.COMPARE, "across": frames.ACROSS, "tuning": frames.TUNING, **ORDER}[name]
+    own = {**MORE, **ORDER}[name]
     variant = ["variant", *varied] if varied else []
-    setting = ["tuned", *tuned] if tuned and name != "compare" else []
+    setting = ["tuned", *tuned] if tuned and name in (*ORDER, "tuning") else []
     more = ["status", "reason"] if name == "summary" else []
     after = 2 if name == "compare" else 1 if own[0] == "method" else 0
     return [*own[:after], *variant, *setting, *own[after:], *more]

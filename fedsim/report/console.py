@@ -31,7 +31,7 @@ class Bar:
     def __init__(self, progress: Progress, scenario: Scenario):
         self.progress, self.spec = progress, scenario.spec
         self.rounds, self.over = max(self.spec.rounds, 1), 0
-        self.runs = len(self.spec.seeds)
+        self.runs, self.at = len(self.spec.seeds), dict[tuple[int, int], int]()  # rounds of the runs that go on
         self.task = progress.add_task(self.spec.name, total=self.rounds * self.runs, said="compiling")
 
     def begin(self, runs: int) -> None:
@@ -47,13 +47,25 @@ class Bar:
     def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
         v, t = row.values, row.timing
         working = max(t["wall_seconds"] - t["compile_seconds"], 1e-9)
-        several = [f"run {min(self.over + 1, self.runs)} of {self.runs}"] if self.runs > 1 else []
+        self.at[id(experiment), seed] = v["round"]
+        several = [f"{_numbered(self.over, len(self.at))} of {self.runs}"] if self.runs > 1 else []
         said = [*several, f"{v['round'] / working:.1f} rounds/s"]
         said += [f"{words} {v[name]:.4f}" for name, words in SHOWN.items() if v.get(name) is not None]
         said += [f"compiled in {t['compile_seconds']:.1f} s"]
-        completed = self.rounds * self.over + v["round"]
+        completed = self.rounds * self.over + sum(self.at.values())
         self.progress.update(self.task, completed=completed, said="  ".join(said) if v["round"] else "compiling")
-        self.over += row.status != "running"
+        if row.status != "running":
+            self.over += 1
+            del self.at[id(experiment), seed]
+
+
+def _numbered(over: int, going: int) -> str:
+    """Which runs are going on.
+
+    >>> _numbered(3, 1), _numbered(3, 5)
+    ('run 4', 'runs 4 to 8')
+    """
+    return f"run {over + 1}" if going == 1 else f"runs {over + 1} to {over + going}"
 
 
 @contextlib.contextmanager

@@ -37,9 +37,11 @@ SUMMARY = (
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
-    "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed",
+    "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "tuned", "sensitivity_low",
+    "sensitivity_high",
 )  # fmt: skip
 ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")
+PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (
     "workload", "how", "seconds", "least", "most", "times_lanes", "steps_per_second", "gflops", "share_of_peak", "peak_gflops",

@@ -3,11 +3,12 @@
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsim.engine.checkpoint import CorruptError
 from fedsim.engine.processes import joined, shared
 from fedsim.engine.run import Rest, Row, Run
+from fedsim.engine.together import events, side_by_side
 from fedsim.report import directory, files
 from fedsim.report.journal import Journal, Pace
 from fedsim.report.record import identity
@@ -21,32 +22,62 @@ class Interrupted(BaseException):
     """A run that was asked to end early, after its commit; `--resume` goes on (exit code 130 or 143)."""
 
 
-def played(
-    experiment: Experiment,
-    record: dict[str, Any],
-    path: Path | None,
-    calls: int | None,
-    watch: Watch | None,
-    ask: Callable[[], bool],
-    within: Callable[[], Any],
-    who: dict[str, Any] | None = None,
-    seeds: Sequence[int] | None = None,
-) -> Result:
-    """Every seed to its end; what is asked of the result later is computed `within` the same numerics.
+class Entry(NamedTuple):
+    """An experiment to be played.
 
-    Args:
+    Attributes:
       experiment: what is run.
       record: what `run.json` says of it.
+      who: first columns of every row, `method` among them.
+      within: the context of its numerics.
+      seeds: under which it is played.
+    """
+
+    experiment: Experiment
+    record: dict[str, Any]
+    who: dict[str, Any]
+    within: Callable[[], Any]
+    seeds: Sequence[int]
+
+
+class Game(NamedTuple):
+    """A run, its journal, and the first columns of its rows."""
+
+    run: Run
+    journal: Journal
+    who: dict[str, Any]
+    experiment: Experiment
+
+
+def played(
+    entries: Sequence[Entry], path: Path | None, calls: int | None, watch: Watch | None, ask: Callable[[], bool]
+) -> list[Result]:
+    """All runs of experiments that train by one program (call it inside their numerics) -> a result for each.
+
+    Args:
+      entries: the experiments.
       path: of the run directory; None: nothing is written.
       calls: device calls per block.
       watch: is shown every row.
       ask: whether to come to rest.
-      within: the context of the experiment's numerics.
-      who: first columns of every row, `method` among them; left out: the experiment's method.
-      seeds: of the experiment's; left out: all of them.
     """
-    who = who or {"method": experiment.method}
-    result = Result(experiment, who)
+    results = [Result(entry.experiment, entry.who) for entry in entries]
+    runs = [(i, seed) for i, entry in enumerate(entries) for seed in entry.seeds]
+    programs = [entries[i].experiment.program for i, _ in runs]
+    for first, last in side_by_side(programs, [entries[i].experiment.plans[seed] for i, seed in runs]):
+        group = runs[first:last]
+        if ask():
+            raise Interrupted(f"before seed {group[0][1]}")
+        games = [_game(entries[i], path, seed) for i, seed in group]
+        play(games, calls, watch, ask)
+        for (i, seed), game in zip(group, games, strict=True):
+            game.run.release()
+            results[i].keep(seed, game.journal, game.run, _scoped(entries[i].within))
+    return results
+
+
+def _scoped(within: Callable[[], Any]) -> Callable[[Callable], Callable]:
+    """What is asked of a result later is computed in the numerics of its run, once."""
 
     def scoped(compute: Callable) -> Callable:
         def later():
@@ -55,27 +86,22 @@ def played(
 
         return functools.cache(later)
 
-    for seed in experiment.plans if seeds is None else seeds:
-        if ask():
-            raise Interrupted(f"before seed {seed}")
-        journal, folder = journal_of(experiment, record, path, who, seed)
-        one = experiment.run(seed, calls, folder)
-        play(one, journal, {**who, "seed": seed}, experiment, watch, ask)
-        one.release()
-        result.keep(seed, journal, one, scoped)
-    return result
+    return scoped
 
 
-def journal_of(
-    experiment: Experiment, record: dict[str, Any], path: Path | None, who: dict[str, Any], seed: int
-) -> tuple[Journal, Path | None]:
+def _game(entry: Entry, path: Path | None, seed: int) -> Game:
+    journal, folder = journal_of(entry, path, seed)
+    return Game(entry.experiment.run(seed, folder), journal, {**entry.who, "seed": seed}, entry.experiment)
+
+
+def journal_of(entry: Entry, path: Path | None, seed: int) -> tuple[Journal, Path | None]:
     """The journal of a seed, and the folder for its files."""
-    pace = experiment.scenario.spec.checkpoint
+    pace = entry.experiment.scenario.spec.checkpoint
     folder = None
     if path:
-        folder = folder_of(path, label_of(who), seed)
+        folder = folder_of(path, label_of(entry.who), seed)
         files.make_folder(folder)
-    return Journal(folder, identity(record, seed), Pace(pace.seconds, pace.rounds)), folder
+    return Journal(folder, identity(entry.record, seed), Pace(pace.seconds, pace.rounds)), folder
 
 
 def folder_of(path: Path, label: str, seed: int) -> Path:
@@ -83,15 +109,32 @@ def folder_of(path: Path, label: str, seed: int) -> Path:
     return path / directory.COMMITS / f"{slug(label)}.{seed}"
 
 
-def play(
-    run: Run,
-    journal: Journal,
-    who: dict[str, Any],
-    experiment: Experiment,
-    watch: Watch | None,
-    ask: Callable[[], bool],
-) -> None:
-    """A run from its last commit to its end, or to the rest that was asked for."""
+def play(games: Sequence[Game], calls: int | None, watch: Watch | None, ask: Callable[[], bool]) -> None:
+    """Runs side by side from their last commits to their ends, or to the rest that was asked for."""
+    for game in games:
+        _take_up(game.run, game.journal)
+    going = {id(game.run): game for game in games if game.run.status == "running"}
+    if not going:
+        return
+    due = lambda r: ask() or any(game.journal.due(r) for game in going.values())
+    resident = min(game.experiment.scenario.spec.data.resident_mb for game in games) * 1e6
+    for event in events([game.run for game in going.values()], due, calls, resident):
+        if isinstance(event, Rest):
+            for run in event.runs:
+                going[id(run)].journal.commit(run.snapshot(), run.store.files())
+            if ask():
+                seeds = ", ".join(str(going[id(run)].who["seed"]) for run in event.runs)
+                raise Interrupted(f"after round {event.round} of seed {seeds}")
+            continue
+        run, row = event
+        game = going[id(run)]
+        _write(game, row)
+        if watch:
+            watch(game.experiment, game.who["seed"], row)
+
+
+def _take_up(run: Run, journal: Journal) -> None:
+    """Go on from the last commit, where there is one."""
     last = journal.last(run.rounds)
     if last is not None:
         try:
@@ -102,22 +145,18 @@ def play(
         known = shared(run.snapshot(portable=True) if last is not None else None)
         if known is not None and last is None:
             run.restore(known)
-    if run.status != "running":
-        return
-    for event in run.events(lambda r: journal.due(r) or ask()):
-        if isinstance(event, Rest):
-            journal.commit(run.snapshot(), run.store.files())
-            if ask():
-                raise Interrupted(f"after round {run.round} of seed {who['seed']}")
-            continue
-        if event.extra:
-            journal.mark()
-        journal.add("rounds", {**who, **event.values})
-        journal.add("timing", {**who, **event.timing})
-        if not event.extra:
-            journal.mark()
-        if watch:
-            watch(experiment, who["seed"], event)
-    spec = experiment.scenario.spec
-    close(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
-    journal.commit(run.snapshot(), run.store.files())
+
+
+def _write(game: Game, row: Row) -> None:
+    """An evaluated round into the journal; after the last one, the tables of the run as well, and a commit."""
+    run, journal, who, experiment = game
+    if row.extra:
+        journal.mark()
+    journal.add("rounds", {**who, **row.values})
+    journal.add("timing", {**who, **row.timing})
+    if not row.extra:
+        journal.mark()
+    if row.status != "running":
+        spec = experiment.scenario.spec
+        close(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
+        journal.commit(run.snapshot(), run.store.files())

@@ -18,8 +18,9 @@ import numpy as np
 from fedsim import tree
 from fedsim.engine.checkpoint import CheckpointError, CorruptError, Snapshot, decode, named
 from fedsim.engine.rowfile import RowFile
-from fedsim.engine.run import Row, Run
+from fedsim.engine.run import Rest, Run
 from fedsim.engine.store import OnDisk
+from fedsim.engine.together import events
 from fedsim.report import directory, files
 from fedsim.report.frames import Record, unstacked
 from fedsim.report.journal import LOG, Journal, commits, differences
@@ -121,7 +122,7 @@ def replayed(was: Recorded, experiment: Experiment, whole: bool) -> Iterator[tup
 def _first_round(was: Recorded, experiment: Experiment) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="fedsim-") as folder:
         run = experiment.run(was.who["seed"], folder=Path(folder))
-        problems = _other_rows(run, was, until=1)
+        problems = _other_rows(run, was, _resident(experiment), until=1)
         _close(run)
     if not problems and run.first != was.end["first"]:
         problems = ["the server after round 1 is another one"]
@@ -138,7 +139,7 @@ def _last_rounds(was: Recorded, experiment: Experiment, before: Snapshot | None)
                     for rows in was.folder.glob("memory-*.rows"):
                         shutil.copyfile(rows, folder / rows.name)
                 _restore(run, before)
-            return _other_rows(run, was) or _other_end(run, was, experiment, folder)
+            return _other_rows(run, was, _resident(experiment)) or _other_end(run, was, experiment, folder)
         except CheckpointError as error:
             return str(error).splitlines()
         finally:
@@ -152,20 +153,26 @@ def _restore(run: Run, snapshot: Snapshot) -> None:
         raise CorruptError(f"the commit of round {snapshot.values['round']} is damaged: {error!r}") from None
 
 
+def _resident(experiment: Experiment) -> float:
+    """Bytes of training samples that the device may hold."""
+    return experiment.scenario.spec.data.resident_mb * 1e6
+
+
 def _close(run: Run) -> None:
     if isinstance(run.store, OnDisk):
         run.store.file.close()
 
 
-def _other_rows(run: Run, was: Recorded, until: int | None = None) -> list[str]:
+def _other_rows(run: Run, was: Recorded, samples: float, until: int | None = None) -> list[str]:
     """Go on to a round (None: the end), or to the first row that is not the recorded one."""
     expected = {row["round"]: row for row in was.rows if row["round"] > run.round}
-    for event in run.events(lambda r: r == until):
-        if isinstance(event, Row):
-            r = event.values["round"]
+    for event in events([run], lambda r: r == until, samples=samples):
+        if not isinstance(event, Rest):
+            values = event[1].values
+            r = values["round"]
             if r not in expected:
                 return [f"round {r}: the replay has a row, which the record has not"]
-            problems = _other(expected.pop(r), {**was.who, **event.values})
+            problems = _other(expected.pop(r), {**was.who, **values})
             if problems:
                 return [f"round {r}: {problem}" for problem in problems]
         if run.round == until:

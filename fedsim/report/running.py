@@ -15,7 +15,7 @@ from fedsim.engine.processes import first
 from fedsim.report import derived, directory, files
 from fedsim.report.environment import memory
 from fedsim.report.journal import demand_same
-from fedsim.report.playing import Interrupted, Watch, played
+from fedsim.report.playing import Entry, Interrupted, Watch, played
 from fedsim.report.record import identity, record_of
 from fedsim.report.result import Result
 from fedsim.scenario import Experiment, build, read
@@ -107,7 +107,8 @@ def run(
             if place:
                 _open(place, record, experiment, force)
             try:
-                result = played(experiment, record, place.path if place else None, calls, watch, ask, within)
+                entry = Entry(experiment, record, {"method": experiment.method}, within, list(experiment.plans))
+                (result,) = played([entry], place.path if place else None, calls, watch, ask)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})

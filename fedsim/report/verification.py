@@ -1,5 +1,6 @@
 """`fedsim verify`: does a run directory hold what its own record says, and does the run come out the same again?"""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from fedsim.compose import FAMILIES
 from fedsim.data import Arrays, DataError
 from fedsim.engine.checkpoint import CheckpointError
 from fedsim.report import directory, files, frames
-from fedsim.report.comparison import ordered
+from fedsim.report.comparison import concluded, ordered
 from fedsim.report.derived import read_table
 from fedsim.report.environment import numerical
 from fedsim.report.frames import Record
@@ -23,7 +24,6 @@ from fedsim.scenario import Experiment, Scenario, ScenarioError, build, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.load import confined
 from fedsim.scenario.reader import parse
-from fedsim.study.pairing import against
 
 ENDED = ("done", "diverged", "stopped", "incomplete")
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
@@ -189,17 +189,28 @@ def _written(record: dict[str, Any]) -> list[str]:
 
 
 def _of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
-    """The paired differences computed again from the scores in the table beside them."""
-    summary = read_table(path, "summary")
+    """The tables of differences, ranks and profiles computed again from the scores in the tables beside them."""
+    summary, tuning = _rows_of(path, "summary"), _rows_of(path, "tuning")
     if summary is None:
         return ["summary.csv is missing"]
-    rows = [{k: None if v != v else v for k, v in row.items()} for row in summary.to_dict("records")]  # NaN: missing
     names = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what was tuned
     varied = names[2 : names.index("tuned") if "tuned" in names else None] if "variant" in names else []
-    again = against([{str(k): v for k, v in row.items()} for row in rows], record["baseline"], record["score"], varied)
-    with files.told(path):
-        there = (path / "compare.csv").read_text(encoding="utf-8")
-    return [] if there == frames.to_csv(again, ordered("compare", varied)) else ["does not follow from summary.csv"]
+    again = concluded(summary, tuning or [], record["baseline"], record["score"], varied)
+    problems = []
+    for name, rows in again.items():
+        with files.told(path), contextlib.suppress(FileNotFoundError):
+            there = (path / f"{name}.csv").read_text(encoding="utf-8")
+            if there != frames.to_csv(rows, ordered(name, varied)):
+                problems.append(f"{name}.csv does not follow from summary.csv")
+    return problems
+
+
+def _rows_of(path: Path, name: str) -> list[dict[str, Any]] | None:
+    """The rows of a table, empty cells as None."""
+    table = read_table(path, name)
+    if table is None:
+        return None
+    return [{str(k): None if v != v else v for k, v in row.items()} for row in table.to_dict("records")]
 
 
 def _besides(record: dict[str, Any], found: dict[str, str]) -> str:

@@ -97,7 +97,7 @@ def _play(job: Job) -> int:
 
     What goes wrong is met again, with its reason, by whoever reads the journals.
     """
-    from fedsim.report.playing import played
+    from fedsim.report.playing import Entry, played
     from fedsim.report.record import record_of
     from fedsim.scenario import build, read
     from fedsim.scenario.build import numerics
@@ -108,5 +108,6 @@ def _play(job: Job) -> int:
         with within() as devices:
             experiment = build(scenario, devices=devices)
             record = {**record_of(experiment, devices, []), "method": job.who["method"]}
-            played(experiment, record, Path(job.path), None, None, lambda: False, within, job.who, job.seeds)
+            entry = Entry(experiment, record, job.who, within, job.seeds)
+            played([entry], Path(job.path), None, None, lambda: False)
     return len(job.seeds)

@@ -40,8 +40,8 @@ class Experiment(NamedTuple):
     shared: dict[int, Any]  # start variables by seed
     client: Client  # the method's hooks, as the lanes run them
 
-    def run(self, seed: int, calls: int | None = None, folder: Path | None = None) -> Run:
-        """One seed, ready to iterate (inside `numerics`); `folder`: for client memory that does not fit."""
+    def run(self, seed: int, folder: Path | None = None) -> Run:
+        """One seed, ready for `events` (inside `numerics`); `folder`: for client memory that does not fit."""
         spec = self.scenario.spec
         return Run(
             self.program,
@@ -51,10 +51,8 @@ class Experiment(NamedTuple):
             spec.rounds,
             spec.evaluate.every,
             Policy(nonfinite=spec.on_nonfinite == "stop", impossible=spec.on_impossible == "stop"),
-            calls,
             folder,
             int(spec.checkpoint.resident_mb * 1e6),
-            spec.data.resident_mb * 1e6,
         )
 
 
@@ -102,6 +100,7 @@ def build(
     loss=None,
     pack: Packer = longest_first,
     devices: Sequence[Any] | None = None,
+    deal: Callable[..., dict[int, Federation]] = federations_of,
 ) -> Experiment:
     """Plans and program of a scenario (call it inside `numerics`).
 
@@ -113,6 +112,7 @@ def build(
       loss: `f(outputs, y) -> loss per row` in place of cross-entropy (labels) or squared error (targets).
       pack: which lane each client lands on; changes no bit.
       devices: on which the lanes train (None: the default one); changes no bit either.
+      deal: in place of `federations_of`, by whoever builds several scenarios over the same samples.
 
     Raises:
       ScenarioError: for a combination that cannot run.
@@ -120,7 +120,7 @@ def build(
     """
     spec = scenario.spec
     dtype = np.dtype(spec.numerics.dtype)
-    federations = federations_of(scenario, data, dtype)
+    federations = deal(scenario, data, dtype)
     some = next(iter(federations.values()))
     plans = {seed: _plan(scenario, federation, seed) for seed, federation in federations.items()}
     net = _model(scenario, some, model, params, loss)
@@ -134,7 +134,7 @@ def build(
     model_bytes = tree.payload_bytes(next(iter(shared.values()))["params"])
     width, hands = _width(spec, model_bytes, K, platform()), useful_crews(model_bytes)
     crews = len(devices) if devices and len(devices) > 1 else min(hands, -(-K // width.lanes))
-    room = capacity(list(plans.values()), width, pack, crews)
+    room = capacity([[plan] for plan in plans.values()], width, pack, crews)
     server, sums = _server(
         scenario,
         learned,

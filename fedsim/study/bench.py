@@ -11,8 +11,9 @@ import numpy as np
 
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.machine import memory_peak
-from fedsim.engine.pack import lay_out
-from fedsim.engine.run import Row, Run
+from fedsim.engine.pack import Part, lay_out
+from fedsim.engine.run import Rest, Run
+from fedsim.engine.together import events
 from fedsim.scenario import Experiment, Scenario, build
 from fedsim.scenario.build import numerics
 from fedsim.study.rivals import Cohort, cohort, rivals
@@ -89,10 +90,10 @@ def _lanes(experiment: Experiment) -> tuple[Seconds, float, dict[str, Any]]:
     """Our rounds -> (seconds of a steady one, seconds of an evaluation, the rest of the record)."""
     seed = next(iter(experiment.plans))
     run = experiment.run(seed)
-    rows = [event for event in run.events() if isinstance(event, Row)]
+    rows = [event[1] for event in events([run]) if not isinstance(event, Rest)]
     walls = [row.timing["wall_seconds"] for row in rows]
     steady = Seconds.of(np.diff(walls)[len(walls) // 3 :].tolist())
-    evaluation = min(_timed(lambda: jax.block_until_ready(run._evaluate(run.server))) for _ in range(TRIALS))
+    evaluation = min(_timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS))
     efficiency = [row.timing["lane_efficiency"] for row in rows[1:]]
     record = {
         "lane_efficiency": statistics.mean(efficiency),
@@ -111,7 +112,7 @@ def _plan_seconds(experiment: Experiment, run: Run) -> float:
     def planned(r: int) -> None:
         work = plan.round(r)
         for first in range(0, len(work.ids), program.width.block):
-            lay_out(plan, work, first, program.width, program.room, program.dtype, program.pack)
+            lay_out([Part(plan, work)], first, program.width, program.room, program.dtype, program.pack)
 
     return statistics.median(_timed(lambda r=r: planned(r)) for r in range(1, TRIALS + 1))
 

@@ -61,7 +61,7 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     mesh, memories, serve = program.mesh, program.memories, program.serve
     f, room, K, crews = plan.federation, program.room, program.width.block, program.mesh.crews
     held = f.x.nbytes + f.y.nbytes <= spec.data.resident_mb * 1e6
-    block = Blocks(plan, program.width, room, program.dtype, program.pack, held).get(1)
+    block = Blocks([plan], program.width, room, program.dtype, program.pack, held).get(1, 0, (True,))
     local, jobs = mesh.jobs(block.layout)
     data = (f.x, f.y) if block.samples is None else block.samples
     data = tuple(Shape(part.shape, part.dtype) for part in data)

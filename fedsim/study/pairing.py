@@ -1,14 +1,15 @@
 """Methods against a baseline, within every variation: the rows of `compare.csv`, and what they say in words."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.statistics import holm, iqm, paired, ranks, scored, smallest_p, stratified
+from fedsim.study.statistics import holm, iqm, paired, profile, ranks, scored, smallest_p, stratified
 
 Record = dict[str, Any]
 SURE = 0.05
+THRESHOLDS = 51  # of a performance profile
 
 
 def larger_is_better(metric: str) -> bool:
@@ -136,11 +137,28 @@ def _power(table: Iterable[Record]) -> list[str]:
     ]
 
 
-def across(summary: Sequence[Record], score: str) -> list[Record]:
-    """Methods over all variations together: interquartile mean with a stratified bootstrap, and mean ranks.
+class Scores(NamedTuple):
+    """Scores of methods over variations that all of them completed.
 
-    Scores are taken as they are, so variations should be on one scale, as accuracies are. Variations that some method has
-    no complete scores for are left out of all of them, and counted.
+    Attributes:
+      methods: labels.
+      metric: what was scored.
+      table: `[methods, variations, seeds]`; None where there are no two variations.
+      variations: how many count.
+      left_out: how many do not, for want of complete scores.
+    """
+
+    methods: list[str]
+    metric: str
+    table: np.ndarray
+    variations: int
+    left_out: int
+
+
+def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
+    """What methods reached over all variations; None where nothing varies.
+
+    Variations that some method has no complete scores for are left out of all of them, and counted.
 
     Args:
       summary: a row per method, variation and seed, as in `summary.csv`.
@@ -149,32 +167,46 @@ def across(summary: Sequence[Record], score: str) -> list[Record]:
     methods = list(dict.fromkeys(row["method"] for row in summary))
     variants = list(dict.fromkeys(row.get("variant", "") for row in summary))
     metric = next((row["metric"] for row in summary if _ran(row)), "")
-    better = larger_is_better(metric)
     scores: dict[tuple[str, str], dict[int, float]] = {}
     for row in summary:
         if _ran(row):
-            one = scored([row[score]], [bool(row["diverged"])], better)[0]
+            one = scored([row[score]], [bool(row["diverged"])], larger_is_better(metric))[0]
             scores.setdefault((row["method"], row.get("variant", "")), {})[row["seed"]] = float(one)
-    seeds = {len(found) for found in scores.values()}
-    whole = [v for v in variants if all(len(scores.get((m, v), {})) == max(seeds, default=0) for m in methods)]
+    seeds = max((len(found) for found in scores.values()), default=0)
+    whole = [v for v in variants if all(len(scores.get((m, v), {})) == seeds for m in methods)]
     if not whole or len(variants) < 2:
+        return None
+    table = np.array([[list(scores[m, v].values()) for v in whole] for m in methods])
+    return Scores(methods, metric, table, len(whole), len(variants) - len(whole))
+
+
+def across(found: Scores | None, score: str) -> list[Record]:
+    """Methods over all variations together: interquartile mean with a stratified bootstrap, and mean ranks.
+
+    Scores are taken as they are, so variations should be on one scale, as accuracies are.
+    """
+    if found is None:
         return []
-    table = np.array([[list(scores[m, v].values()) for v in whole] for m in methods])  # [methods, tasks, seeds]
-    places = ranks(table.mean(2), better)
-    rows = []
-    for method, mine, place in zip(methods, table, places, strict=True):
+    places, rows = ranks(found.table.mean(2), larger_is_better(found.metric)), []
+    for method, mine, place in zip(found.methods, found.table, places, strict=True):
         low, high = stratified(mine) if np.isfinite(mine).all() else (None, None)
+        what = {"method": method, "metric": found.metric, "score": score}
+        count = {"variations": found.variations, "left_out": found.left_out}
         rows.append(
-            {
-                "method": method,
-                "metric": metric,
-                "score": score,
-                "variations": len(whole),
-                "left_out": len(variants) - len(whole),
-                "iqm": iqm(mine),
-                "ci_low": low,
-                "ci_high": high,
-                "mean_rank": float(place),
-            }
+            {**what, **count, "iqm": float(iqm(mine)), "ci_low": low, "ci_high": high, "mean_rank": float(place)}
         )
     return rows
+
+
+def profiles(found: Scores | None, score: str) -> list[Record]:
+    """Performance profiles: for every threshold from the worst to the best score the share of runs that are better."""
+    if found is None or not np.isfinite(found.table).any():
+        return []
+    known = found.table[np.isfinite(found.table)]
+    thresholds = np.linspace(known.min(), known.max(), THRESHOLDS)
+    what = {"metric": found.metric, "score": score}
+    return [
+        {"method": method, **what, "threshold": float(threshold), "share": float(share)}
+        for method, mine in zip(found.methods, found.table, strict=True)
+        for threshold, share in zip(thresholds, profile(mine, thresholds, larger_is_better(found.metric)), strict=True)
+    ]

@@ -119,31 +119,37 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def iqm(scores: np.ndarray) -> float:
-    """Interquartile mean: of the middle half of all scores, whatever their shape.
+def iqm(scores: np.ndarray) -> np.ndarray:
+    """Interquartile mean of scores `[..., tasks, seeds]`: of the middle half of all of them `[...]`.
 
-    >>> iqm(np.array([[0.0, 1.0, 2.0, 100.0]]))
+    >>> float(iqm(np.array([[0.0, 1.0, 2.0, 100.0]])))
     1.5
     """
-    return float(stats.trim_mean(np.ravel(scores), 0.25))
+    return np.asarray(stats.trim_mean(scores.reshape(*scores.shape[:-2], -1), 0.25, axis=-1))
 
 
 def stratified(scores: np.ndarray, statistic=iqm, draws: int = 2000, seed: int = 0) -> tuple[float, float]:
     """95 % percentile interval of a statistic of scores `[tasks, seeds]`, seeds drawn anew within every task.
+
+    Args:
+      scores: of one method.
+      statistic: of stacks of scores `[draws, tasks, seeds]` -> `[draws]`.
+      draws: how often.
+      seed: of the draws.
 
     References:
       Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice, arXiv:2108.13264.
     """
     tasks, n = scores.shape
     picks = np.random.default_rng(seed).integers(0, n, (draws, tasks, n))
-    values = [statistic(scores[np.arange(tasks)[:, None], pick]) for pick in picks]
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(statistic(scores[np.arange(tasks)[:, None], picks]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
-def profile(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Performance profile: the share of runs `[tasks, seeds]` above each threshold."""
-    return (np.ravel(scores)[None, :] > thresholds[:, None]).mean(1)
+def profile(scores: np.ndarray, thresholds: np.ndarray, larger_is_better: bool = True) -> np.ndarray:
+    """Performance profile: the share of runs `[tasks, seeds]` that are better than each threshold."""
+    sign = 1 if larger_is_better else -1
+    return (sign * np.ravel(scores)[None, :] > sign * thresholds[:, None]).mean(1)
 
 
 def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:

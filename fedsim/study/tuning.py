@@ -1,8 +1,11 @@
 """Tuning with equal budgets: every method gets the same grid, and what it is reported with is chosen on validation data."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+Record = dict[str, Any]
 
 
 def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
@@ -27,3 +30,35 @@ def validation_of(metric: str) -> str:
     'validation_accuracy'
     """
     return "validation_loss" if metric.endswith("loss") else "validation_accuracy"
+
+
+def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
+    """The setting that a method is reported with, and between which means on test data its settings lie.
+
+    Args:
+      row: of `compare.csv`: method, and variation where there is one.
+      tuning: the rows of `tuning.csv`.
+    """
+    mine = [t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))]
+    means = [t["test_mean"] for t in mine if t["test_mean"] is not None]
+    if not means:
+        return {}
+    chosen = next(t["tuned"] for t in mine if t["chosen"])
+    return {"tuned": chosen, "sensitivity_low": min(means), "sensitivity_high": max(means)}
+
+
+def settings(tuning: Sequence[Record]) -> list[str]:
+    """Which settings were chosen, and how much hangs on them, in a sentence per variation."""
+    lines = []
+    for variant in dict.fromkeys(row.get("variant", "") for row in tuning):
+        mine = [row for row in tuning if row.get("variant", "") == variant]
+        where = f"With {variant}, chosen" if variant else "Chosen"
+        said = []
+        for row in (row for row in mine if row["chosen"]):
+            band = sensitivity(row, mine)
+            scores = (
+                f" ({band['sensitivity_low']:.4g} to {band['sensitivity_high']:.4g} over its settings)" if band else ""
+            )
+            said.append(f"{row['method']} {row['tuned']}{scores}")
+        lines.append(f"{where} by {mine[0]['metric'].replace('_', ' ')}: {'; '.join(said)}.")
+    return lines

@@ -1,0 +1,114 @@
+"""Rounds one after another, of one run or of several side by side, a little ahead of what the host has read.
+
+Runs of one program (seeds, learning rates) that train side by side share the lanes: where one would wait for its longest
+client, clients of the others fill the gap, and all cores have work however small the model. Each run keeps its own server,
+clock and rows, and none of its bits depends on the company.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from fedsim.engine.blocks import Blocks
+from fedsim.engine.crews import hands
+from fedsim.engine.pack import capacity
+from fedsim.engine.round import CALL_SECONDS, Hand, Pieces, Played, Program, play
+from fedsim.engine.run import Rest, Row, Run
+from fedsim.fleet import Plan
+
+MOST = 16  # runs side by side: more fill no lane that these leave idle
+AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
+
+Flying = list[tuple[Run, Played, dict[str, list] | None]]  # what runs played in a round, and their evaluations
+
+
+def events(
+    runs: Sequence[Run],
+    rest: Callable[[int], bool] = lambda r: False,
+    calls: int | None = None,
+    samples: float = math.inf,
+) -> Iterator[tuple[Run, Row] | Rest]:
+    """Evaluated rounds as they come, and a `Rest` after every round for which `rest(round)` asks.
+
+    Args:
+      runs: of one program over the same training samples; they may have been left after different rounds.
+      rest: asked after every round.
+      calls: device calls per block (None: as long as a call takes about a second); changes no bit.
+      samples: bytes of training samples that fit; what does not is handed over block by block, and changes no bit.
+    """
+    for run in runs:
+        yield from ((run, row) for row in run.begin(1 / len(runs)))
+    program, blocks, data = _prepared(runs, samples)
+    servers, at = [run.server for run in runs], [run.round for run in runs]
+    rows, pieces, flying = None, Pieces(calls), deque[Flying]()
+    for r in range(min(at) + 1, max(run.rounds for run in runs) + 1):
+        going = [run.status == "running" for run in runs]
+        if not any(going):
+            return
+        plays = [goes and behind == r - 1 for goes, behind in zip(going, at, strict=True)]
+        if not any(plays):
+            continue
+        begin = time.perf_counter()
+        each = zip(servers, runs, plays, strict=True)
+        hands_ = [Hand(run.program.serve, server, run.store, run.key, now) for server, run, now in each]
+        played, rows = play(program, blocks, hands_, rows, data, r, pieces)
+        here: Flying = []
+        for i, one in enumerate(played):
+            if one is not None:
+                servers[i], at[i] = one.server, r
+                here.append((runs[i], one, _evaluated(runs[i], one, r)))
+        flying.append(here)
+        resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
+        careful = any(run.empty or any(run.policy) for run in runs)  # never past a possible end
+        ahead = 0 if resting or slow or careful else AHEAD
+        while len(flying) > ahead:
+            yield from _settled(flying.popleft())
+        if resting and (going_on := [run for run, _, _ in here if run.status == "running"]):
+            yield Rest(r, going_on)
+    while flying:
+        yield from _settled(flying.popleft())
+
+
+def _evaluated(run: Run, played: Played, r: int) -> dict[str, list] | None:
+    """Evaluations on their way to the device, in the rounds that are evaluated."""
+    run.message_bytes["up"] = played.message_bytes
+    return run.evaluate(played.server) if r % run.every == 0 or r == run.rounds else None
+
+
+def _settled(flying: Flying) -> Iterator[tuple[Run, Row]]:
+    for run, played, tests in flying:
+        if run.status == "running":  # else it ended in an earlier round, and this one never happened
+            yield from ((run, row) for row in run.settle(played, tests))
+
+
+def _prepared(runs: Sequence[Run], samples: float) -> tuple[Program, Blocks, tuple | None]:
+    """The program for all runs at once, their blocks, and the samples on the device."""
+    program, plans, f = runs[0].program, [run.plan for run in runs], runs[0].plan.federation
+    if len(runs) > 1:
+        crews = min(hands(), -(-len(runs) * program.width.block // program.width.lanes))
+        wide = program.mesh.by(crews)
+        room = capacity([plans], program.width, program.pack, wide.crews)
+        program = program._replace(mesh=wide, room=room._replace(members=program.room.members))
+    fits = f.x.nbytes + f.y.nbytes <= samples
+    blocks = Blocks(plans, program.width, program.room, program.dtype, program.pack, fits)
+    return program, blocks, program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
+
+
+def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
+    """Whether runs can be played side by side: they train by one program, in one block, on the same samples."""
+    one, x = programs[0], plans[0].federation.x
+    same = all(p.mesh is one.mesh and p.width == one.width and p.room.blocks == 1 for p in programs)
+    return same and all(plan.federation.x is x for plan in plans)
+
+
+def side_by_side(programs: Sequence[Program], plans: Sequence[Plan]) -> list[tuple[int, int]]:
+    """Runs in groups that are best played together -> (first, behind the last) of each group."""
+    if not alike(programs, plans):
+        return [(i, i + 1) for i in range(len(plans))]
+    groups = -(-len(plans) // int(__import__("os").environ.get("MOST", "16")))
+    ends = [round(len(plans) * g / groups) for g in range(groups + 1)]
+    return list(pairwise(ends))
