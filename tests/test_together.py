@@ -38,11 +38,11 @@ def scenario(**sections):
     return {"name": "together", "rounds": 4, "seeds": 5, "data": data, **plain, **sections}
 
 
-def rows(runs, seeds):
+def rows(runs, seeds, program):
     """(seed, row) of all of them, and what they hold at the end."""
     found = {seed: [] for seed in seeds}
     names = {id(run): seed for run, seed in zip(runs, seeds, strict=True)}
-    for event in events(runs):
+    for event in events(runs, program):
         assert not isinstance(event, Rest)
         found[names[id(event[0])]].append(event[1].values)
     return found, {seed: run.snapshot(portable=True).arrays for run, seed in zip(runs, seeds, strict=True)}
@@ -61,9 +61,12 @@ def test_company_changes_no_bit(kind):
     with numerics(checked):
         experiment = build(checked, model=own if kind == "dropout" else None)
         seeds = list(experiment.plans)
-        together_, ends = rows([experiment.run(seed) for seed in seeds], seeds)
+        programs, plans = [experiment.program] * len(seeds), list(experiment.plans.values())
+        groups, program = banked(programs, plans, 1000)
+        assert groups == [(0, len(seeds))] and program.room.runs == len(seeds)
+        together_, ends = rows([experiment.run(seed) for seed in seeds], seeds, program)
         for seed in seeds:
-            alone, end = rows([experiment.run(seed)], [seed])
+            alone, end = rows([experiment.run(seed)], [seed], experiment.program)
             assert alone[seed] == together_[seed]
             assert end[seed].keys() == ends[seed].keys()
             assert all(np.array_equal(end[seed][name], ends[seed][name], equal_nan=True) for name in end[seed])

@@ -40,6 +40,7 @@ class Capacity(NamedTuple):
     crews: int  # C
     seats: int  # R, rows that a crew writes
     samples: int  # that one block trains on, at most
+    runs: int = 1  # that are played side by side
 
 
 class Layout(NamedTuple):
@@ -132,7 +133,7 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
     Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
     """
     lanes, block = width
-    blocks, longest, batch, seats, samples, packed, members, slots = 1, 1, 1, 1, 1, 0, 1, block
+    blocks, longest, batch, seats, samples, packed, members, runs = 1, 1, 1, 1, 1, 0, 1, 1
 
     def look(works: list[RoundPlan]) -> None:
         nonlocal blocks, longest, seats, samples, packed
@@ -152,9 +153,9 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
         for works in zip_longest(*(plan.survey() for plan in plans)):
             look([work for work in works if work is not None])
         members = max(members, *(len(plan.members) for plan in plans))
-        slots = len(plans) * block
-    rows = slots if crews == 1 else roomy(seats)
-    return Capacity(blocks, roomy(longest), batch, members, crews, rows, roomy(samples + 1))
+        runs = max(runs, len(plans))
+    rows = runs * block if crews == 1 else roomy(seats)
+    return Capacity(blocks, roomy(longest), batch, members, crews, rows, roomy(samples + 1), runs)
 
 
 def bound(steps: np.ndarray, lanes: int) -> int:
@@ -197,12 +198,14 @@ def lay_out(
     valid = np.zeros((T, C * lanes), np.int32)
     slot = np.full((T + 1, C * lanes), slots, np.int32)
     ints[5] = np.arange(slots) if C == 1 else _seats(queues, C, R, slots)
+    known: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}  # batches: runs that are compared have many in common
     for number, queue in enumerate(queues):
         t, lane = 0, (number % C) * lanes + number // C  # neighbours in the queue are with different crews
         for k in queue:
-            part = parts[k // block]
+            part, client = parts[k // block], int(ints[1, k])
             assert part is not None
-            rows, count = part.plan.batches(part.work.round, int(ints[1, k]))
+            job = (*part.plan.order, client)
+            rows, count = known.get(job) or known.setdefault(job, part.plan.batches(part.work.round, client))
             end = t + len(rows)
             index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
             t = end

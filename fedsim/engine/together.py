@@ -16,11 +16,13 @@ import numpy as np
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.crews import hands
 from fedsim.engine.pack import capacity
+from fedsim.engine.processes import joined
 from fedsim.engine.round import CALL_SECONDS, Hand, Pieces, Played, Program, play
 from fedsim.engine.run import Rest, Row, Run
 from fedsim.fleet import Plan
 
 MOST = 16  # runs side by side: more fill no lane that these leave idle
+ROWS = 1 << 26  # bytes of the stack of all of them together
 AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
 
 Flying = list[tuple[Run, Played, dict[str, list] | None]]  # what runs played in a round, and their evaluations
@@ -28,6 +30,7 @@ Flying = list[tuple[Run, Played, dict[str, list] | None]]  # what runs played in
 
 def events(
     runs: Sequence[Run],
+    program: Program,
     rest: Callable[[int], bool] = lambda r: False,
     calls: int | None = None,
     samples: float = math.inf,
@@ -35,14 +38,20 @@ def events(
     """Evaluated rounds as they come, and a `Rest` after every round for which `rest(round)` asks.
 
     Args:
-      runs: of one program over the same training samples; they may have been left after different rounds.
+      runs: over the same training samples; they may have been left after different rounds.
+      program: by which they train: their own, or that of `banked`.
       rest: asked after every round.
       calls: device calls per block (None: as long as a call takes about a second); changes no bit.
       samples: bytes of training samples that fit; what does not is handed over block by block, and changes no bit.
     """
     for run in runs:
         yield from ((run, row) for row in run.begin(1 / len(runs)))
-    program, blocks, data = _prepared(runs, samples)
+    places = [*runs, *[runs[0]] * (program.room.runs - len(runs))]  # the last ones stay empty, so that no shape changes
+    f = runs[0].plan.federation
+    fits = f.x.nbytes + f.y.nbytes <= samples
+    plans = [run.plan for run in places]
+    blocks = Blocks(plans, program.width, program.room, program.dtype, program.pack, fits)
+    data = program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
     servers, at = [run.server for run in runs], [run.round for run in runs]
     rows, pieces, flying = None, Pieces(calls), deque[Flying]()
     for r in range(min(at) + 1, max(run.rounds for run in runs) + 1):
@@ -53,9 +62,10 @@ def events(
         if not any(plays):
             continue
         begin = time.perf_counter()
-        each = zip(servers, runs, plays, strict=True)
-        hands_ = [Hand(run.program.serve, server, run.store, run.key, now) for server, run, now in each]
-        played, rows = play(program, blocks, hands_, rows, data, r, pieces)
+        table = [Hand(run.program.serve, run.server, run.store, run.key, False) for run in places]
+        for i, now in enumerate(plays):
+            table[i] = table[i]._replace(server=servers[i], plays=now)
+        played, rows = play(program, blocks, table, rows, data, r, pieces)
         here: Flying = []
         for i, one in enumerate(played):
             if one is not None:
@@ -85,19 +95,6 @@ def _settled(flying: Flying) -> Iterator[tuple[Run, Row]]:
             yield from ((run, row) for row in run.settle(played, tests))
 
 
-def _prepared(runs: Sequence[Run], samples: float) -> tuple[Program, Blocks, tuple | None]:
-    """The program for all runs at once, their blocks, and the samples on the device."""
-    program, plans, f = runs[0].program, [run.plan for run in runs], runs[0].plan.federation
-    if len(runs) > 1:
-        crews = min(hands(), -(-len(runs) * program.width.block // program.width.lanes))
-        wide = program.mesh.by(crews)
-        room = capacity([plans], program.width, program.pack, wide.crews)
-        program = program._replace(mesh=wide, room=room._replace(members=program.room.members))
-    fits = f.x.nbytes + f.y.nbytes <= samples
-    blocks = Blocks(plans, program.width, program.room, program.dtype, program.pack, fits)
-    return program, blocks, program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
-
-
 def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
     """Whether runs can be played side by side: they train by one program, in one block, on the same samples."""
     one, x = programs[0], plans[0].federation.x
@@ -105,10 +102,23 @@ def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
     return same and all(plan.federation.x is x for plan in plans)
 
 
-def side_by_side(programs: Sequence[Program], plans: Sequence[Plan]) -> list[tuple[int, int]]:
-    """Runs in groups that are best played together -> (first, behind the last) of each group."""
-    if not alike(programs, plans):
-        return [(i, i + 1) for i in range(len(plans))]
-    groups = -(-len(plans) // int(__import__("os").environ.get("MOST", "16")))
-    ends = [round(len(plans) * g / groups) for g in range(groups + 1)]
-    return list(pairwise(ends))
+def banked(
+    programs: Sequence[Program], plans: Sequence[Plan], model_bytes: int
+) -> tuple[list[tuple[int, int]], Program]:
+    """Runs in groups that are best played together -> (first, behind the last) of each group, and the program of all groups.
+
+    Args:
+      programs: of the runs.
+      plans: of the runs.
+      model_bytes: of one of their models.
+    """
+    program, width, K = programs[0], programs[0].width, programs[0].width.block
+    most = min(MOST, ROWS // max(model_bytes * K, 1), len(plans))
+    if most < 2 or joined() or not alike(programs, plans):
+        return [(i, i + 1) for i in range(len(plans))], program
+    count = -(-len(plans) // most)
+    groups = list(pairwise(round(len(plans) * g / count) for g in range(count + 1)))
+    runs = max(last - first for first, last in groups)
+    wide = program.mesh.by(min(hands(), -(-runs * K // width.lanes)))
+    room = capacity([plans[first:last] for first, last in groups], width, program.pack, wide.crews)
+    return groups, program._replace(mesh=wide, room=room)

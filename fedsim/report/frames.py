@@ -37,9 +37,9 @@ SUMMARY = (
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
-    "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "tuned", "sensitivity_low",
-    "sensitivity_high",
+    "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed",
 )  # fmt: skip
+SENSITIVITY = ("tuned", "sensitivity_low", "sensitivity_high")  # of compare.csv, where something was tuned
 ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")

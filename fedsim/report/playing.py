@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedsim import tree
 from fedsim.engine.checkpoint import CorruptError
 from fedsim.engine.processes import joined, shared
+from fedsim.engine.round import Program
 from fedsim.engine.run import Rest, Row, Run
-from fedsim.engine.together import events, side_by_side
+from fedsim.engine.together import banked, events
 from fedsim.report import directory, files
 from fedsim.report.journal import Journal, Pace
 from fedsim.report.record import identity
@@ -63,17 +65,24 @@ def played(
     """
     results = [Result(entry.experiment, entry.who) for entry in entries]
     runs = [(i, seed) for i, entry in enumerate(entries) for seed in entry.seeds]
+    runs.sort(key=lambda run: list(entries[run[0]].seeds).index(run[1]))  # runs of a seed have their batches in common
     programs = [entries[i].experiment.program for i, _ in runs]
-    for first, last in side_by_side(programs, [entries[i].experiment.plans[seed] for i, seed in runs]):
+    plans = [entries[i].experiment.plans[seed] for i, seed in runs]
+    groups, program = banked(programs, plans, _model_bytes(entries[0].experiment))
+    for first, last in groups:
         group = runs[first:last]
         if ask():
             raise Interrupted(f"before seed {group[0][1]}")
         games = [_game(entries[i], path, seed) for i, seed in group]
-        play(games, calls, watch, ask)
+        play(games, program, calls, watch, ask)
         for (i, seed), game in zip(group, games, strict=True):
             game.run.release()
             results[i].keep(seed, game.journal, game.run, _scoped(entries[i].within))
     return results
+
+
+def _model_bytes(experiment: Experiment) -> int:
+    return tree.payload_bytes(next(iter(experiment.shared.values())))
 
 
 def _scoped(within: Callable[[], Any]) -> Callable[[Callable], Callable]:
@@ -109,7 +118,9 @@ def folder_of(path: Path, label: str, seed: int) -> Path:
     return path / directory.COMMITS / f"{slug(label)}.{seed}"
 
 
-def play(games: Sequence[Game], calls: int | None, watch: Watch | None, ask: Callable[[], bool]) -> None:
+def play(
+    games: Sequence[Game], program: Program, calls: int | None, watch: Watch | None, ask: Callable[[], bool]
+) -> None:
     """Runs side by side from their last commits to their ends, or to the rest that was asked for."""
     for game in games:
         _take_up(game.run, game.journal)
@@ -118,7 +129,7 @@ def play(games: Sequence[Game], calls: int | None, watch: Watch | None, ask: Cal
         return
     due = lambda r: ask() or any(game.journal.due(r) for game in going.values())
     resident = min(game.experiment.scenario.spec.data.resident_mb for game in games) * 1e6
-    for event in events([game.run for game in going.values()], due, calls, resident):
+    for event in events([game.run for game in going.values()], program, due, calls, resident):
         if isinstance(event, Rest):
             for run in event.runs:
                 going[id(run)].journal.commit(run.snapshot(), run.store.files())

@@ -166,7 +166,7 @@ def _close(run: Run) -> None:
 def _other_rows(run: Run, was: Recorded, samples: float, until: int | None = None) -> list[str]:
     """Go on to a round (None: the end), or to the first row that is not the recorded one."""
     expected = {row["round"]: row for row in was.rows if row["round"] > run.round}
-    for event in events([run], lambda r: r == until, samples=samples):
+    for event in events([run], run.program, lambda r: r == until, samples=samples):
         if not isinstance(event, Rest):
             values = event[1].values
             r = values["round"]

@@ -56,13 +56,21 @@ def swept(
         except Exception as error:
             outcomes[i] = Outcome(cell, None, _said(error))
             continue
-        runs = [one.experiment.plans for one in waiting.values()]
-        if waiting and (sum(map(len, runs)) >= MOST or not _joins(entry, next(iter(waiting.values())))):
+        if waiting and (len(waiting) >= MOST or not _same_samples(entry, next(iter(waiting.values())))):
             outcomes |= _outcomes(waiting, cells, sweep)
             waiting = {}
         waiting[i] = entry
     outcomes |= _outcomes(waiting, cells, sweep)
     return [outcomes[i] for i in range(len(cells))]
+
+
+def _outcomes(waiting: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
+    """Play cells over the same samples, each together with all that train as it does."""
+    found: dict[int, Outcome] = {}
+    while rest := {i: entry for i, entry in waiting.items() if i not in found}:
+        one = next(iter(rest.values()))
+        found |= _played({i: entry for i, entry in rest.items() if _joins(entry, one)}, cells, sweep)
+    return found
 
 
 def _entry(cell: Cell, sweep: Sweep) -> Entry:
@@ -73,6 +81,12 @@ def _entry(cell: Cell, sweep: Sweep) -> Entry:
     return Entry(experiment, record, cell.who, lambda: sweep.within(cell.scenario), list(experiment.plans))
 
 
+def _same_samples(entry: Entry, other: Entry) -> bool:
+    """Whether two cells hold the same samples: others are built when these are done, so that few are in memory."""
+    one, two = (next(iter(e.experiment.plans.values())).federation for e in (entry, other))
+    return one.x is two.x
+
+
 def _joins(entry: Entry, other: Entry) -> bool:
     """Whether two cells can be played side by side."""
     one, two = entry.experiment, other.experiment
@@ -81,10 +95,8 @@ def _joins(entry: Entry, other: Entry) -> bool:
     return same and alike([one.program, two.program], plans)
 
 
-def _outcomes(entries: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
+def _played(entries: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
     """Play cells together; when that goes wrong, each for itself, so that it is known whose fault it was."""
-    if not entries:
-        return {}
     try:
         with next(iter(entries.values())).within():
             results = played(list(entries.values()), sweep.path, None, sweep.watch, sweep.ask)
@@ -94,7 +106,7 @@ def _outcomes(entries: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) ->
     except Exception as error:
         if len(entries) == 1:
             return {i: Outcome(cells[i], None, _said(error)) for i in entries}
-        alone = [_outcomes({i: entry}, cells, sweep) for i, entry in entries.items()]
+        alone = [_played({i: entry}, cells, sweep) for i, entry in entries.items()]
         return {i: outcome for one in alone for i, outcome in one.items()}
 
 

@@ -194,13 +194,14 @@ def _of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     if summary is None:
         return ["summary.csv is missing"]
     names = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what was tuned
-    varied = names[2 : names.index("tuned") if "tuned" in names else None] if "variant" in names else []
+    after = names.index("tuned") if "tuned" in names else len(names)
+    varied = names[2:after] if "variant" in names else []
     again = concluded(summary, tuning or [], record["baseline"], record["score"], varied)
     problems = []
     for name, rows in again.items():
         with files.told(path), contextlib.suppress(FileNotFoundError):
             there = (path / f"{name}.csv").read_text(encoding="utf-8")
-            if there != frames.to_csv(rows, ordered(name, varied)):
+            if there != frames.to_csv(rows, ordered(name, varied, names[after + 1 :])):
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
 

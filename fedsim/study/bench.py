@@ -90,7 +90,7 @@ def _lanes(experiment: Experiment) -> tuple[Seconds, float, dict[str, Any]]:
     """Our rounds -> (seconds of a steady one, seconds of an evaluation, the rest of the record)."""
     seed = next(iter(experiment.plans))
     run = experiment.run(seed)
-    rows = [event[1] for event in events([run]) if not isinstance(event, Rest)]
+    rows = [event[1] for event in events([run], run.program) if not isinstance(event, Rest)]
     walls = [row.timing["wall_seconds"] for row in rows]
     steady = Seconds.of(np.diff(walls)[len(walls) // 3 :].tolist())
     evaluation = min(_timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS))
