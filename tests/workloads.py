@@ -1,4 +1,4 @@
-"""The four runs whose bytes must not depend on anything: as a module for tests, as a script for processes of their own.
+"""The runs whose bytes must not depend on anything: as a module for tests, as a script for processes of their own.
 
 `python workloads.py NAME [CORES]` prints the hash of the final parameters and of the result CSVs.
 """
@@ -38,6 +38,7 @@ WORKLOADS = {
     "full_batch": {"data": DIGITS, "rounds": 6, "client": {"lr": 0.5, "batch": "full", "steps": 2}},
     "scaffold": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "method": "scaffold"},
     "median": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "server": ["median"]},
+    "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
 }
 
 
@@ -51,10 +52,11 @@ def digest(result) -> str:
     h = hashlib.sha256()
     for name in BITS:
         h.update(to_csv(result.records[name], ORDER[name]).encode())
-    for layer in sorted(result.model()):
-        leaves = result.model()[layer]
-        for leaf in (leaves[k] for k in sorted(leaves)) if isinstance(leaves, dict) else (leaves,):
-            h.update(leaf.tobytes())
+    for seed in result.scenario["seeds"]:
+        model = result.model(seed=seed)
+        for leaves in (model[layer] for layer in sorted(model)):
+            for leaf in (leaves[k] for k in sorted(leaves)) if isinstance(leaves, dict) else (leaves,):
+                h.update(leaf.tobytes())
     return h.hexdigest()
 
 

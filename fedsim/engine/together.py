@@ -96,9 +96,9 @@ def _settled(flying: Flying) -> Iterator[tuple[Run, Row]]:
 
 
 def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
-    """Whether runs can be played side by side: they train by one program, in one block, on the same samples."""
+    """Whether runs can be played side by side: they train by one program on the same samples."""
     one, x = programs[0], plans[0].federation.x
-    same = all(p.mesh is one.mesh and p.width == one.width and p.room.blocks == 1 for p in programs)
+    same = all(p.mesh is one.mesh and p.width == one.width for p in programs)
     return same and all(plan.federation.x is x for plan in plans)
 
 
@@ -113,7 +113,7 @@ def banked(
       model_bytes: of one of their models.
     """
     program, width, K = programs[0], programs[0].width, programs[0].width.block
-    most = min(MOST, ROWS // max(model_bytes * K, 1), len(plans))
+    most = min(MOST, ROWS // max(model_bytes * K * program.room.blocks, 1), len(plans))
     if most < 2 or joined() or not alike(programs, plans):
         return [(i, i + 1) for i in range(len(plans))], program
     count = -(-len(plans) // most)
