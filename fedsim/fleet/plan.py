@@ -77,10 +77,11 @@ class Plan:
         lr_sum = lr * steps if self.local.rate is None else self._rates[steps]
         return RoundPlan(r, ids, count, n, weight, steps, lr, lr_sum, seconds)
 
-    @property
+    @cached_property
     def order(self) -> tuple:
         """Plans of equal order hand every client the same batches."""
-        return (id(self.federation), self.seed, *self.local[:5])
+        local = self.local
+        return id(self.federation), self.seed, local.batch, local.shuffle, local.drop_last, hash(self.steps.tobytes())
 
     @cached_property
     def _rates(self) -> np.ndarray:

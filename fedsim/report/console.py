@@ -1,6 +1,7 @@
 """What a terminal shows: progress on stderr, the table on stdout."""
 
 import contextlib
+import math
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from fedsim.report.comparison import Comparison
 from fedsim.report.frames import Record
 from fedsim.report.result import Result
 from fedsim.scenario import Experiment, Scenario
+from fedsim.study.pairing import larger_is_better
 
 SHOWN = {"train_loss": "train loss", "test_loss": "test loss", "test_accuracy": "accuracy"}  # beside the bar
 
@@ -133,11 +135,20 @@ def verdict(found: Comparison, out: Path) -> None:
     for name in names:
         view.add_column(name, justify="left" if name in ("method", "variant") else "right", no_wrap=True)
     against = {(row.get("variant", ""), row["method"]): row for row in table}
-    for (variant, method), rows in sorted(summary.items()):
-        said = against.get((variant, method))
+    for variant, method in sorted(summary, key=lambda who: _place(who, summary, against, found)):
+        rows, said = summary[variant, method], against.get((variant, method))
         view.add_row(method, *([variant] if varied else []), *_scores(rows, found.score), *_against(said))
     Console(width=max(Console().width, 150)).print(view)
     print(f"\n{out}/  compare.csv  summary.csv  rounds.csv  figures/curves.png")
+
+
+def _place(who: tuple[str, str], summary: dict, against: dict, found: Comparison) -> tuple:
+    """Variations as they were written; in each the baseline first, then the best one; what has no score last."""
+    variants = list(dict.fromkeys(o.cell.variant for o in found.outcomes))
+    values = [row[found.score] for row in summary[who] if row.get(found.score) is not None]
+    mean = statistics.fmean(values) if values else -math.inf
+    better = larger_is_better(next((row["metric"] for row in found.records["summary"] if row.get("metric")), ""))
+    return variants.index(who[0]), who in against, not values, -mean if better else mean
 
 
 def _scores(rows: list[Record], score: str) -> tuple[str, str, str]:

@@ -102,22 +102,23 @@ def _benefit(row: Record) -> float:
 
 
 def _sentence(row: Record, baseline: str) -> str:
-    better = _benefit(row) > 0
-    by = f" by {abs(row['difference']):.4g}" if row["difference"] is not None else ""
-    spoken = row["metric"].replace("_", " ")
+    better, metric = _benefit(row) > 0, row["metric"].replace("_", " ")
+    by = "" if row["difference"] is None else f" by {abs(row['difference']):.3g}"
+    if row["ci_low"] is not None:
+        ends = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
+        by += f" (95 % {ends[0]:.3g} to {ends[1]:.3g})"
     won = row["probability_of_improvement"] * row["seeds"]
     lost = f"; {row['diverged']} of {row['seeds']} runs diverged" if row["diverged"] else ""
-    which = "better" if better else "worse"
     return (
-        f"{row['method']} is {which} than {baseline}{by} in {spoken}{_interval(row)}: better in {won:g} of {row['seeds']} seeds, "
-        f"p = {row['p_adjusted']:.2g} after Holm{lost}."
+        f"{row['method']} is {'better' if better else 'worse'} than {baseline} in {metric}{by}: "
+        f"better under {won:g} of {row['seeds']} seeds, p = {row['p_adjusted']:.2g} after Holm{lost}."
     )
 
 
 def _interval(row: Record) -> str:
     if row["ci_low"] is None:
-        return "" if row["difference"] is None else f" ({row['difference']:+.4g})"
-    return f" ({row['difference']:+.4g}, 95 % {row['ci_low']:+.4g} to {row['ci_high']:+.4g})"
+        return "" if row["difference"] is None else f" ({row['difference']:+.2g})"
+    return f" ({row['difference']:+.2g}, 95 % {row['ci_low']:+.2g} to {row['ci_high']:+.2g})"
 
 
 def _power(table: Iterable[Record]) -> list[str]:
