@@ -16,6 +16,7 @@ from directories import leftovers
 from scipy import stats
 
 import fedsim
+from fedsim.report import console
 from fedsim.scenario import ScenarioError
 
 SCENARIO = {
@@ -202,6 +203,12 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
         )  # first of equals
     assert set(found.summary["client.lr"]) == set(tuning[tuning["chosen"] == 1]["client.lr"])
     assert len(found.summary) == 6  # what was not chosen is not reported
+    table, grid = found.table.iloc[0], tuning[tuning["method"] == "median"]["test_mean"]
+    assert (table["sensitivity_low"], table["sensitivity_high"]) == (grid.min(), grid.max())
+    assert table["tuned"] == tuning[(tuning["method"] == "median") & (tuning["chosen"] == 1)]["tuned"].item()
+    assert found.verdict[-1].startswith("Chosen by validation accuracy: fedavg client.lr=")
+    assert f"median {table['tuned']} ({grid.min():.4g} to {grid.max():.4g} over its settings)" in found.verdict[-1]
+    assert fedsim.verify(tmp_path / "out").equal
     with pytest.raises(ScenarioError, match=r"data.validation: .*set data.validation=0.1"):
         fedsim.compare(SCENARIO, ["fedavg"], tune={"client.lr": [0.1, 0.2]})
 
@@ -213,6 +220,33 @@ def test_variations_together_are_ranked(kept):
     scores = found.summary[found.summary["method"] == "scaffold"]["final"]
     assert across.loc["scaffold", "iqm"] == pytest.approx(stats.trim_mean(scores, 0.25))
     assert across.loc["scaffold", "ci_low"] <= across.loc["scaffold", "iqm"] <= across.loc["scaffold", "ci_high"]
+
+
+def test_profiles_count_the_runs_that_are_better(kept):
+    out, found = kept
+    profiles = pd.read_csv(out / "profiles.csv")
+    assert profiles.groupby("method")["share"].is_monotonic_decreasing.all() and len(profiles) == 3 * 51
+    assert (profiles.groupby("threshold")["share"].max().iloc[-1], profiles["share"].max()) == (0, 1)
+    for _, row in profiles.iloc[::7].iterrows():
+        scores = found.summary[found.summary["method"] == row["method"]]["final"]
+        assert row["share"] == (scores > row["threshold"]).mean()
+
+
+def test_axes_of_whole_and_broken_numbers_are_verified(tmp_path):
+    fedsim.compare(SCENARIO, ["fedavg", "median"], vary={"fleet.malicious": [0, 0.2]}, out=tmp_path / "out")
+    assert "fleet.malicious=0,0," in (tmp_path / "out/compare.csv").read_text()
+    assert fedsim.verify(tmp_path / "out").equal
+
+
+def test_the_table_begins_with_the_baseline_and_then_the_best(kept, capsys):
+    out, found = kept
+    console.verdict(found, out)
+    lines = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
+    means = found.summary.groupby(["variant", "method"])["final"].mean()
+    for variant in dict.fromkeys(found.summary["variant"]):
+        mine = [line.split()[0] for line in lines if f" {variant} " in line]
+        assert mine[0] == found.baseline and set(mine) == {"fedavg", "median", "scaffold"}
+        assert means[variant][mine[1]] >= means[variant][mine[2]]
 
 
 @pytest.mark.slow

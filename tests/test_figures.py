@@ -66,6 +66,35 @@ def words(figure):
         return [text.get_text() for text in figure.findobj(lambda a: hasattr(a, "get_text")) if text.get_text()]
 
 
+def test_a_panel_for_every_variation():
+    """Of the metric alone, in the same colours, with the methods named once."""
+    frames = [rows(name, seeds=3).assign(variant=f"lr={lr}") for lr in (0.1, 1) for name in ("fedavg", "median")]
+    figure = figures.figure_of_curves(pd.concat(frames), SCENARIO)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedavg", "median"]
+    first, second = (
+        [line.get_color() for line in axes.lines if line.get_label() == "test_accuracy"] for axes in figure.axes
+    )
+    assert first == second and len(set(first)) == 2
+
+
+def test_differences_are_drawn_where_the_table_has_them():
+    one = {"baseline": "fedavg", "metric": "test_accuracy", "ci_low": -0.1, "ci_high": 0.3, "difference": 0.1}
+    table = [
+        {**one, "method": "median", "variant": "lr=0.1", "p_adjusted": 0.01},
+        {**one, "method": "krum", "variant": "lr=0.1", "p_adjusted": 0.2},
+        {**one, "method": "median", "variant": "lr=1", "difference": None, "p_adjusted": None},
+    ]
+    figure = figures.figure_of_differences(pd.DataFrame(table), SCENARIO)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
+    above, below = figure.axes
+    marks = [line for line in above.lines if line.get_label() == "difference"]
+    assert [(list(m.get_xdata()), list(m.get_ydata())) for m in marks] == [([0.1], [0]), ([0.1], [1])]
+    assert [m.get_markerfacecolor() for m in marks] == [marks[0].get_markeredgecolor(), "white"]
+    assert drawn(above)["interval"] == ([-0.1, 0.3], [1, 1]) and "difference" not in drawn(below)
+    assert [label.get_text() for label in above.get_yticklabels()] == ["median", "krum"]
+
+
 def test_lines_are_the_rows_of_one_seed():
     frame = rows()
     accuracy, losses = figures.figure_of_curves(frame, SCENARIO).axes
@@ -114,12 +143,6 @@ def test_every_method_has_a_line_a_colour_and_its_name():
     one, other = (line for line in figure.axes[1].lines)
     assert list(other.get_ydata()) == [3, 2, 1, 1, 1] and one.get_color() != other.get_color()
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedavg", "median"]
-
-
-def test_a_variant_is_a_line_of_its_own():
-    frame = pd.concat([rows().assign(variant="lr=0.1"), rows().assign(variant="lr=0.2")])
-    texts = figures.figure_of_curves(frame, SCENARIO).legends[0].get_texts()
-    assert [text.get_text() for text in texts] == ["fedavg lr=0.1", "fedavg lr=0.2"]
 
 
 def test_a_line_ends_where_its_seed_diverged_and_the_mean_where_the_first_did():

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.report.drawing import COLOURS, FOOT, GREY, SMALL, WIDE, literal, look, page
-from fedsim.report.series import Track, diverged, last_rounds, series, tracks
+from fedsim.report.drawing import COLOURS, FOOT, GAP, GREY, SMALL, WIDE, literal, look, page
+from fedsim.report.series import Track, by_variant, diverged, last_rounds, series, tracks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,65 +23,79 @@ UNITS = {"cross_entropy": "cross-entropy (nats)", "squared": "squared error"}
 
 
 class Panel(NamedTuple):
-    """Axes to be: the columns that share them."""
+    """Axes to be: the columns that share them, of which methods, and the variation that they show."""
 
     columns: tuple[str, ...]
     label: str
+    methods: list[Track]
+    variant: str = ""
 
 
 def figure_of_curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> "Figure":
     """A figure of a run or a comparison: a panel of test accuracy, where there is any, above panels of the losses.
 
-    A line per method (and variant): of one seed as it is; of several their mean, with the range of three or more as a
-    band. The mean is over rounds that all seeds reached; where a seed ended early each is drawn, thin, up to its last
-    finite value, and a cross says that it diverged there. Of one method the two losses share a panel.
+    A line per method: of one seed as it is; of several their mean, with the range of three or more as a band. The mean
+    is over rounds that all seeds reached; where a seed ended early each is drawn, thin, up to its last finite value, and
+    a cross says that it diverged there. Of one method the two losses share a panel. Where something varies, there is a
+    panel per variation instead, of the metric alone.
 
     Args:
       rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite.
       scenario: resolved, for the name, the small print and the target.
     """
-    methods = tracks(rounds, COLUMNS)
-    panels = list(_panels(methods, scenario)) or [Panel((), "loss per sample")]
-    lines = -(-len(methods) // _abreast(methods)) if len(methods) > 1 else 0
+    by = {variant: tracks(table, COLUMNS) for variant, table in by_variant(rounds).items()}
+    methods = [track for found in by.values() for track in found]
+    names = list(dict.fromkeys(track.name for track in methods))
+    panels = list(_panels(by, scenario)) or [Panel((), "loss per sample", [])]
+    lines = -(-len(names) // _abreast(names)) if len(names) > 1 else 0
     note = "; ".join(part for part in (_setting(scenario), _reading(methods)) if part)
     last = max((int(track.rounds.max()) for track in methods), default=0)
     with look():
         heights = [1.25 if len(panels) > 1 else 1.75] * len(panels)
         foot = FOOT + (LEGEND_LINE * lines + 0.08 if lines else 0.0)
-        made = page(str(scenario.get("name", "")), note, heights, foot)
+        made = page(str(scenario.get("name", "")), note, heights, foot, gap=GAP if "" in by else GAP + 0.1)
         for axes, panel in zip(made.axes, panels, strict=True):
-            _fill(axes, panel, methods)
+            _fill(axes, panel, names)
             _target(axes, panel, scenario, accurate="test_accuracy" in panels[0].columns)
             axes.set_xlim(*((-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)))
             axes.tick_params(labelbottom=axes is made.axes[-1])
         made.axes[-1].set_xlabel("round")
         if lines:
-            _legend(made.figure, methods)
+            _legend(made.figure, names)
         return made.figure
 
 
-def _panels(methods: Sequence[Track], scenario: Mapping[str, Any]) -> Iterator[Panel]:
+def _panels(by: Mapping[str, list[Track]], scenario: Mapping[str, Any]) -> Iterator[Panel]:
+    methods = [track for found in by.values() for track in found]
     there = [name for name in COLUMNS if methods and name in methods[0].values]
     losses = tuple(name for name in there if name.endswith("loss"))
     loss = UNITS.get(scenario.get("model", {}).get("loss") or "", "loss per sample")
+    labels = {name: f"{name.split('_')[0]} {loss}" for name in losses} | {"test_accuracy": "test accuracy (share)"}
+    if "" not in by and there:
+        metric = scenario.get("evaluate", {}).get("metric")
+        shown = metric if metric in there else there[0]
+        yield from (Panel((shown,), labels[shown], found, variant) for variant, found in by.items())
+        return
     if "test_accuracy" in there:
-        yield Panel(("test_accuracy",), "test accuracy (share)")
+        yield Panel(("test_accuracy",), labels["test_accuracy"], methods)
     if len(methods) == 1 and len(losses) == 2:
-        yield Panel(losses, loss)
+        yield Panel(losses, loss, methods)
     else:
-        yield from (Panel((name,), f"{name.split('_')[0]} {loss}") for name in losses)
+        yield from (Panel((name,), labels[name], methods) for name in losses)
 
 
-def _fill(axes: "Axes", panel: Panel, methods: Sequence[Track]) -> None:
+def _fill(axes: "Axes", panel: Panel, names: Sequence[str]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    for place, track in enumerate(methods):
+    for track in panel.methods:
+        place = names.index(track.name)
         for column in panel.columns:
             shade = TRAIN if column == "train_loss" and len(panel.columns) > 1 else place
             _curve(axes, track, column, {"color": COLOURS[shade % len(COLOURS)], "linestyle": _dash(place)})
     axes.set_ylabel(panel.label)
+    axes.set_title(literal(panel.variant, 60), loc="left", fontsize=SMALL, pad=2)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
-    if "test_accuracy" in panel.columns or not _wide(panel, methods):
+    if "test_accuracy" in panel.columns or not _wide(panel):
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     else:
         axes.set_yscale("log")
@@ -124,9 +138,9 @@ def _power(value: float, _: Any) -> str:
     return f"{value:g}" if 0.01 <= value < 1e4 else f"1e{round(np.log10(value))}"
 
 
-def _wide(panel: Panel, methods: Sequence[Track]) -> bool:
+def _wide(panel: Panel) -> bool:
     """Whether the losses of a panel need a logarithmic scale."""
-    found = [series(track, column).values.ravel() for track in methods for column in panel.columns]
+    found = [series(track, column).values.ravel() for track in panel.methods for column in panel.columns]
     known = np.concatenate([np.zeros(0), *found])
     positive = known[known > 0]
     return len(positive) > 0 and not (known < 0).any() and bool(positive.max() > LOGARITHMIC * positive.min())
@@ -173,19 +187,19 @@ def _dash(place: int) -> Any:
     return ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))[place // len(COLOURS) % 4]
 
 
-def _abreast(methods: Sequence[Track]) -> int:
+def _abreast(names: Sequence[str]) -> int:
     """How many names stand in a line of the legend."""
-    longest = max((len(literal(track.name)) for track in methods), default=1)
-    return max(min(int((WIDE - 0.2) / (0.35 + 0.055 * longest)), len(methods), 4), 1)
+    longest = max((len(literal(name)) for name in names), default=1)
+    return max(min(int((WIDE - 0.2) / (0.35 + 0.055 * longest)), len(names), 4), 1)
 
 
-def _legend(figure: "Figure", methods: Sequence[Track]) -> None:
+def _legend(figure: "Figure", names: Sequence[str]) -> None:
     """At the foot, with names as they are."""
     from matplotlib.lines import Line2D
 
-    styles = [{"color": COLOURS[place % len(COLOURS)], "linestyle": _dash(place)} for place in range(len(methods))]
+    styles = [{"color": COLOURS[place % len(COLOURS)], "linestyle": _dash(place)} for place in range(len(names))]
     handles = [Line2D([], [], lw=1.3, **style) for style in styles]
-    where = {"loc": "lower center", "ncols": _abreast(methods), "borderaxespad": 0.2, "labelspacing": 0.2}
+    where = {"loc": "lower center", "ncols": _abreast(names), "borderaxespad": 0.2, "labelspacing": 0.2}
     keys = figure.legend(handles, ["-"] * len(handles), **where)
-    for key, track in zip(keys.get_texts(), methods, strict=True):
-        key.set_text(literal(track.name))  # given to `legend`, a name that begins with _ would be left out
+    for key, name in zip(keys.get_texts(), names, strict=True):
+        key.set_text(literal(name))  # given to `legend`, a name that begins with _ would be left out

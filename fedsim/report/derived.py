@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,21 +47,27 @@ def _drawn(path: Path, scenario: dict[str, Any], compared: pd.DataFrame | None) 
         yield from figures.differences(compared, scenario).items()
 
 
-def read_table(path: Path, name: str) -> pd.DataFrame | None:
-    """One of a run directory's tables; None when it has none of that name."""
+def read_table(path: Path, name: str, words: Sequence[str] = ()) -> pd.DataFrame | None:
+    """One of a run directory's tables; None when it has none of that name.
+
+    Args:
+      path: of the run directory.
+      name: of the table.
+      words: columns that stay text.
+    """
     file = path / f"{name}.csv"
     if not file.is_file():
         return None
     try:
         cells = pd.read_csv(file, dtype=str, keep_default_na=False)
-        return pd.DataFrame({column: _read_back(column, list(cells[column])) for column in cells})
+        return pd.DataFrame({column: _read_back(column, list(cells[column]), words) for column in cells})
     except (ValueError, OSError) as error:
         raise DirectoryError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def _read_back(column: str, cells: list[str]) -> list[Any]:
+def _read_back(column: str, cells: list[str], words: Sequence[str]) -> list[Any]:
     """A column as it was before it was written, to the bit; empty cells are missing."""
-    if column in WORDS:
+    if column in (*WORDS, *words):
         return [cell or None for cell in cells]
     for kind in (int, float):
         with contextlib.suppress(ValueError):

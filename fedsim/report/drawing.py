@@ -89,7 +89,13 @@ class Page(NamedTuple):
 
 
 def page(
-    title: str, note: str, heights: Sequence[float], foot: float = FOOT, left: float = LEFT, right: float = RIGHT
+    title: str,
+    note: str,
+    heights: Sequence[float],
+    foot: float = FOOT,
+    left: float = LEFT,
+    right: float = RIGHT,
+    gap: float = GAP,
 ) -> Page:
     """A page as wide as a column of a paper, with a title, small print below it, and axes one below the other.
 
@@ -100,12 +106,13 @@ def page(
       foot: inches below the last axes.
       left: inches beside them.
       right: likewise.
+      gap: between two axes.
     """
     from matplotlib.figure import Figure
 
     titles, notes = textwrap.wrap(literal(title, 132), 44) or [""], textwrap.wrap(literal(note, 312), 78)
-    head = 0.06 + TITLE_LINE * len(titles) + NOTE_LINE * len(notes) + 0.12
-    high = head + sum(heights) + GAP * (len(heights) - 1) + foot
+    head = 0.06 + TITLE_LINE * len(titles) + NOTE_LINE * len(notes) + (0.12 if gap == GAP else 0.22)
+    high = head + sum(heights) + gap * (len(heights) - 1) + foot
     figure = Figure(figsize=(WIDE, high))
     y = 1 - 0.06 / high
     figure.text(0.08 / WIDE, y, "\n".join(titles), va="top", fontsize=LARGE, fontweight="bold")
@@ -116,7 +123,7 @@ def page(
         where = (left / WIDE, (top - height) / high, 1 - (left + right) / WIDE, height / high)
         axes.append(figure.add_axes(where))
         axes[-1].yaxis.set_label_coords(-(left - 0.13) / (WIDE - left - right), 0.5)
-        top -= height + GAP
+        top -= height + gap
     return Page(figure, axes)
 
 

@@ -1,13 +1,15 @@
 """Paired differences to the baseline as a forest plot, from the rows of `compare.csv`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fedsim.report.drawing import COLOURS, GREY, SMALL, literal, look, page
+from fedsim.report.series import by_variant
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LINE = 0.17  # inches of a row
@@ -15,7 +17,7 @@ SURE = 0.05
 
 
 def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "Figure":
-    """A line per method and variation: mean difference to the baseline with its 95 % interval.
+    """A line per method: mean difference to the baseline with its 95 % interval; a panel per variation.
 
     Filled marks are differences that the exact test, adjusted after Holm, calls sure; rows without a number have no mark.
 
@@ -23,35 +25,34 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "
       table: the columns of `compare.csv`.
       scenario: resolved, for the name.
     """
-    from matplotlib.ticker import MaxNLocator
-
-    rows = table.to_dict("records")
-    metric = str(rows[0]["metric"]).replace("_", " ") if rows else ""
-    better = "left is better" if metric.endswith("loss") else "right is better"
-    baseline = literal(rows[0]["baseline"]) if rows else ""
-    note = (
-        f"paired difference to {baseline} in {metric}, mean and 95 % interval over seeds; filled: p < {SURE} after Holm"
-    )
-    names = [_name(row) for row in rows]
-    left = min(0.3 + 0.052 * max(map(len, names), default=0), 1.9)
+    parts = {variant: part.to_dict("records") for variant, part in by_variant(table).items()}
+    first = next(iter(table.to_dict("records")), {})
+    metric = str(first.get("metric") or "").replace("_", " ")
+    note = f"paired difference to {literal(first.get('baseline', ''))} in {metric}, mean and 95 % interval over seeds"
+    left = min(0.3 + 0.052 * max((len(literal(name, 34)) for name in table["method"]), default=0), 1.9)
+    heights = [LINE * max(len(rows), 2) for rows in parts.values()]
     with look():
-        made = page(str(scenario.get("name", "")), note, [max(LINE * len(rows), 2 * LINE)], foot=0.42, left=left)
-        axes = made.axes[0]
-        axes.axvline(0, lw=0.8, color=GREY, zorder=1)
-        for place, row in enumerate(rows):
-            _mark(axes, place, row)
-        axes.set_yticks(range(len(rows)), names)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="y", visible=False)
-        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        axes.set_xlabel(f"difference ({better})", fontsize=SMALL)
+        said = f"{note}; filled: p < {SURE} after Holm"
+        made = page(str(scenario.get("name", "")), said, heights, foot=0.42, left=left, gap=0.42)
+        for axes, (variant, rows) in zip(made.axes, parts.items(), strict=True):
+            _fill(axes, rows)
+            axes.set_title(literal(variant, 60), loc="left", fontsize=SMALL, pad=2)
+        better = "left is better" if metric.endswith("loss") else "right is better"
+        made.axes[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return made.figure
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    variant = row.get("variant")
-    return literal(f"{row['method']}, {variant}" if isinstance(variant, str) and variant else row["method"], 34)
+def _fill(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.axvline(0, lw=0.8, color=GREY, zorder=1)
+    for place, row in enumerate(rows):
+        _mark(axes, place, row)
+    axes.set_yticks(range(len(rows)), [literal(row["method"], 34) for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", visible=False)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _mark(axes: Any, place: int, row: Mapping[str, Any]) -> None:

@@ -9,10 +9,10 @@ FARTHEST = 1e100  # beyond it, and below its inverse, the arithmetic of axes ove
 
 
 class Track(NamedTuple):
-    """One method (and variant): its rows of `rounds.csv`.
+    """One method under one variation: its rows of `rounds.csv`.
 
     Attributes:
-      name: of the method, with its variant.
+      name: of the method.
       rounds: `[rows]`.
       seeds: `[rows]`.
       values: by column, `[rows]` each; NaN where nothing was computed.
@@ -48,12 +48,17 @@ class Series(NamedTuple):
         return self.rounds[whole], self.values[whole]
 
 
+def by_variant(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The rows of every variation, in the order in which they appear; all of them under "" where nothing varies."""
+    if "variant" not in table:
+        return {"": table}
+    named = table["variant"].fillna("").astype(str)
+    return {name: pd.DataFrame(table[named == name]) for name in dict.fromkeys(named)} or {"": table}
+
+
 def tracks(rounds: pd.DataFrame, columns: tuple[str, ...]) -> list[Track]:
-    """Rows by method and variant, in the order in which they appear; columns that are all missing are left out."""
+    """Rows by method, in the order in which they appear; columns that are all missing are left out."""
     names = np.asarray(rounds["method"], object).astype(str)
-    if "variant" in rounds:
-        variants = ["" if pd.isna(variant) else f" {variant}" for variant in np.asarray(rounds["variant"], object)]
-        names = np.asarray([*map("".join, zip(names, variants, strict=True))])
     numbers = {name: np.asarray(rounds[name], float) for name in columns if name in rounds}
     known = {name: column for name, column in numbers.items() if not np.isnan(column).all()}
     number, seed = np.asarray(rounds["round"], int), np.asarray(rounds["seed"], int)

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,12 +190,12 @@ def _written(record: dict[str, Any]) -> list[str]:
 
 def _of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     """The tables of differences, ranks and profiles computed again from the scores in the tables beside them."""
-    summary, tuning = _rows_of(path, "summary"), _rows_of(path, "tuning")
-    if summary is None:
-        return ["summary.csv is missing"]
     names = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what was tuned
     after = names.index("tuned") if "tuned" in names else len(names)
     varied = names[2:after] if "variant" in names else []
+    summary, tuning = (_rows_of(path, name, varied) for name in ("summary", "tuning"))
+    if summary is None:
+        return ["summary.csv is missing"]
     again = concluded(summary, tuning or [], record["baseline"], record["score"], varied)
     problems = []
     for name, rows in again.items():
@@ -206,9 +206,9 @@ def _of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _rows_of(path: Path, name: str) -> list[dict[str, Any]] | None:
-    """The rows of a table, empty cells as None."""
-    table = read_table(path, name)
+def _rows_of(path: Path, name: str, varied: Sequence[str]) -> list[dict[str, Any]] | None:
+    """The rows of a table, empty cells as None; what varies as it is written (0 beside 0.2 is no 0.0)."""
+    table = read_table(path, name, words=varied)
     if table is None:
         return None
     return [{str(k): None if v != v else v for k, v in row.items()} for row in table.to_dict("records")]
