@@ -169,6 +169,11 @@ def test_force_replaces_a_run(root, tmp_path):
     [
         (["run", "nowhere.yaml"], 4, "nowhere.yaml: No such file"),
         (["run"], 2, "missing argument"),
+        (
+            ["compare", "x.yaml", "--methods", "fedavg", "scaffold"],
+            2,
+            "write methods in one word, --methods fedavg,scaffold",
+        ),
         (["rum"], 2, "did you mean 'run'?"),
         (["run", "SCENARIO", "--set", "rouns=3"], 2, "did you mean 'rounds'?"),
         (["run", "SCENARIO", "--seeds", "x"], 2, "write 5 (the first five)"),

@@ -232,6 +232,19 @@ def test_profiles_count_the_runs_that_are_better(kept):
         assert row["share"] == (scores > row["threshold"]).mean()
 
 
+def test_the_resolved_scenario_repeats_the_comparison(tmp_path):
+    """Whatever of it stood on the command line."""
+    grid = {"vary": ["data.partition={kind: dirichlet, alpha: 1},iid"], "baseline": "plain", "score": "best"}
+    methods = [{"method": "fedavg", "label": "plain"}, "median", {"method": "fedavg", "set": {"client.lr": 0.5}}]
+    fedsim.compare(SCENARIO, methods, **grid, seeds=2, out=tmp_path / "one")
+    again = fedsim.compare(tmp_path / "one/scenario.yaml", out=tmp_path / "two")
+    assert again.baseline == "plain" and again.score == "best"
+    for name in ("rounds", "summary", "compare", "scenario"):
+        suffix = "yaml" if name == "scenario" else "csv"
+        one, two = ((tmp_path / run / f"{name}.{suffix}").read_bytes() for run in ("one", "two"))
+        assert one == two, name
+
+
 def test_axes_of_whole_and_broken_numbers_are_verified(tmp_path):
     fedsim.compare(SCENARIO, ["fedavg", "median"], vary={"fleet.malicious": [0, 0.2]}, out=tmp_path / "out")
     assert "fleet.malicious=0,0," in (tmp_path / "out/compare.csv").read_text()

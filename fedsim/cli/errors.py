@@ -34,6 +34,10 @@ def say_usage(error: click.ClickException) -> int:
 
 def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
     """What `--rounds 5` or `rounds=5` was meant to be, where the command takes `--set`; else nothing."""
+    words = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.format_message())
+    if words and context.info_name == "compare":
+        some = words[1].replace(" ", ",")
+        return f"write methods in one word, --methods fedavg,{some}; two runs are compared by fedsim diff"
     if not any("--set" in option.opts for option in context.command.params):
         return ""
     extra = re.fullmatch(r"Got unexpected extra argument \(([\w.\[\]]+=.*)\)", error.format_message())

@@ -21,7 +21,7 @@ from fedsim.scenario import Scenario, ScenarioError, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.plugins import own_links
 from fedsim.scenario.problems import Problem
-from fedsim.study.grid import Cell, asked, chosen_baseline, grid, variations
+from fedsim.study.grid import Cell, asked, axes, chosen_baseline, grid, section_of, variations
 
 SCORES = ("final", "best", "mean_last_k")
 
@@ -117,7 +117,7 @@ class AskedFor(NamedTuple):
     """A comparison as it was described.
 
     Attributes:
-      base: the scenario without its grid.
+      base: the scenario, with all that is compared in its section.
       cells: of the grid.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared.
@@ -142,19 +142,20 @@ def _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, ed
     if not wanted:
         what = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
         raise ScenarioError([Problem("compare.methods", what)], base.document.file)
-    axes, grids = vary or written.vary, tune or written.tune
+    varied, grids = axes(vary or written.vary), axes(tune or written.tune, "--tune")
     if grids and not base.spec.data.validation:
         raise base.error(("data", "validation"), "what is tuned is chosen on validation data; set data.validation=0.1")
-    tunings = variations(grids, "--tune")
-    twice = sorted(variations(axes)[0].keys() & tunings[0].keys())
+    twice = sorted(varied.keys() & grids.keys())
     if twice:
         raise ScenarioError([Problem("", f"{twice[0]} is varied already; take out one of them")], "--tune")
-    cells = grid(base.document, wanted, variations(axes), tunings)
+    cells = grid(base.document, wanted, variations(varied), variations(grids))
     labels = [method.label for method in wanted]
     by = score or written.score
     if by not in SCORES:
         raise ScenarioError([Problem("", f"should be one of {', '.join(SCORES)}, found '{by}'")], "--score")
-    return AskedFor(base, cells, chosen_baseline(labels, baseline or written.baseline), by)
+    chosen = chosen_baseline(labels, baseline or written.baseline)
+    said = base.spec.model_copy(update={"compare": section_of(wanted, varied, grids, chosen, by)})
+    return AskedFor(base._replace(spec=said), cells, chosen, by)
 
 
 def _record(asked_for: AskedFor, devices: list) -> dict[str, Any]:

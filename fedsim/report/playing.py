@@ -134,8 +134,9 @@ def play(
             for run in event.runs:
                 going[id(run)].journal.commit(run.snapshot(), run.store.files())
             if ask():
-                seeds = ", ".join(str(going[id(run)].who["seed"]) for run in event.runs)
-                raise Interrupted(f"after round {event.round} of seed {seeds}")
+                some = [going[id(run)].who["seed"] for run in event.runs]
+                of = f"{len(some)} runs" if len(some) > 1 else f"seed {some[0]}"
+                raise Interrupted(f"after round {event.round} of {of}")
             continue
         run, row = event
         game = going[id(run)]

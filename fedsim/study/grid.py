@@ -9,6 +9,7 @@ from fedsim.scenario import Scenario, ScenarioError, read
 from fedsim.scenario.merge import label_of, top_level
 from fedsim.scenario.problems import Problem, did_you_mean
 from fedsim.scenario.reader import Document, scalar
+from fedsim.scenario.sections import Compare
 
 
 class Cell(NamedTuple):
@@ -53,6 +54,14 @@ class Asked(NamedTuple):
     label: str
     edits: tuple[str, ...] = ()
 
+    @property
+    def written(self) -> Any:
+        """The form that `compare.methods` takes."""
+        if isinstance(self.method, str) and self.label == label_of(self.method) and not self.edits:
+            return self.method
+        changed = {path: _value(text) for path, _, text in (edit.partition("=") for edit in self.edits)}
+        return {"method": self.method, "label": self.label, **({"set": changed} if changed else {})}
+
 
 def asked(written: str | Sequence[Any] | None) -> list[Asked]:
     """Methods as `--methods a,b(x=1)`, as a sequence, or as under `compare.methods`.
@@ -80,20 +89,26 @@ def variations(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str
     >>> variations(["data.partition.alpha=0.1,1", "cohort.size=5"])
     [{'data.partition.alpha': '0.1', 'cohort.size': '5'}, {'data.partition.alpha': '1', 'cohort.size': '5'}]
     """
+    by_path = axes(written, option)
+    return [dict(zip(by_path, values, strict=True)) for values in itertools.product(*by_path.values())]
+
+
+def axes(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> dict[str, list[str]]:
+    """`PATH=V1,V2` texts, or a mapping of path -> values, as path -> values as text for `--set`."""
     if isinstance(written, Mapping):
-        axes = {path: [_text(value) for value in values] for path, values in written.items()}
+        found = {path: [_text(value) for value in values] for path, values in written.items()}
     else:
-        axes = {}
+        found = {}
         for text in written:
             path, equals, values = text.partition("=")
-            axes[path.strip()] = top_level(values)
-            if not equals or not axes[path.strip()]:
+            found[path.strip()] = top_level(values)
+            if not equals or not found[path.strip()]:
                 raise ScenarioError(
                     [Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")], f"{option} {text}"
                 )
-    if "method" in axes:
+    if "method" in found:
         raise ScenarioError([Problem("", "methods are compared by --methods")], f"{option} method")
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    return found
 
 
 def _text(value: Any) -> str:
@@ -146,13 +161,26 @@ def grid(
 
 def _values(written: Mapping[str, str]) -> dict[str, Any]:
     """Values of axes for their columns: numbers where they are numbers."""
-    found: dict[str, Any] = {}
-    for path, text in written.items():
-        found[path] = text
-        with contextlib.suppress(ValueError):
-            value = scalar(text)
-            found[path] = value if isinstance(value, int | float | str) else text
-    return found
+    return {path: _value(text) for path, text in written.items()}
+
+
+def _value(text: str) -> Any:
+    with contextlib.suppress(ValueError):
+        value = scalar(text)
+        return value if isinstance(value, int | float | str) else text
+    return text
+
+
+def section_of(
+    wanted: Sequence[Asked],
+    vary: Mapping[str, Sequence[str]],
+    tune: Mapping[str, Sequence[str]],
+    baseline: str,
+    score: Any,
+) -> Compare:
+    """What is compared, as the `compare` section of a scenario that says it all."""
+    vary, tune = ({path: [_value(text) for text in texts] for path, texts in part.items()} for part in (vary, tune))
+    return Compare(methods=[one.written for one in wanted], vary=vary, tune=tune, baseline=baseline, score=score)
 
 
 def chosen_baseline(labels: Sequence[str], wanted: str | None) -> str:
