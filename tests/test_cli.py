@@ -13,6 +13,7 @@ import fedsim
 FILES = {
     "checkpoints",
     "figures",
+    "report.html",
     "tables",
     "rounds.csv",
     "clients.csv",

@@ -61,6 +61,8 @@ WRONG = [  # command line, exit code, what the one line says
     ("run iid.yaml --set client.lr=fast", 2, "client.lr"),
     ("run iid.yaml --set data.partition=diriclet", 2, "did you mean 'dirichlet'?"),
     ("run iid.yaml --resume --force", 2, "give one of them"),
+    ("run iid.yaml --log-to tensorbord", 2, "--log-to: no tracker 'tensorbord'; did you mean 'tensorboard'?"),
+    ("compare iid.yaml --methods fedavg --log-to x", 2, "no tracker 'x'; known: mlflow, tensorboard, wandb"),
     ("run iid.yaml --device tpu --quiet", 2, "there is no tpu here"),
     ("run iid.yaml --plugin nothing.py", 2, "there is no such file"),
     ("run iid.yaml --out /proc/none/x --set rounds=1", 4, "/proc/none"),

@@ -13,6 +13,7 @@ ONLY = {
     "pydantic": {"scenario"},
     "rich": {"report"},
     "yaml": {"scenario", "report"},
+    **{tracker: {"report"} for tracker in ("tensorboardX", "mlflow", "wandb")},
 }
 FORBIDDEN = (
     "base",

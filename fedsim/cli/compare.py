@@ -28,7 +28,9 @@ from fedsim.report.interrupts import Interrupts
 @click.option("--resume", is_flag=True, help="Go on there; finished runs are kept, methods and seeds may be added.")
 @click.option("--force", is_flag=True, help="Replace what is there.")
 @options.device
+@options.log_to
 @click.option("--pictures/--no-pictures", default=True, help="Draw curves and differences into figures/.")
+@options.look
 @click.option("--quiet", is_flag=True, help="No progress bar, no verdict.")
 @options.as_json("verdict and table")
 @options.debug
@@ -44,7 +46,9 @@ def compare_command(
     resume: bool,
     force: bool,
     device: str | None,
+    log_to: str,
     pictures: bool,
+    look: bool,
     quiet: bool,
     as_json: bool,
     **described: Any,
@@ -83,6 +87,7 @@ def compare_command(
             device=device,
             watch=watch,
             ask=interrupts.asked,
+            log_to=log_to,
             pictures=pictures,
         )
         interrupts.running = False
@@ -91,6 +96,8 @@ def compare_command(
         click.echo(json.dumps({**told, "compare": found.records["compare"], "reasons": found.reasons}))
     elif not quiet:
         console.verdict(found, folder)
+    if look:
+        options.open_page(folder / "report.html")
     for run, why in found.reasons.items():
         click.echo(f"fedsim: {run}: {why}", err=True)
     if found.status != "done":

@@ -42,10 +42,14 @@ plugins = click.option(
 device = click.option(
     "--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind]."
 )
+look = click.option("--open", "look", is_flag=True, help="Open report.html in a browser at the end.")
 edits = click.option(
     "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
 )
 seeds = click.option("--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
+log_to = click.option(
+    "--log-to", default="", metavar="NAMES", help="Every row to tensorboard, wandb or mlflow as well; several: a,b."
+)
 data_roots = click.option(
     "--data-root",
     "data_roots",
@@ -116,3 +120,9 @@ def compilation_cache() -> None:
         jax.config.update("jax_compilation_cache_dir", str(home))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def open_page(path: Path) -> None:
+    """Show a page in the user's browser; where there is none, say where it is."""
+    if not path.is_file() or click.launch(str(path)) != 0:
+        click.echo(f"{path}: open it in a browser", err=True)

@@ -12,21 +12,32 @@ FORMATS = ("csv", "parquet", "latex", "markdown", "json")
 
 @click.command("report")
 @click.argument("directories", nargs=-1, required=True, type=FOLDER)
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one page of them all, and nothing else."
+)
+@click.option("--open", "look", is_flag=True, help="Open the page in a browser.")
 @options.as_json("the names of the files")
 @options.debug
-def report_command(directories: tuple[Path, ...], as_json: bool) -> None:
-    """Make pictures and paper tables of finished runs again, from their files alone.
+def report_command(directories: tuple[Path, ...], out: Path | None, look: bool, as_json: bool) -> None:
+    """Make page, pictures and paper tables of finished runs again, from their files alone.
 
     \b
     Examples:
       fedsim report reports/iid
       fedsim report reports/*
+      fedsim report reports/mean reports/median --out both.html
     """
     import json
 
-    from fedsim.report.derived import rebuilt
+    from fedsim.report.derived import PAGE, paged, rebuilt
 
-    found = {str(path): rebuilt(path) for path in directories}
+    if out is not None:
+        out.write_bytes(paged(directories))
+        found = {str(out.parent): [out.name]}
+    else:
+        found = {str(path): rebuilt(path) for path in directories}
+    if look:
+        options.open_page(out or directories[-1] / PAGE)
     if as_json:
         click.echo(json.dumps(found))
     else:

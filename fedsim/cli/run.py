@@ -20,7 +20,9 @@ from fedsim.report.interrupts import Interrupts
 @click.option("--coordinator", metavar="HOST:PORT|auto", help="One of several processes; auto: ask the scheduler.")
 @click.option("--processes", type=click.IntRange(1), help="How many processes there are.")
 @click.option("--process", type=click.IntRange(0), help="Number of this one, from 0; the first one writes.")
+@options.log_to
 @click.option("--pictures/--no-pictures", default=True, help="Draw curves and partition into figures/.")
+@options.look
 @click.option("--quiet", is_flag=True, help="No progress bar, no table.")
 @options.as_json("the summary")
 @options.debug
@@ -32,7 +34,9 @@ def run_command(
     coordinator: str | None,
     processes: int | None,
     process: int | None,
+    log_to: str,
     pictures: bool,
+    look: bool,
     quiet: bool,
     as_json: bool,
     **described: Any,
@@ -70,6 +74,7 @@ def run_command(
             device=device,
             watch=watch,
             ask=interrupts.asked,
+            log_to=log_to,
             pictures=pictures,
         )
         interrupts.running = False
@@ -77,6 +82,8 @@ def run_command(
         click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
     elif not quiet:
         console.table(result, folder)
+    if look and first():
+        options.open_page(folder / "report.html")
     for seed, why in result.reasons.items():
         click.echo(f"fedsim: seed {seed} ended early: {why}; see {folder / 'rounds.csv'}", err=True)
     if result.reasons:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.engine.blocks import Blocks
+from fedsim.engine.diagnosis import Found, found, more, none
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories
 from fedsim.engine.mesh import Mesh
@@ -35,6 +36,7 @@ class Program(NamedTuple):
     room: Capacity
     dtype: Any
     pack: Packer = longest_first
+    diagnoses: bool = False  # whether the updates are looked at
 
 
 class Played(NamedTuple):
@@ -47,6 +49,7 @@ class Played(NamedTuple):
     useful: int  # steps that trained a client
     lane_steps: int  # steps times lanes
     message_bytes: int  # of what one client sends
+    found: Found | None = None  # what the updates say, where it was asked
 
 
 class Pieces:
@@ -131,6 +134,7 @@ class Share:
         self.memory, self.places = hand.store.lend(self.work.ids if self.work else np.zeros(0, int))
         self.useful = int(self.work.steps.sum()) if self.work else 0
         self.total, self.jobs, self.met, self.message_bytes = None, None, [], 0
+        self.diagnoses, self.sums = program.diagnoses, None
 
     def remembered(self, jobs: Jobs) -> Any:
         """Rows of memory of the block's clients."""
@@ -145,6 +149,9 @@ class Share:
         self.total, self.memory, met = serve.add(total, self.hand.server, self.memory, stack, jobs, self.key, first)
         self.jobs, self.message_bytes = jobs, _message_bytes(stack)
         self.met.append(met)
+        if self.diagnoses:
+            delta = stack.message.delta
+            self.sums = more(none(delta) if self.sums is None else self.sums, delta, jobs.weight)
 
     def close(self, lane_steps: float) -> Played:
         """The next server; `lane_steps` were done for every step that trained a client."""
@@ -153,7 +160,8 @@ class Share:
         server, memory, outcome = serve.close(self.total, server, self.memory, self.jobs, self.key)
         self.hand.store.keep(self.work.ids, memory)
         done = round(lane_steps * self.useful)
-        return Played(self.work, server, outcome, self.met, self.useful, done, self.message_bytes)
+        said = None if self.sums is None else found(self.sums)
+        return Played(self.work, server, outcome, self.met, self.useful, done, self.message_bytes, said)
 
 
 def train(mesh: Mesh, bank, memory, jobs: Any, data, key, rows: Any, steps: int, seats: int, pieces: Pieces) -> Any:

@@ -1,6 +1,7 @@
 """The run: what one seed of one method holds, what it counts, and the rows that come of its rounds."""
 
 import itertools
+import math
 import shutil
 import tempfile
 import time
@@ -17,6 +18,7 @@ from fedsim.data import Federation
 from fedsim.engine.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.crews import side_by_side
+from fedsim.engine.diagnosis import Found
 from fedsim.engine.machine import platform
 from fedsim.engine.round import Played, Program
 from fedsim.engine.serve import Server
@@ -67,6 +69,10 @@ class Since(NamedTuple):
     seen: float = 0.0  # Σ valid rows
     useful: int = 0
     lane_steps: int = 0
+    diagnosed: int = 0  # rounds whose updates were looked at
+    update_norm: float = 0.0  # Σ over these rounds
+    drift: float = 0.0
+    cosine: float = 0.0
 
 
 class Run:
@@ -136,7 +142,9 @@ class Run:
 
     def settle(self, played: Played, tests: dict[str, list] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
-        jax.block_until_ready((played.outcome, played.met, tests))  # raises where reading would abort: device full
+        jax.block_until_ready(
+            (played.outcome, played.met, tests, played.found)
+        )  # raises where reading would abort: device full
         work, outcome = played.work, played.outcome
         self.round, self.server = work.round, played.server
         self.empty = self.empty + 1 if bool(outcome.skipped) else 0
@@ -154,6 +162,7 @@ class Run:
             _continued(s.seen, [m.seen for m in played.met]),
             s.useful + played.useful,
             s.lane_steps + played.lane_steps,
+            *_diagnosed(s, played.found),
         )
         if self.round == 1:
             self.first = digest(self.server)
@@ -205,6 +214,8 @@ class Run:
             "skipped": s.skipped,
             "train_loss": s.loss / s.seen if s.seen else None,
         }
+        if self.program.diagnoses:
+            values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Found._fields}
         for name, results in tests.items():
             loss, hit = gathered(results, self.sizes[name])
             values[f"{name}_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
@@ -269,6 +280,14 @@ def held_out(f: Federation, crews: int) -> tuple[dict[str, list], dict[str, int]
     apart = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
     stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * crews)))) for name, (x, y) in apart.items() if len(x)}
     return stacks, {name: len(x) for name, (x, _) in apart.items()}, E
+
+
+def _diagnosed(s: Since, found: Found | None) -> tuple[int, float, float, float]:
+    """Rounds that were looked at, and the sums over them; one with too few clients says nothing."""
+    said = [float(value) for value in found or ()]
+    if not said or not all(map(math.isfinite, said)):
+        return s.diagnosed, s.update_norm, s.drift, s.cosine
+    return s.diagnosed + 1, s.update_norm + said[0], s.drift + said[1], s.cosine + said[2]
 
 
 def _continued(total: float, parts: list) -> float:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.engine.checkpoint import CheckpointError
-from fedsim.report import derived, directory
+from fedsim.report import derived, directory, trackers
 from fedsim.report.comparison import Comparison
 from fedsim.report.environment import memory, numerical, surroundings
-from fedsim.report.playing import Interrupted, Watch
+from fedsim.report.playing import Interrupted, Watch, shown
 from fedsim.report.result import label_of
 from fedsim.report.running import Place, place_of
 from fedsim.report.sweeping import swept
@@ -45,6 +45,7 @@ def compare(
     device: str | None = None,
     watch: Watch | None = None,
     ask: Callable[[], bool] = lambda: False,
+    log_to: str | Sequence[str] = (),
     pictures: bool = True,
 ) -> Comparison:
     """Run several methods under identical conditions over several seeds, and test the differences.
@@ -73,6 +74,9 @@ def compare(
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
       ask: asked after every round whether to come to rest, commit and end.
+      log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several with commas between or as a
+        sequence; they need `out`, and their files lie there (`fedsim.report.trackers` says how). With `jobs`,
+        they get the rows when the runs have ended.
       pictures: draw `figures/` into the run directory.
 
     Returns:
@@ -86,10 +90,12 @@ def compare(
       Interrupted: when `ask` said so.
     """
     started = time.monotonic()
+    named = trackers.named(log_to, out)
     asked_for = _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, edits, data_roots)
     base, cells = asked_for.base, asked_for.cells
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
         path = place.path if place else Path(stack.enter_context(tempfile.TemporaryDirectory())) if jobs > 1 else None
+        tell = stack.enter_context(trackers.telling(named, place.path, resume)) if place else None
         threads = place.before["environment"].get("threads") if place and place.before else None
         with numerics(base, threads, device) as devices:
             record = _record(asked_for, devices)
@@ -102,7 +108,7 @@ def compare(
                     ended = getattr(watch, "ended", lambda runs: None)
                     play_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
                 within = lambda scenario: numerics(scenario, threads, device)
-                outcomes = swept(cells, path, devices, watch, ask, within)
+                outcomes = swept(cells, path, devices, shown(watch, tell), ask, within)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
@@ -191,11 +197,12 @@ def _finish(
 ) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files."""
     found.save(place.path)
-    if pictures:
-        derived.write(place.path, derived.derived(place.path, record["scenario"], found.score))
     before = place.before or {}
-    ended = {"status": found.status, "reasons": found.reasons, "verdict": found.verdict, "memory": memory(devices)}
+    ended = {"status": found.status, "reasons": found.reasons, "verdict": found.verdict}
+    if pictures:
+        derived.write(place.path, derived.derived(place.path, {**record, **ended}))
+    ended["memory"] = memory(devices)
     spent = before.get("wall_seconds", 0.0) + seconds
     directory.write_record(
-        place.path, {**record, **ended, "wall_seconds": spent, "files": directory.hashes(place.path)}
+        place.path, {**record, **ended, "wall_seconds": spent, "files": directory.hashes(place.path, directory.TRACKED)}
     )

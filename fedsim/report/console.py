@@ -116,7 +116,7 @@ def table(result: Result, out: Path) -> None:
         bytes_ = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
         view.add_row(line["method"], str(line["seed"]), str(last["round"]), line["metric"], *numbers, *bytes_)
     Console(width=max(Console().width, 100)).print(view)  # a narrow terminal wraps, nothing is cut
-    print(f"\n{out}/  figures/curves.png  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
+    print(f"\n{out}/  report.html  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
 
 
 def verdict(found: Comparison, out: Path) -> None:
@@ -139,7 +139,7 @@ def verdict(found: Comparison, out: Path) -> None:
         rows, said = summary[variant, method], against.get((variant, method))
         view.add_row(method, *([variant] if varied else []), *_scores(rows, found.score), *_against(said))
     Console(width=max(Console().width, 150)).print(view)
-    print(f"\n{out}/  compare.csv  summary.csv  rounds.csv  figures/curves.png")
+    print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
 
 
 def _place(who: tuple[str, str], summary: dict, against: dict, found: Comparison) -> tuple:

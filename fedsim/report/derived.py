@@ -1,28 +1,27 @@
 """Pictures and paper tables of a run directory, made from its own CSV files: when it ends, and again by `fedsim report`."""
 
-import contextlib
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fedsim.report import directory, figures, files, holdings, tables
+from fedsim.report import directory, figures, files, holdings, page, tables
 from fedsim.report.files import DirectoryError
+from fedsim.report.reading import read_table
 from fedsim.report.result import LISTED
 
-WORDS = ("method", "baseline", "variant", "tuned", "reason")
+PAGE = "report.html"
 
 
-def derived(path: Path, scenario: dict[str, Any], score: str = "final") -> dict[str, bytes]:
-    """Files by name below the run directory: `figures/curves.png` ..., `tables/summary.tex` ...
+def derived(path: Path, record: Mapping[str, Any]) -> dict[str, bytes]:
+    """Files by name below the run directory: `report.html`, `figures/curves.png` ..., `tables/summary.tex` ...
 
     Args:
       path: of the run directory; its tables are there.
-      scenario: resolved, from its record.
-      score: what of a run the tables are about.
+      record: what `run.json` says of it, or is about to say.
     """
+    scenario, score = record["scenario"], record.get("score", "final")
     summary, compared = read_table(path, "summary"), read_table(path, "compare")
     drawn = dict(_drawn(path, scenario, compared))
     found = {f"{directory.FIGURES}/{name}": content for name, content in drawn.items()}
@@ -30,7 +29,7 @@ def derived(path: Path, scenario: dict[str, Any], score: str = "final") -> dict[
         table = tables.for_paper(summary, compared, score)
         found["tables/summary.tex"] = tables.latex(table).encode()
         found["tables/summary.md"] = tables.markdown(table).encode()
-    return found
+    return {PAGE: page.page_of([page.Source(path, record)]), **found}
 
 
 def _drawn(path: Path, scenario: dict[str, Any], compared: pd.DataFrame | None) -> Iterator[tuple[str, bytes]]:
@@ -47,34 +46,6 @@ def _drawn(path: Path, scenario: dict[str, Any], compared: pd.DataFrame | None) 
         yield from figures.differences(compared, scenario).items()
 
 
-def read_table(path: Path, name: str, words: Sequence[str] = ()) -> pd.DataFrame | None:
-    """One of a run directory's tables; None when it has none of that name.
-
-    Args:
-      path: of the run directory.
-      name: of the table.
-      words: columns that stay text.
-    """
-    file = path / f"{name}.csv"
-    if not file.is_file():
-        return None
-    try:
-        cells = pd.read_csv(file, dtype=str, keep_default_na=False)
-        return pd.DataFrame({column: _read_back(column, list(cells[column]), words) for column in cells})
-    except (ValueError, OSError) as error:
-        raise DirectoryError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
-
-
-def _read_back(column: str, cells: list[str], words: Sequence[str]) -> list[Any]:
-    """A column as it was before it was written, to the bit; empty cells are missing."""
-    if column in (*WORDS, *words):
-        return [cell or None for cell in cells]
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return [kind(cell) if cell or kind is int else math.nan for cell in cells]
-    return [cell or None for cell in cells]
-
-
 def write(path: Path, found: dict[str, bytes]) -> None:
     """Write derived files, each whole or as it was before."""
     for name, content in found.items():
@@ -89,14 +60,38 @@ def rebuilt(path: Path) -> list[str]:
       DirectoryError: when it holds no run, or one that has not ended.
       LockedError: when another process is writing it.
     """
+    record = _ended(path)
+    with directory.claimed(path, force=False, resume=True):
+        found = derived(path, record)
+        write(path, found)
+        hashes = {**record["files"], **{name: files.sha256(path / name) for name in found}}
+        directory.write_record(path, {**record, "files": dict(sorted(hashes.items()))})
+    return sorted(found)
+
+
+def paged(paths: Sequence[Path]) -> bytes:
+    """One page of several runs beside one another, or of a single run or comparison.
+
+    Raises:
+      DirectoryError: when one holds no run, or one that has not ended; or several of which one is a comparison.
+    """
+    records = [_ended(path) for path in paths]
+    both = [path for path, record in zip(paths, records, strict=True) if record.get("kind") == "compare"]
+    if both and len(paths) > 1:
+        raise DirectoryError(f"{both[0]}: is a comparison, which has a page of its own; name single runs")
+    names = [path.resolve().name for path in paths]
+    labels = names if len(set(names)) == len(names) else list(map(str, paths))
+    several = len(paths) > 1
+    return page.page_of(
+        [page.Source(p, r, name if several else "") for p, r, name in zip(paths, records, labels, strict=True)]
+    )
+
+
+def _ended(path: Path) -> dict[str, Any]:
+    """The record of a run that has ended."""
     record = directory.read_record(path)
     if record is None or directory.odd(record):
         raise DirectoryError(f"{path / directory.RECORD}: is damaged")
     if "files" not in record:
         raise DirectoryError(f"{path}: the run has not ended; go on with --resume")
-    with directory.claimed(path, force=False, resume=True):
-        found = derived(path, record["scenario"], record.get("score", "final"))
-        write(path, found)
-        hashes = {**record["files"], **{name: files.sha256(path / name) for name in found}}
-        directory.write_record(path, {**record, "files": dict(sorted(hashes.items()))})
-    return sorted(found)
+    return record

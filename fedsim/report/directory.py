@@ -8,7 +8,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ RECORD = "run.json"
 LOCK = ".lock"
 COMMITS = "checkpoints"
 FIGURES = "figures"
+TRACKED = ("tensorboard", "wandb", *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")))  # of trackers
 STARTED = {
     "method": str, "scenario": dict, "hashes": dict, "environment": dict, "supplied": list, "own_links": dict,
 }  # fmt: skip
@@ -209,12 +210,13 @@ def _record_text(record: dict[str, Any]) -> str:
     return json.dumps({**body, "sha256": digest}, indent=2) + "\n"
 
 
-def hashes(path: Path) -> dict[str, str]:
-    """SHA-256 of every file of a run but its record, by relative name."""
+def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
+    """SHA-256 of every file of a run but its record, by relative name; `apart`: what at its top is none of the run."""
     with files.told(path):
         found = sorted(p for p in path.rglob("*") if p.is_file())
     names = [str(p.relative_to(path)) for p in found]
-    return {name: files.sha256(path / name) for name in names if name not in (RECORD, LOCK)}
+    own = [name for name in names if name not in (RECORD, LOCK) and name.partition("/")[0] not in apart]
+    return {name: files.sha256(path / name) for name in own}
 
 
 def write_yaml(path: Path, values: Any) -> None:

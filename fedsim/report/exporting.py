@@ -6,10 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from fedsim.report import directory, tables
-from fedsim.report.derived import read_table
 from fedsim.report.files import DirectoryError
-
-COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula when text begins with it
+from fedsim.report.frames import inert
+from fedsim.report.reading import read_table
 
 
 def exported(path: Path, table: str | None, form: str, excel_safe: bool = False) -> bytes:
@@ -27,7 +26,7 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False)
     found = _table(path, table)
     if excel_safe:
         words = found.select_dtypes(exclude="number").columns
-        found[words] = found[words].map(lambda cell: f"'{cell}" if str(cell).startswith(COMPUTED) else cell)
+        found[words] = found[words].map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
     if form == "latex":
         return tables.latex(found.fillna("")).encode()
     if form == "markdown":

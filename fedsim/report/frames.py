@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
 Record = dict[str, Any]  # a row, or a stack of rows: values that are lists have one entry per row
 
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
     "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy",
+    "update_norm", "drift", "cosine",
 )  # fmt: skip
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
@@ -109,7 +111,16 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else repr(float(value))  # the shortest text that reads back exactly
-    return str(value)
+    return inert(value) if isinstance(value, str) else str(value)
+
+
+def inert(text: str) -> str:
+    """Text that a spreadsheet shows and does not compute: names come from users, perhaps from strangers.
+
+    >>> inert("=cmd()"), inert("median")
+    ("'=cmd()", 'median')
+    """
+    return f"'{text}" if text.startswith(COMPUTED) else text
 
 
 def summarise(records: Sequence[Record], metric: str, last: int, target: float | None, diverged: bool) -> Record:

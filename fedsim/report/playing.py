@@ -12,6 +12,7 @@ from fedsim.engine.round import Program
 from fedsim.engine.run import Rest, Row, Run
 from fedsim.engine.together import banked, events
 from fedsim.report import directory, files
+from fedsim.report.frames import Record
 from fedsim.report.journal import Journal, Pace
 from fedsim.report.record import identity
 from fedsim.report.result import Result, close, label_of, slug
@@ -51,8 +52,24 @@ class Game(NamedTuple):
     experiment: Experiment
 
 
+Tell = Callable[[dict[str, Any], Experiment, dict[str, list[Record]]], None]  # (who, experiment, tables of its journal)
+Show = Callable[[Game, Row | None], None]
+
+
+def shown(watch: Watch | None, tell: Tell | None) -> Show:
+    """What is done with a run as soon as it is taken up (None), and with every row: two kinds of listeners, one call."""
+
+    def show(game: Game, row: Row | None) -> None:
+        if watch and row:
+            watch(game.experiment, game.who["seed"], row)
+        if tell:
+            tell(game.who, game.experiment, game.journal.records)
+
+    return show
+
+
 def played(
-    entries: Sequence[Entry], path: Path | None, calls: int | None, watch: Watch | None, ask: Callable[[], bool]
+    entries: Sequence[Entry], path: Path | None, calls: int | None, show: Show | None, ask: Callable[[], bool]
 ) -> list[Result]:
     """All runs of experiments that train by one program (call it inside their numerics) -> a result for each.
 
@@ -60,7 +77,7 @@ def played(
       entries: the experiments.
       path: of the run directory; None: nothing is written.
       calls: device calls per block.
-      watch: is shown every row.
+      show: is told of every run that is taken up, and of every row.
       ask: whether to come to rest.
     """
     results = [Result(entry.experiment, entry.who) for entry in entries]
@@ -74,7 +91,7 @@ def played(
         if ask():
             raise Interrupted(f"before seed {group[0][1]}")
         games = [_game(entries[i], path, seed) for i, seed in group]
-        play(games, program, calls, watch, ask)
+        play(games, program, calls, show, ask)
         for (i, seed), game in zip(group, games, strict=True):
             game.run.release()
             results[i].keep(seed, game.journal, game.run, _scoped(entries[i].within))
@@ -119,11 +136,13 @@ def folder_of(path: Path, label: str, seed: int) -> Path:
 
 
 def play(
-    games: Sequence[Game], program: Program, calls: int | None, watch: Watch | None, ask: Callable[[], bool]
+    games: Sequence[Game], program: Program, calls: int | None, show: Show | None, ask: Callable[[], bool]
 ) -> None:
     """Runs side by side from their last commits to their ends, or to the rest that was asked for."""
     for game in games:
         _take_up(game.run, game.journal)
+        if show:
+            show(game, None)
     going = {id(game.run): game for game in games if game.run.status == "running"}
     if not going:
         return
@@ -141,8 +160,8 @@ def play(
         run, row = event
         game = going[id(run)]
         _write(game, row)
-        if watch:
-            watch(game.experiment, game.who["seed"], row)
+        if show:
+            show(game, row)
 
 
 def _take_up(run: Run, journal: Journal) -> None:

@@ -12,10 +12,10 @@ from fedsim import tree
 from fedsim.data import Arrays
 from fedsim.engine.checkpoint import CheckpointError
 from fedsim.engine.processes import first
-from fedsim.report import derived, directory, files
+from fedsim.report import derived, directory, files, trackers
 from fedsim.report.environment import memory
 from fedsim.report.journal import demand_same
-from fedsim.report.playing import Entry, Interrupted, Watch, played
+from fedsim.report.playing import Entry, Interrupted, Watch, played, shown
 from fedsim.report.record import identity, record_of
 from fedsim.report.result import Result
 from fedsim.scenario import Experiment, build, read
@@ -46,6 +46,7 @@ def run(
     device: str | None = None,
     watch: Watch | None = None,
     ask: Callable[[], bool] = lambda: False,
+    log_to: str | Sequence[str] = (),
     pictures: bool = True,
     **build_options: Any,
 ) -> Result:
@@ -66,6 +67,8 @@ def run(
       device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
       ask: asked after every round whether to come to rest, commit and end.
+      log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several with commas between or as a
+        sequence; they need `out`, and their files lie there (`fedsim.report.trackers` says how).
       pictures: draw `figures/` and write `tables/` into the run directory, which takes a second or two.
       build_options: `calls` (device calls per block) and `pack` (which lane a client lands on) change no bit.
 
@@ -86,6 +89,7 @@ def run(
     [1, 2, 8400]
     """
     started = time.monotonic()
+    named = trackers.named(log_to, out)
     if isinstance(data, tuple) and not isinstance(data, Arrays):
         data = Arrays(*data)  # (x, y), as everybody writes it
     edits = [edits] if isinstance(edits, str) else edits
@@ -97,7 +101,9 @@ def run(
     checked = read(scenario, tuple(edits), data_roots=data_roots)
     given = {"data": data, "model": model, "params": params, "loss": loss}
     calls = build_options.pop("calls", None)
-    with place_of(out if first() else None, force, resume) as place:
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(place_of(out if first() else None, force, resume))
+        tell = stack.enter_context(trackers.telling(named, place.path, resume)) if place else None
         before = place.before if place else None
         threads = before["environment"].get("threads") if before else None
         within = functools.partial(numerics, checked, threads, device)
@@ -108,7 +114,7 @@ def run(
                 _open(place, record, experiment, force)
             try:
                 entry = Entry(experiment, record, {"method": experiment.method}, within, list(experiment.plans))
-                (result,) = played([entry], place.path if place else None, calls, watch, ask)
+                (result,) = played([entry], place.path if place else None, calls, shown(watch, tell), ask)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
@@ -116,10 +122,12 @@ def run(
         if place and not _complete(place, record):
             spent = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
             record["memory"] = memory(devices)
+            reasons = {str(seed): why for seed, why in result.reasons.items()}
+            record |= {"status": result.status, "reasons": reasons}
             result.save(place.path)
             if pictures:
-                derived.write(place.path, derived.derived(place.path, record["scenario"]))
-            _finish(place.path, record, result, spent + time.monotonic() - started)
+                derived.write(place.path, derived.derived(place.path, record))
+            _finish(place.path, record, spent + time.monotonic() - started)
     return result
 
 
@@ -150,10 +158,11 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
     directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
 
 
-def _finish(path: Path, record: dict[str, Any], result: Result, seconds: float) -> None:
+def _finish(path: Path, record: dict[str, Any], seconds: float) -> None:
     """Write the record with the hashes of all files: a directory whose record says so is complete."""
-    ended = {"status": result.status, "reasons": {str(seed): why for seed, why in result.reasons.items()}}
-    directory.write_record(path, {**record, **ended, "wall_seconds": seconds, "files": directory.hashes(path)})
+    directory.write_record(
+        path, {**record, "wall_seconds": seconds, "files": directory.hashes(path, directory.TRACKED)}
+    )
 
 
 def _complete(place: Place, record: dict[str, Any]) -> bool:

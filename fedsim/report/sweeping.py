@@ -9,7 +9,7 @@ from fedsim.engine.checkpoint import CheckpointError, CorruptError
 from fedsim.engine.together import MOST, alike
 from fedsim.report import directory, files
 from fedsim.report.comparison import Outcome
-from fedsim.report.playing import Entry, Interrupted, Watch, played
+from fedsim.report.playing import Entry, Interrupted, Show, played
 from fedsim.report.record import record_of
 from fedsim.scenario import Scenario, build
 from fedsim.scenario.federation import federations_of
@@ -24,7 +24,7 @@ class Sweep(NamedTuple):
     Attributes:
       path: of the run directory; None: nothing is written.
       devices: on which they are.
-      watch: is shown every row.
+      show: is told of every run that is taken up, and of every row.
       ask: whether to come to rest.
       within: scenario -> the context of its numerics.
       deal: scenario -> its federations.
@@ -32,7 +32,7 @@ class Sweep(NamedTuple):
 
     path: Path | None
     devices: list
-    watch: Watch | None
+    show: Show | None
     ask: Callable[[], bool]
     within: Callable[[Scenario], Any]
     deal: Callable[..., dict[int, Federation]]
@@ -42,12 +42,12 @@ def swept(
     cells: Sequence[Cell],
     path: Path | None,
     devices: list,
-    watch: Watch | None,
+    show: Show | None,
     ask: Callable[[], bool],
     within: Callable[[Scenario], Any],
 ) -> list[Outcome]:
     """Every cell under all of its seeds -> what came out of each, in their order."""
-    sweep, outcomes, waiting = Sweep(path, devices, watch, ask, within, _dealer()), dict[int, Outcome](), {}
+    sweep, outcomes, waiting = Sweep(path, devices, show, ask, within, _dealer()), dict[int, Outcome](), {}
     for i, cell in enumerate(cells):
         try:
             entry = _entry(cell, sweep)
@@ -99,7 +99,7 @@ def _played(entries: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) -> d
     """Play cells together; when that goes wrong, each for itself, so that it is known whose fault it was."""
     try:
         with next(iter(entries.values())).within():
-            results = played(list(entries.values()), sweep.path, None, sweep.watch, sweep.ask)
+            results = played(list(entries.values()), sweep.path, None, sweep.show, sweep.ask)
         return {i: Outcome(cells[i], result) for i, result in zip(entries, results, strict=True)}
     except FATAL:
         raise

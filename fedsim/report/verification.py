@@ -12,11 +12,11 @@ from fedsim.data import Arrays, DataError
 from fedsim.engine.checkpoint import CheckpointError
 from fedsim.report import directory, files, frames
 from fedsim.report.comparison import concluded, ordered
-from fedsim.report.derived import read_table
 from fedsim.report.environment import numerical
 from fedsim.report.frames import Record
 from fedsim.report.journal import LOG, differences
 from fedsim.report.playing import folder_of
+from fedsim.report.reading import read_table
 from fedsim.report.record import record_of
 from fedsim.report.replay import Recorded, recorded, replayed
 from fedsim.report.result import ORDER, slug

@@ -146,7 +146,8 @@ def build(
     )
     _demand_possible(scenario, server.least, K, sums, cohort.repeats)
     placed = mesh(trained.lanes, tuple(devices) if devices else None, crews)
-    program = Program(placed, trained.memories, server, trained.evaluate, hands, trained.task, width, room, dtype, pack)
+    parts = (placed, trained.memories, server, trained.evaluate, hands, trained.task, width, room, dtype, pack)
+    program = Program(*parts, spec.evaluate.diagnostics)
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))

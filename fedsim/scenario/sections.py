@@ -96,6 +96,8 @@ class Evaluate(Section):
     """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy."""
     target: float | None = None
     """Metric value to reach."""
+    diagnostics: bool = False
+    """Look at the clients' updates: mean norm, drift around their mean, mean cosine between pairs, in `rounds.csv`."""
 
 
 class Numerics(Section):

@@ -1,0 +1,67 @@
+"""What the stack of updates tells about the clients, on request: how far they move, how far apart, and in which directions.
+
+Over the K clients of a round whose updates are finite, as they left their training (before wire and attacks):
+
+    update_norm = 1/K Σ ‖Δ_k‖      drift = √(1/K Σ ‖Δ_k − mean Δ‖²)      cosine = mean over pairs of cos(Δ_j, Δ_k)
+
+The pairs need no pass over pairs: Σ_jk u_j·u_k = ‖Σ_k u_k‖² with u_k = Δ_k / ‖Δ_k‖. Programs of their own, so that asking
+changes no bit of the training.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from fedsim import tree
+from fedsim.tree import Tree
+
+
+class Diagnosis(NamedTuple):
+    """Sums over the clients of a round."""
+
+    count: Float[Array, ""]
+    norm: Float[Array, ""]  # Σ ‖Δ‖
+    square: Float[Array, ""]  # Σ ‖Δ‖²
+    total: Tree  # Σ Δ
+    units: Tree  # Σ Δ / ‖Δ‖
+
+
+class Found(NamedTuple):
+    """What a round's updates say; NaN where fewer than two arrived."""
+
+    update_norm: Float[Array, ""]
+    drift: Float[Array, ""]
+    cosine: Float[Array, ""]
+
+
+@jax.jit
+def none(delta: Tree) -> Diagnosis:
+    """Of no client yet, for updates stacked as `delta`."""
+    row = tree.zeros_like(tree.take(delta, 0))
+    nothing = jnp.zeros((), jax.tree.leaves(row)[0].dtype)
+    return Diagnosis(nothing, nothing, nothing, row, row)
+
+
+@jax.jit
+def more(sums: Diagnosis, delta: Tree, weight: Float[Array, " block"]) -> Diagnosis:
+    """With the rows of a block, one after another; rows of weight 0 do not count."""
+    lengths = lax.map(tree.norm, delta)  # a row at a time: the same bits in a block of any size
+    here = ((weight > 0) & tree.finite_rows(delta, weight.shape[0])).astype(lengths.dtype)
+    scalars = (jnp.ones_like(lengths), lengths, lengths * lengths)
+    count, norm, square = tree.fold((sums.count, sums.norm, sums.square), scalars, here)
+    directed = jnp.where((here > 0) & (lengths > 0), 1 / jnp.where(lengths > 0, lengths, 1), 0)
+    return Diagnosis(count, norm, square, tree.fold(sums.total, delta, here), tree.fold(sums.units, delta, directed))
+
+
+@jax.jit
+def found(sums: Diagnosis) -> Found:
+    """The means over clients and pairs."""
+    K = sums.count
+    mean = tree.norm(tree.divide(sums.total, K))
+    drift = jnp.sqrt(jnp.maximum(sums.square / K - mean * mean, 0))
+    together = tree.norm(sums.units)
+    cosine = (together * together - K) / (K * (K - 1))
+    return Found(sums.norm / K, drift, jnp.where(K > 1, cosine, jnp.nan))

@@ -1,0 +1,308 @@
+"""`report.html`: what stands on it is what stands in the CSV files; and what it does in a real browser, without a network."""
+
+import csv
+import html
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.report import derived, directory, page
+from fedsim.report.page.scales import Axis, axis
+from fedsim.report.reading import read_table
+
+HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>"
+SCENARIO = {
+    "name": "page",
+    "rounds": 6,
+    "seeds": 4,
+    "data": {"kind": "digits", "clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5, "min_samples": 5}},
+    "client": {"lr": 0.1, "batch": 32, "epochs": 1},
+    "fleet": {"malicious": 0.25},
+    "wire": [{"kind": "sign_flip", "scale": 3}],
+    "evaluate": {"target": 0.5},
+}
+METHODS = ["mean", "median", {"method": "krum(f=2)", "label": HOSTILE}, {"method": "median", "label": "=cmd()"}]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, draw):
+    """A comparison with all its pictures, whatever other tests do without."""
+    kept, derived.derived = derived.derived, draw
+    try:
+        out = tmp_path_factory.mktemp("page") / "out"
+        fedsim.compare(SCENARIO, METHODS, vary={"client.lr": [0.05, 0.1]}, baseline="mean", out=out)
+    finally:
+        derived.derived = kept
+    return out
+
+
+@pytest.fixture(scope="module")
+def text(out):
+    return (out / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("needs a Chromium")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page that was opened, and what it said and asked for meanwhile."""
+
+    def __init__(self, browser, file, **how):
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **how)
+        self.page = self.context.new_page()
+        self.said, self.asked = [], []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(f"file://{file}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+
+def embedded(text):
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+    return [
+        {**chart, "curves": [{**curve, "x": data["axes"][curve["x"]]} for curve in chart["curves"]]}
+        for chart in data["charts"]
+    ]
+
+
+def cells(text, nth=0):
+    """Header and rows of a table, as they are shown."""
+    table = re.findall(r"<table.*?</table>", text, re.S)[nth]
+    head = [html.unescape(cell) for cell in re.findall(r"<th [^>]*>(.*?)</th>", table)]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+    return head, [list(map(html.unescape, row)) for row in rows if row]
+
+
+def test_the_page_is_rebuilt_to_the_byte(out):
+    before = (out / "report.html").read_bytes()
+    assert page.page_of([page.Source(out, directory.read_record(out))]) == before
+
+
+def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
+    rounds = read_table(out, "rounds")
+    charts = embedded(text)
+    variants = list(dict.fromkeys(rounds["variant"]))
+    assert len(charts) == 3 * len(variants)
+    for number, (metric, variant) in enumerate(
+        (m, v) for m in ("test_accuracy", "test_loss", "train_loss") for v in variants
+    ):
+        assert {curve["name"] for curve in charts[number]["curves"]} == set(rounds["method"])
+        for curve in charts[number]["curves"]:
+            mine = rounds[(rounds["method"] == curve["name"]) & (rounds["variant"] == variant)].dropna(subset=[metric])
+            by = mine.groupby("round")
+            both = (mine["bytes_up"] + mine["bytes_down"]).groupby(mine["round"]).mean()
+            wanted = {"mean": by[metric].mean(), "low": by[metric].min(), "high": by[metric].max()}
+            for name, values in wanted.items():
+                np.testing.assert_allclose(curve[name], values, rtol=1e-4)
+            for name, values in (("bytes", both), ("seconds", by["virtual_seconds"].mean())):
+                np.testing.assert_allclose(curve["x"][name], values, rtol=1e-4)
+            assert curve["x"]["round"] == sorted(set(mine["round"]))
+
+
+def test_still_pictures_are_the_same_curves(text):
+    """Read back from the paths, with the axes that they are drawn on."""
+    figures = re.findall(r'<figure class="chart" data-chart="(\d+)">.*?</figure>', text, re.S)
+    charts = embedded(text)
+    assert figures == [str(number) for number in range(len(charts))]
+    for number, drawn in enumerate(re.findall(r'<figure class="chart".*?</figure>', text, re.S)):
+        curves, share = charts[number]["curves"], charts[number]["share"]
+        y = axis([v for c in curves for v in (*c.get("low", c["mean"]), *c.get("high", c["mean"]))], 220, 12, share)
+        paths = re.findall(r'<path class="line" d="M([^"]*)"', drawn)
+        assert len(paths) == len(curves)
+        for path, curve in zip(paths, curves, strict=True):
+            points = [float(point.split()[1]) for point in path.split("L")]
+            np.testing.assert_allclose(points, [y.at(v) for v in curve["mean"]], atol=0.2)
+
+
+def test_the_table_is_that_of_the_csv_files(out, text):
+    head, rows = cells(text)
+    summary, compare = read_table(out, "summary"), read_table(out, "compare")
+    assert len(rows) == len(METHODS) * 2
+    for row in rows:
+        said = dict(zip(head, row, strict=True))
+        mine = summary[(summary["method"] == said["method"]) & (summary["variant"] == said["variant"])]
+        assert (
+            said["final test accuracy"] == f"{mine['final'].mean():.4f}" and said["sd"] == f"{mine['final'].std():.4f}"
+        )
+        if said["difference"] != "baseline":
+            other = compare[(compare["method"] == said["method"]) & (compare["variant"] == said["variant"])].iloc[0]
+            assert said["difference"] == f"{other['difference']:+.4f}"
+            assert said["95 %"] == f"{other['ci_low']:+.4f} to {other['ci_high']:+.4f}"
+            assert said["p (Holm)"] == f"{other['p_adjusted']:.3g}"
+    assert [row[0] for row in rows[:: len(METHODS)]] == ["mean", "mean"]  # the baseline first in every variation
+
+
+def test_marks_of_the_forest_are_the_differences(out, text):
+    compare = read_table(out, "compare")
+    section = text[text.index('id="differences"') : text.index('id="clients"')]
+    pictures = re.findall(r"<figure>.*?</figure>", section, re.S)
+    for (_, rows), drawn in zip(compare.groupby("variant", sort=False), pictures, strict=True):
+        x = axis([0.0, *rows[["difference", "ci_low", "ci_high"]].to_numpy().ravel()], 210, 620)
+        marks = [float(at) for at in re.findall(r'<circle cx="([\d.]+)"', drawn)]
+        np.testing.assert_allclose(marks, [x.at(d) for d in rows["difference"]], atol=0.06)
+        assert len(re.findall('class="mark sure"', drawn)) == (rows["p_adjusted"] < 0.05).sum()
+
+
+def test_what_was_run_and_how_to_run_it_again_stand_there(out, text):
+    record = directory.read_record(out)
+    for word in ("sign_flip(scale=3.0)", "25% of the clients", "client.lr = 0.05, 0.1", "dirichlet(alpha=0.5"):
+        assert word in text
+    assert record["hashes"]["scenario"] in text and record["environment"]["jax"] in text
+    assert "<pre" in text and "Where the time went" in text
+    for line in record["verdict"]:
+        assert line[:30].replace("'", "&#39;") in text
+
+
+def test_it_is_one_small_file_that_asks_for_nothing(text):
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", text.replace(HOSTILE, ""))
+    assert "default-src 'none'" in html.unescape(text) and "unsafe" not in text
+    assert HOSTILE not in text and "&lt;/script&gt;" in text  # names are text
+
+
+def test_names_are_inert_in_every_file(out):
+    """Nothing that a browser runs, nothing that a spreadsheet computes; read back they are as they were."""
+    texts = [path for path in out.rglob("*") if path.suffix in (".csv", ".html", ".svg", ".md")]
+    assert len(texts) >= 12
+    for path in texts:
+        said = path.read_text()
+        if path.suffix == ".csv":
+            for row in csv.reader(said.splitlines()):
+                assert not [cell for cell in row if cell[:1] in "=+@" and cell], path
+        else:
+            assert "<script>window" not in said and "<img src=x" not in said, path
+    assert set(read_table(out, "summary")["method"]) == {"mean", "median", HOSTILE, "=cmd()"}
+    assert fedsim.verify(out).equal
+
+
+def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "large"
+    shutil.copytree(out, path)
+    every = [[f"method{m}" for m in range(10)], range(10), range(201)]
+    index = pd.MultiIndex.from_product(every, names=["method", "seed", "round"])
+    rounds = pd.DataFrame(index=index).reset_index()
+    for name in ("test_accuracy", "test_loss", "train_loss"):
+        rounds[name] = rng.random(len(rounds))
+    for name in ("bytes_up", "bytes_down", "virtual_seconds"):
+        rounds[name] = rounds["round"] * 123456
+    rounds.to_csv(path / "rounds.csv", index=False)
+    assert len(page.page_of([page.Source(path, directory.read_record(path))])) < 500_000
+
+
+def test_several_runs_stand_beside_one_another(tmp_path, pictures):
+    for name in ("mean", "median"):
+        fedsim.run({**SCENARIO, "name": name}, seeds=2, edits=[f"method={name}", "rounds=2"], out=tmp_path / name)
+    both = derived.paged([tmp_path / "mean", tmp_path / "median"]).decode()
+    head, rows = cells(both)
+    assert {row[head.index("method")] for row in rows} == {"mean", "median"} and "2 runs" in both
+    assert [curve["name"] for curve in embedded(both)[0]["curves"]] == ["mean", "median"]
+    alone = (tmp_path / "mean/report.html").read_text()
+    assert "mean: test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
+
+
+def test_axes_hold_what_is_drawn_on_them():
+    for values in ([0.0, 1.0], [3.0], [1e-3, 1e6], [-5.0, 2.0], []):
+        made = axis(values, 100, 0)
+        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values) and len(made.ticks()) in range(1, 12)
+    assert Axis(1, 100, 0, 2, log=True).at(10) == 1
+
+
+def test_opens_without_a_request_or_a_word(chromium, out):
+    for how in ({}, {"color_scheme": "dark"}, {"locale": "de-DE"}):
+        with Visit(chromium, out / "report.html", **how) as visit:
+            assert visit.said == [] and visit.asked == [f"file://{out}/report.html"]
+            assert visit.page.evaluate("window.hit") is None
+            assert visit.page.locator(".verdict li").count() >= 2
+
+
+def test_toggle_zoom_axis_and_sort_work(chromium, out):
+    with Visit(chromium, out / "report.html") as visit:
+        here = visit.page
+        line = lambda: here.locator('.chart .series[data-name="median"] .line').first.get_attribute("d")
+        before = line()
+        here.get_by_role("button", name="mean", exact=True).click()
+        assert not here.locator('.chart .series[data-name="mean"]').first.is_visible()
+        here.get_by_role("button", name="mean", exact=True).click()
+        assert here.locator('.chart .series[data-name="mean"]').first.is_visible() and line() == before
+        here.locator("[data-axis=bytes]").click()
+        assert "bytes" in here.locator(".chart text.name").first.text_content()
+        here.locator("[data-axis=round]").click()
+        here.locator(".chart svg").first.scroll_into_view_if_needed()
+        box = here.locator(".chart svg").first.bounding_box()
+        here.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60)
+        assert "median" in here.locator(".hint").first.text_content()
+        here.mouse.down()
+        here.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
+        here.mouse.up()
+        assert line() != before and len(line()) < len(before)
+        here.mouse.dblclick(box["x"] + 200, box["y"] + 60)
+        assert line() == before  # the script draws as the still picture was drawn
+        head = here.locator("table").first.get_by_role("button", name="final test accuracy")
+        column = (
+            "Array.from(document.querySelector('table').tBodies[0].rows).map(r => parseFloat(r.cells[3].textContent))"
+        )
+        head.click()
+        rising = here.evaluate(column)
+        head.click()
+        assert rising == sorted(rising) and here.evaluate(column) == sorted(rising, reverse=True)
+        assert visit.said == [] and here.evaluate("window.hit") is None
+
+
+def test_everything_is_reached_by_the_keyboard(chromium, out):
+    with Visit(chromium, out / "report.html") as visit:
+        reached, at = set(), "(e => e.dataset.axis || e.className || e.tagName)(document.activeElement)"
+        for _ in range(60):
+            visit.page.keyboard.press("Tab")
+            reached.add(visit.page.evaluate(at))
+        assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached and any("key" in name for name in reached)
+        visit.page.locator("[data-zoom=in]").focus()
+        before = visit.page.locator(".chart .line").first.get_attribute("d")
+        visit.page.keyboard.press("Enter")
+        assert visit.page.locator(".chart .line").first.get_attribute("d") != before
+
+
+def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
+    with Visit(chromium, out / "report.html") as visit:
+        here = visit.page
+        light = here.evaluate("getComputedStyle(document.body).backgroundColor")
+        here.emulate_media(color_scheme="dark")
+        assert here.evaluate("getComputedStyle(document.body).backgroundColor") != light
+        here.set_viewport_size({"width": 390, "height": 844})
+        assert here.evaluate("document.documentElement.scrollWidth") <= 390
+        here.emulate_media(media="print", color_scheme="light")
+        assert not here.locator(".controls").first.is_visible() and here.locator("table").first.is_visible()
+        assert here.pdf(format="A4")[:5] == b"%PDF-"
+
+
+def test_nothing_moves_while_it_opens(chromium, out):
+    with Visit(chromium, out / "report.html") as visit:
+        shift = """() => new Promise(done => { let sum = 0;
+            const seen = new PerformanceObserver(list => list.getEntries().forEach(e => sum += e.value));
+            seen.observe({type: 'layout-shift', buffered: true});
+            setTimeout(() => done(sum), 300); })"""
+        assert visit.page.evaluate(shift) < 0.02
+
+
+def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):
+    with Visit(chromium, out / "report.html", java_script_enabled=False) as visit:
+        assert visit.page.locator("table").first.is_visible() and visit.page.locator(".chart svg").first.is_visible()
+        assert visit.page.locator(".controls").first.is_hidden()

@@ -1,0 +1,302 @@
+"""`--log-to`: what trackers hold is what stands in the tables, and the run never notices them."""
+
+import json
+import os
+import sqlite3
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.report import directory, trackers
+from fedsim.report.playing import Interrupted
+from fedsim.report.result import slug
+
+TINY = {
+    "name": "tiny", "rounds": 6, "evaluate": {"every": 2, "target": 0.5},
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},
+}  # fmt: skip
+NAMES = ["tensorboard", "wandb", "mlflow"]
+SAME = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "scenario.yaml", "model.fedavg.1.safetensors")
+
+
+def installed(name: str) -> bool:
+    try:
+        return trackers.named(name, "out") == [name]
+    except fedsim.ScenarioError:
+        return False
+
+
+each_tracker = pytest.mark.parametrize(
+    "tracker",
+    [pytest.param(name, marks=pytest.mark.skipif(not installed(name), reason="no package")) for name in NAMES],
+)
+HERE = [name for name in NAMES if installed(name)]
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch, tmp_path_factory):
+    """No user of ours is logged in, and no home is written to."""
+    home = tmp_path_factory.mktemp("home")
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_PROJECT", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("NETRC", str(home / "netrc"))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A run of two seeds with all trackers."""
+    out = tmp_path_factory.mktemp("tracked") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_MODE", "offline")
+        fedsim.run(TINY, seeds=2, out=out, log_to=HERE)
+    return out
+
+
+def tensorboard(out: Path) -> dict:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = {}
+    for folder in sorted((out / "tensorboard").iterdir()):
+        events = EventAccumulator(str(folder), {"scalars": 0}).Reload()
+        scalars = {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+        found[folder.name] = (scalars, hyper_parameters(events))
+    return found
+
+
+def hyper_parameters(events) -> dict:
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    said = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    values = HParamsPluginData.FromString(said).session_start_info.hparams
+    return {name: getattr(value, value.WhichOneof("kind")) for name, value in values.items()}
+
+
+def mlflow(out: Path) -> dict:
+    found = {}
+    with sqlite3.connect(out / "mlflow.db") as base:
+        runs = base.execute("SELECT run_uuid, name, status FROM runs WHERE lifecycle_stage = 'active'").fetchall()
+        for run, name, status in runs:
+            scalars: dict[str, list] = {}
+            query = "SELECT key, step, value, is_nan FROM metrics WHERE run_uuid = ? ORDER BY step"
+            for key, step, value, nan in base.execute(query, [run]):
+                scalars.setdefault(key, []).append((step, float("nan") if nan else value))
+            params = dict(base.execute("SELECT key, value FROM params WHERE run_uuid = ?", [run]).fetchall())
+            assert name not in found and status == "FINISHED"
+            found[name] = (scalars, params)
+    base.close()
+    return found
+
+
+def wandb(out: Path) -> dict:
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    found = {}
+    for file in sorted((out / "wandb").glob("offline-run-*/*.wandb")):
+        scalars: dict[str, list] = {}
+        name, config = "", {}
+        for piece in pieces(file.read_bytes()):
+            record = Record.FromString(piece)
+            if record.HasField("run") and not name:
+                name = record.run.display_name
+                config = {item.key: json.loads(item.value_json) for item in record.run.config.update}
+            if record.HasField("history"):
+                values = {"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in record.history.item}
+                for key in values.keys() - {"_step", "_timestamp", "_runtime"}:
+                    scalars.setdefault(key, []).append((values["_step"], float(values[key])))
+            for item in record.summary.update:
+                if (item.key or item.nested_key[0]).startswith("summary/"):
+                    scalars[item.key or item.nested_key[0]] = [(None, json.loads(item.value_json))]
+        assert name not in found
+        found[name] = (scalars, flat(config))
+    return found
+
+
+def flat(config: dict) -> dict:
+    return {"client.lr": config["client"]["lr"], "seed": config["seed"], "data.kind": config["data"]["kind"]}
+
+
+def pieces(data: bytes):
+    """Records of a log in blocks of 32 KiB, each with a head of seven bytes, after a head of the file of as many."""
+    at, whole = 7, b""
+    while at + 7 <= len(data):
+        if (room := 32768 - at % 32768) < 7:
+            at += room
+            continue
+        length, kind = struct.unpack_from("<HB", data, at + 4)
+        whole += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # a whole one, or the last part of one
+            yield whole
+            whole = b""
+
+
+READ = {"tensorboard": tensorboard, "wandb": wandb, "mlflow": mlflow}
+
+
+def expected(out: Path, tracker: str, who=("method", "seed")) -> dict:
+    """Series by run and column, from the tables."""
+    rounds = pd.read_csv(out / "rounds.csv")
+    found = {}
+    for key, rows in rounds.groupby(["method", "seed"], sort=False):
+        method, seed = key
+        columns = {}
+        for name in rows.columns.difference([*who, "round"]):
+            known = rows[name].notna()
+            columns[name] = list(zip(rows["round"][known].tolist(), rows[name][known].tolist(), strict=True))
+        found[f"{slug(method) if tracker == 'tensorboard' else method}.{seed}"] = columns
+    return found
+
+
+def demand_equal(found: dict, wanted: dict, out: Path, tracker: str) -> None:
+    assert found.keys() == wanted.keys()
+    summary = pd.read_csv(out / "summary.csv")
+    for (run, (scalars, config)), line in zip(sorted(found.items()), summary.itertuples(), strict=True):
+        rows = {name: series for name, series in scalars.items() if not name.startswith("summary/")}
+        assert rows.keys() == wanted[run].keys()
+        for name, series in rows.items():
+            steps, values = zip(*series, strict=True)
+            assert (list(steps), values) == (
+                [step for step, _ in wanted[run][name]],
+                pytest.approx([value for _, value in wanted[run][name]], rel=1e-6, nan_ok=True),
+            ), name
+        for name in ("final", "best", "rounds_to_target", "client_accuracy_p50", "diverged"):
+            assert scalars[f"summary/{name}"][-1][1] == pytest.approx(getattr(line, name), rel=1e-6)
+        assert float(config["client.lr"]) == pytest.approx(0.1) and config["data.kind"] == "gaussian_blobs"
+        assert float(config["seed"]) == int(run.rpartition(".")[2])
+
+
+@each_tracker
+def test_a_tracker_holds_every_row_and_the_scenario_and_the_summary(tracker, out):
+    demand_equal(READ[tracker](out), expected(out, tracker), out, tracker)
+
+
+def test_no_other_byte_is_changed(out, tmp_path):
+    fedsim.run(TINY, seeds=2, out=tmp_path / "plain")
+    for name in SAME:
+        assert (tmp_path / "plain" / name).read_bytes() == (out / name).read_bytes(), name
+    records = [json.loads((place / "run.json").read_text()) for place in (out, tmp_path / "plain")]
+    assert records[0]["files"].keys() == records[1]["files"].keys()
+    assert {p.name for p in out.iterdir()} - {p.name for p in (tmp_path / "plain").iterdir()} <= set(directory.TRACKED)
+    found = fedsim.verify(out)
+    assert found.equal and "not of this run: mlflow.db" in str(found.checks)
+
+
+@each_tracker
+def test_a_run_that_goes_on_is_told_once(tracker, tmp_path):
+    seen = []
+    with pytest.raises(Interrupted):
+        watch = lambda experiment, seed, row: seen.append(row)
+        fedsim.run(TINY, seeds=2, out=tmp_path / "x", watch=watch, ask=lambda: len(seen) > 3, log_to=tracker)
+    for _ in range(2):  # the second time, there is nothing left to do
+        fedsim.run(TINY, seeds=2, out=tmp_path / "x", resume=True, log_to=tracker)
+        demand_equal(READ[tracker](tmp_path / "x"), expected(tmp_path / "x", tracker), tmp_path / "x", tracker)
+
+
+@each_tracker
+def test_a_run_that_is_replaced_is_told_anew(tracker, tmp_path):
+    for rounds in (2, 4):  # by one process, which may hold files of the first one
+        fedsim.run({**TINY, "rounds": rounds}, out=tmp_path / "x", force=True, log_to=tracker)
+        ((scalars, _),) = READ[tracker](tmp_path / "x").values()
+        assert [step for step, _ in scalars["test_loss"]] == list(range(0, rounds + 1, 2))
+
+
+@each_tracker
+def test_runs_of_a_comparison_keep_apart_whatever_they_are_called(tracker, tmp_path):
+    labels = ("=cmd()", "../x", "a/b", "plain")
+    methods = [{"method": "fedavg", "label": label} for label in labels]
+    fedsim.compare(TINY, methods, seeds=2, out=tmp_path / "x", log_to=tracker)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    found = READ[tracker](tmp_path / "x")
+    shown = slug if tracker == "tensorboard" else str
+    assert found.keys() == {f"{shown(label)}.{seed}" for label in labels for seed in (0, 1)}
+    assert all(len(scalars["test_loss"]) == 4 for scalars, _ in found.values())
+    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+    assert fedsim.verify(tmp_path / "x").equal
+
+
+def test_runs_of_other_processes_are_told_from_their_journals(tmp_path):
+    vary = {"client.lr": [0.1, 0.2]}
+    for jobs in (1, 2):
+        place = tmp_path / str(jobs)
+        fedsim.compare(TINY, "fedavg,median", vary=vary, jobs=jobs, seeds=2, out=place, log_to="tensorboard")
+    one, two = (tensorboard(tmp_path / str(jobs)) for jobs in (1, 2))
+    assert str(one) == str(two) and len(one) == 8  # as text, in which NaN is equal to itself
+    scalars, config = one[f"{slug('median client.lr=0.2')}.1"]
+    assert config["client.lr"] == pytest.approx(0.2) and "client.lr" not in scalars
+
+
+@pytest.mark.parametrize("when", ["begin", "log", "close"])
+def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monkeypatch):
+    class Broken:
+        def __init__(self, start):
+            assert when != "begin", "no  room\nleft"
+
+        def log(self, step, values):
+            assert when != "log" or step < 4, "no  room\nleft"
+
+        def close(self, summary):
+            assert when != "close", "no  room\nleft"
+
+    monkeypatch.setitem(trackers.SINKS, "wandb", Broken)
+    monkeypatch.setitem(trackers.PACKAGES, "wandb", ())
+    with pytest.warns(UserWarning) as said:
+        fedsim.run(TINY, seeds=3, out=tmp_path / "x", log_to="wandb, tensorboard")
+    (warning,) = said
+    assert str(warning.message).startswith("--log-to wandb: AssertionError: no room left")
+    assert str(warning.message).endswith("; nothing more goes there") and "\n" not in str(warning.message)
+    demand_equal(tensorboard(tmp_path / "x"), expected(tmp_path / "x", "tensorboard"), tmp_path / "x", "tensorboard")
+
+
+@pytest.mark.parametrize(
+    ("log_to", "out", "said"),
+    [
+        ("tensorboard,tensorbord", "x", "--log-to: no tracker 'tensorbord'; did you mean 'tensorboard'?"),
+        (["tensorboard"], None, "--log-to: tensorboard: needs a run directory; give out="),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_computed(log_to, out, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (fedsim.run, lambda *a, **k: fedsim.compare(*a, "fedavg", **k)):
+        with pytest.raises(fedsim.ScenarioError) as error:
+            call({"name": "wrong", "rouns": 1}, out=out, log_to=log_to)
+        assert str(error.value) == said and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("tracker", NAMES)
+def test_a_missing_package_is_said_in_one_line(tracker, root, tmp_path):
+    (tmp_path / tracker).mkdir()  # a folder that a tracker left here is no package
+    hide = f"import sys\nfor name in {trackers.PACKAGES[tracker]!r}: sys.modules[name] = None\n"
+    words = ["run", str(root / "scenarios/iid.yaml"), "--log-to", tracker]
+    code = f"{hide}from fedsim.cli import main\nmain({words!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and not (tmp_path / "reports").exists()
+    assert done.stderr == f"--log-to: {tracker}: is not installed; pip install 'fedsim-jax[{tracker}]'\n"
+
+
+def test_a_plain_run_imports_no_tracker(tmp_path):
+    code = f"import sys, fedsim; fedsim.run({TINY!r}, out='x')\n"
+    code += "assert not {'tensorboardX', 'wandb', 'mlflow', 'sqlalchemy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+
+
+@pytest.mark.skipif(HERE != NAMES, reason="no package")
+def test_the_command_says_nothing_more(root, tmp_path):
+    words = ["run", root / "scenarios/iid.yaml", "--set", "rounds=2", "--quiet", "--no-pictures", "--out", "x"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsim.cli", *map(str, words), "--log-to", ",".join(NAMES)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("WANDB_MODE")},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    found = {name: list(read(tmp_path / "x")) for name, read in READ.items()}
+    assert found == {name: ["fedavg.0"] for name in NAMES}
