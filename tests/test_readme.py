@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.report import directory
+from fedsim.report import directory, page
 from fedsim.scenario import read
 
 F = ".venv/bin/fedsim"
@@ -232,6 +232,7 @@ def test_the_first_picture_is_of_the_comparison_that_is_kept(root):
     assert all(record["files"][name] == sha for name, sha in there.items())
     gone = set(record["files"]) - set(there)  # models and commits are not kept, where others could look for them
     assert all(name.startswith("checkpoints/") or name.endswith(".safetensors") for name in gone)
+    assert (kept / "report.html").read_bytes() == page.page_of([page.Source(kept, record)])
     shown = block(text_of(root), "printed by compare")
     for row in pd.read_csv(kept / "summary.csv").groupby(["method", "variant"])["final"].mean().items():
         (method, variant), mean = row

@@ -107,7 +107,9 @@ def _setting(source: Source) -> dict[str, Any]:
     steps.append(("methods", ", ".join(methods)) if methods else ("server", " → ".join(map(_named, s["server"]))))
     for path, values in (compare.get("vary") or {}).items():
         steps.append(("varied", f"{path} = {', '.join(map(str, values))}"))
-    return {"label": source.label, "steps": steps, "rounds": s["rounds"], "seeds": len(s["seeds"])}
+    seeds = f"{len(s['seeds'])} seed{'s' * (len(s['seeds']) > 1)}"
+    against = f"; {len(methods)} methods, compared with {source.record.get('baseline')}" if methods else ""
+    return {"label": source.label, "steps": steps, "said": f"{s['rounds']} rounds, {seeds}{against}"}
 
 
 def _named(part: Mapping[str, Any]) -> str:
