@@ -3,8 +3,12 @@
 import csv
 import html
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -217,6 +221,26 @@ def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     assert [curve["name"] for curve in embedded(both)[0]["curves"]] == ["mean", "median"]
     alone = (tmp_path / "mean/report.html").read_text()
     assert "mean: test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
+
+
+def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
+    """By the program that Linux opens files with; without one, a line says where the page is."""
+    browser = tmp_path / "bin/xdg-open"
+    browser.parent.mkdir()
+    browser.write_text('#!/bin/sh\nprintf "%s" "$1" > "$(dirname "$0")/opened"\n')
+    browser.chmod(0o755)
+    (tmp_path / "page.yaml").write_text(json.dumps({**SCENARIO, "rounds": 1, "seeds": 1}))
+    words = [sys.executable, "-m", "fedsim.cli", "run", "page.yaml", "--out", "out", "--open", "--force"]
+    for path, said in (
+        (f"{browser.parent}:{os.environ['PATH']}", ""),
+        ("/nowhere", "out/report.html: open it in a browser\n"),
+    ):
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": path})
+        assert (done.returncode, done.stderr) == (0, said)
+    for _ in range(50):  # it is not waited for
+        if not (browser.parent / "opened").exists():
+            time.sleep(0.1)
+    assert (browser.parent / "opened").read_text() == "out/report.html"
 
 
 def test_axes_hold_what_is_drawn_on_them():
