@@ -28,6 +28,8 @@ def client(kind, **more):
 
 
 ONE = {"lr": 0.3, "batch": "full", "steps": 1}
+NOVA, DYN = ["normalized_mean"], {"kind": "dynamic_mean"}
+SAME = {"lr": 0.3, "batch": 4, "steps": 3}
 TWO_GROUPS = {"kind": "listed", "rounds": [list(range(6)), list(range(6, 12))]}
 HALVING = {"kind": "exponential_decay", "init_value": 0.3, "transition_steps": 1, "decay_rate": 0.5}
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
@@ -50,6 +52,11 @@ UNIFORM = [{"kind": "mean", "weights": "uniform"}]
         ({"method": "fedprox(mu=0.5)"}, {"client": client("fedprox", mu=0.5)}),
         ({"method": {"kind": "scaffold"}}, {"client": client("scaffold"), "server": UNIFORM}),
         ({"method": "fedavg"}, {}),
+        ({"client": {**SAME, "kind": "fednova"}, "server": ["normalized_mean"]}, {"client": SAME}),
+        ({"client": {**SAME, "kind": "fednova", "mu": 0.5}, "server": NOVA}, {"client": {**SAME, "kind": "fedprox", "mu": 0.5}}),
+        ({"client": client("fednova"), "server": ["normalized_mean"]}, {"server": ["normalized_mean"]}),
+        ({"server": [{"kind": "extrapolated_mean", "eps": 1e12}]}, {"server": UNIFORM}),
+        ({"method": "feddyn(alpha=0.2)"}, {"client": client("feddyn", alpha=0.2), "server": [{**DYN, "alpha": 0.2}]}),
         ({"method": "fedadam"}, {"server": [*UNIFORM, {"kind": "fedadam"}]}),
     ],
 )  # fmt: skip
@@ -69,6 +76,9 @@ def test_limit_identity(one, other):
             {"client": client("sgd", optimizer={"kind": "sgd", "momentum": 0.9})},
         ),
         ({"client": client("sgd", lr=HALVING)}, {}),
+        ({"method": "fednova"}, {}),
+        ({"method": "fedexp"}, {"server": UNIFORM}),
+        ({"method": "feddyn"}, {"server": UNIFORM}),
         ({"cohort": {"kind": "poisson", "rate": 0.5}}, {}),
         ({"cohort": {"kind": "weighted", "size": 6}}, {}),
     ],
@@ -103,6 +113,42 @@ def test_scaffold_c_is_the_mean_of_all_c_i_after_every_round(option):
         c, c_i = state["server"]["c"]["W"], state["client"]["c_i"]["W"]
         assert c_i.shape == (100, 5, 3) and 10 <= (np.abs(c_i).max((1, 2)) > 0).sum() <= 10 * rounds
         np.testing.assert_allclose(c, c_i.mean(0), rtol=1e-12, atol=1e-15)
+
+
+def test_feddyn_s_h_is_the_mean_of_all_g_i_after_every_round():
+    """Whoever took part: the server moves by (1/N) Σ over the cohort."""
+    data = ragged(clients=40)
+    for rounds in (1, 4):
+        result = run(data=data, rounds=rounds, cohort={"kind": "uniform", "size": 6}, method="feddyn(alpha=0.3)")
+        state = result.state()
+        g_i = state["client"]["g_i"]["W"]
+        assert 6 <= (np.abs(g_i).max((1, 2)) > 0).sum() <= 6 * rounds
+        np.testing.assert_allclose(state["server"]["h"]["W"], g_i.mean(0), rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "mu", "wanted"),
+    [
+        ({"kind": "sgd"}, 0.0, lambda t: t),
+        ({"kind": "sgd"}, 0.5, lambda t: (1 - (1 - 0.3 * 0.5) ** t) / (0.3 * 0.5)),
+        ({"kind": "sgd", "momentum": 0.9}, 0.0, lambda t: (t - 0.9 * (1 - 0.9**t) / (1 - 0.9)) / (1 - 0.9)),
+    ],
+)
+def test_fednova_measures_the_effort_of_the_paper_s_formulas(optimizer, mu, wanted):
+    """One client alone, full batches: x moves by what FedAvg moves, times ‖a‖₁ / ‖a‖₁; two show their efforts."""
+    data = ragged(clients=2)
+    steps = [2, 5]
+    full = {"lr": 0.3, "batch": "full", "steps": steps, "kind": "fednova", "mu": mu, "optimizer": optimizer}
+    got = weights(data=data, rounds=1, client=full, server=["normalized_mean"])
+    n = np.bincount(np.asarray(data.client))
+    p, a = n / n.sum(), np.array([wanted(t) for t in steps])
+    alone = []
+    for k, t in enumerate(steps):
+        mine = np.asarray(data.client) == k
+        one = fedsim.Arrays(data.x[mine], data.y[mine], np.zeros(mine.sum(), int), x_test=data.x, y_test=data.y)
+        alone.append(weights(data=one, rounds=1, client={**full, "steps": t, "kind": "fedprox", "mu": mu}))
+    want = (p @ a) * sum(p[k] * alone[k] / a[k] for k in range(2))
+    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-13)
 
 
 def test_memory_is_kept_only_where_the_message_arrived(root):

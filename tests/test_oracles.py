@@ -5,8 +5,8 @@ import pytest
 from conftest import oracle
 from federations import problem, scenario, trajectory
 
-METHODS = ("fedavg", "fedavg_minibatch", "fedprox", "fedavgm", "fedopt", "scaffold")
-CASES = [c for c in oracle("server_optimisers") if c["fn"] in METHODS]
+METHODS = ("fedavg", "fedavg_minibatch", "fedprox", "fedavgm", "fedopt", "scaffold", "fednova", "fedexp", "feddyn")
+CASES = [c for c in oracle("server_optimisers") if c["fn"] in METHODS and c["params"].get("solver") != "exact"]
 # Bias-corrected Yogi exists neither in the paper nor in optax: no rule of ours.
 NOT_OURS = [c["name"] for c in CASES if c["name"].startswith("fedyogi_bc1")]
 
@@ -29,7 +29,10 @@ def tail(p: dict) -> list[dict]:
 
 def written(case: dict) -> dict:
     p = case["params"]
-    sections = scenario(case, server=[{"kind": "mean", "weights": p["weighting"]}, *tail(p)])
+    rule = {"fednova": "normalized_mean", "fedexp": "extrapolated_mean", "feddyn": "dynamic_mean"}.get(case["fn"])
+    own = {name: p[name] for name in ("eps", "alpha") if name in p}
+    first = {"kind": rule, **own} if rule else {"kind": "mean", "weights": p["weighting"]}
+    sections = scenario(case, server=[first, *([] if rule else tail(p))])
     if case["fn"] == "fedavg_minibatch":
         sections["client"] = {
             "lr": p["lr"],
@@ -41,6 +44,14 @@ def written(case: dict) -> dict:
         }
     if case["fn"] == "fedprox":
         sections["client"] |= {"kind": "fedprox", "mu": p["mu"]}
+    if case["fn"] == "fednova":
+        sections["client"] |= {
+            "kind": "fednova",
+            "mu": p["mu"],
+            "optimizer": {"kind": "sgd", "momentum": p["momentum"] or None},
+        }
+    if case["fn"] == "feddyn":
+        sections["client"] |= {"kind": "feddyn", "alpha": p["alpha"]}
     if case["fn"] == "scaffold":
         sections["client"] |= {"kind": "scaffold", "option": p["option"]}
     return sections
@@ -57,6 +68,8 @@ def test_trajectory(case):
         "v": server.get("v"),
         "c": server.get("c"),
         "ci": client.get("c_i"),
+        "h": server.get("h"),
+        "g": client.get("g_i"),
     }.items():
         if name in case["expected"] and mine is not None:
             want = np.asarray(case["expected"][name])
@@ -65,4 +78,4 @@ def test_trajectory(case):
 
 
 def test_all_cases_are_there():
-    assert len(CASES) == 138 and len(NOT_OURS) == 5
+    assert len(CASES) == 163 and len(NOT_OURS) == 5

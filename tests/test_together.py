@@ -12,7 +12,7 @@ from fedsim.engine.together import banked, events
 from fedsim.scenario import build, read
 from fedsim.scenario.build import numerics
 
-CLIENTS = ["fedavg", "fedprox(mu=0.1)", "scaffold"]
+CLIENTS = ["fedavg", "fedprox(mu=0.1)", "scaffold", "fednova(mu=0.1)", "feddyn", "fedexp"]
 SERVERS = {
     "adam": ["mean", {"kind": "adam", "lr": 0.1}],
     "median": ["median"],

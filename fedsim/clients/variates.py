@@ -1,9 +1,10 @@
 """Methods that correct client drift by control variates."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
+from annotated_types import Gt
 
 from fedsim import tree
 from fedsim.clients.gradient import finish, gradient, start, step
@@ -70,3 +71,39 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
 
     hooks = (begin, at_start, step_and_sum, close) if option == 1 else (begin, corrected, step, close)
     return Client(memory, *hooks, aux=lambda params: {"c": tree.zeros_like(params)}, reduce={"c": "sum_over_N"})
+
+
+@client
+def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
+    """Dynamic regularisation: every client's objective is bent so that all of them end where the shared one ends.
+
+    y ← y − η_l (∇f_i(y; batch) − g_i + α (y − x)), from y = x; then g_i ← g_i − α (y − x); sends Δ_i = y − x.
+    All g_i start at 0; the server's h stays the mean of all g_i, whoever took part.
+
+    State: g_i, one model a client.    Sends: one model.    Rule: `dynamic_mean` with the same α.
+
+    Args:
+      alpha: α, strength of the regulariser.
+
+    References:
+      Acar et al. 2021, Federated Learning Based on Dynamic Regularization, arXiv:2111.04263, Algorithm 1.
+    """
+
+    def memory(shared, key):
+        del key
+        return {"g_i": tree.zeros_like(shared["params"])}
+
+    def begin(task, shared, row, facts):
+        variables, local = start(task, shared, row, facts)
+        return variables, {**local, "g_i": row["g_i"]}
+
+    def bent(task, variables, batch, local, shared, facts):
+        met, g = gradient(task, variables, batch, local, shared, facts)
+        pull = lambda g, g_i, y, x: g - g_i + alpha * (y - x)
+        return met, jax.tree.map(pull, g, local["g_i"], variables["params"], shared["params"])
+
+    def close(task, shared, variables, local, row, facts):
+        message = finish(task, shared, variables, local, row, facts)
+        return message._replace(memory={"g_i": jax.tree.map(lambda g, d: g - alpha * d, row["g_i"], message.delta)})
+
+    return Client(memory, begin, bent, step, close)

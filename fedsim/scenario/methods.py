@@ -90,3 +90,33 @@ def fedyogi(lr: Rate = 0.1, b1: Decay = 0.9, b2: Decay = 0.99, tau: Annotated[fl
       tau: τ, the degree of adaptivity.
     """
     return {"client": SGD, "server": [UNIFORM, {"kind": "fedyogi", "lr": lr, "b1": b1, "b2": b2, "tau": tau}]}
+
+
+@method
+def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> dict[str, Any]:
+    """Local training, plain or proximal, and the mean per unit of local work.
+
+    Args:
+      mu: μ, strength of the proximal term.
+    """
+    return {"client": {"kind": "fednova", "mu": mu}, "server": [{"kind": "normalized_mean"}]}
+
+
+@method
+def fedexp(eps: Annotated[float, Ge(0)] = 1e-3) -> dict[str, Any]:
+    """Plain local training, and the uniform mean with a longer step where updates point apart.
+
+    Args:
+      eps: ε, keeps the step finite where the mean vanishes.
+    """
+    return {"client": SGD, "server": [{"kind": "extrapolated_mean", "eps": eps}]}
+
+
+@method
+def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> dict[str, Any]:
+    """Dynamic regularisation on the clients, and the mean corrected by their drift.
+
+    Args:
+      alpha: α, strength of the regulariser, the same on both sides.
+    """
+    return {"client": {"kind": "feddyn", "alpha": alpha}, "server": [{"kind": "dynamic_mean", "alpha": alpha}]}

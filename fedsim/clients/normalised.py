@@ -1,0 +1,49 @@
+"""FedNova's client: local training that measures how much work is in its update."""
+
+from typing import Annotated
+
+import jax.numpy as jnp
+from annotated_types import Ge
+
+from fedsim.clients.gradient import fedprox as near
+from fedsim.clients.gradient import finish, no_memory, start, step
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> Client:
+    """Local training, plain or proximal, with any optimizer, that reports its effort ‖a_i‖₁.
+
+    y ← y − η_l (∇f_i(y; batch) + μ (y − x)), from y = x; sends Δ_i = y − x = −η_l G_i a_i and ‖a_i‖₁, for `normalized_mean`.
+    The effort is measured: one coordinate more, whose gradient is always 1, goes through the same optimizer and is pulled
+    by μ likewise; how far it gets, over η_l, is ‖a_i‖₁. So it is τ for SGD, [τ − ρ(1−ρ^τ)/(1−ρ)]/(1−ρ) with momentum ρ,
+    [1 − (1−ημ)^τ]/(ημ) with the proximal term, and right for any other optimizer that is linear in the gradients.
+
+    State: none.    Sends: one model, and one number.    Rule: `normalized_mean`.    With equal steps: `fedprox`.
+
+    Args:
+      mu: μ, strength of the proximal term.
+
+    References:
+      Wang et al. 2020, Tackling the Objective Inconsistency Problem, arXiv:2007.07481, Section 4.
+    """
+    pulled = near(mu=mu).gradient
+
+    def begin(task, shared, row, facts):
+        variables, local = start(task, shared, row, facts)
+        origin = jnp.zeros_like(facts.lr)
+        return variables, {**local, "moved": origin, "beside": task.optimizer(facts.lr).init(origin)}
+
+    def measured(task, g, params, local, shared, facts):
+        params, local = step(task, g, params, local, shared, facts)
+        moved = local["moved"]
+        update, beside = task.optimizer(facts.lr).update(1 + mu * moved, local["beside"], moved)
+        return params, {**local, "moved": moved + update, "beside": beside}
+
+    def close(task, shared, variables, local, row, facts):
+        message = finish(task, shared, variables, local, row, facts)
+        rate = facts.lr_sum / jnp.maximum(facts.steps, 1).astype(facts.lr.dtype)  # the mean one of a schedule
+        return message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))
+
+    return Client(no_memory, begin, pulled, measured, close)

@@ -1,0 +1,134 @@
+"""Means that know more of how the updates came about: how much work is in them, how far apart they are, what was before."""
+
+from typing import Annotated, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from annotated_types import Ge, Gt
+
+from fedsim import tree
+from fedsim.compose import folding, rule
+from fedsim.tree import Tree
+from fedsim.types import Fold, Rule, Updates, reported
+
+
+class Dynamics(NamedTuple):
+    """What FedDyn's server remembers."""
+
+    h: Tree
+
+
+def _nothing(updates: Updates) -> Tree:
+    """Zeros of one update."""
+    return jax.tree.map(lambda d: jnp.zeros(d.shape[1:], d.dtype), updates.delta)
+
+
+def _zero(updates: Updates) -> jax.Array:
+    return jnp.zeros((), updates.weight.dtype)
+
+
+@rule
+def normalized_mean() -> Rule:
+    """FedNova's rule: updates per unit of local work, times the mean work; so who trains longer does not pull harder.
+
+    x ← x + τ_eff Σ p_i Δ_i / ‖a_i‖₁  with  τ_eff = Σ p_i ‖a_i‖₁ and p_i = n_i / Σ n_j over the clients that reported.
+    ‖a_i‖₁ is the effort that the client method reports: the local steps, unless it is `fednova`, which measures it.
+
+    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
+    With equal efforts: `mean`.
+
+    References:
+      Wang et al. 2020, Tackling the Objective Inconsistency Problem, arXiv:2007.07481, Theorem 1.
+    """
+
+    def weigh(updates: Updates):
+        return updates.weight * updates.count
+
+    def zero(updates):
+        return _nothing(updates), _zero(updates), _zero(updates)
+
+    def add(total, updates, context):
+        del context
+        moved, effort, weight = total
+        w = weigh(updates)
+        there = jnp.where((w > 0) & (updates.effort > 0), w / jnp.where(updates.effort > 0, updates.effort, 1), 0)
+        each = (updates.effort, jnp.ones_like(w))
+        return tree.fold(moved, updates.delta, there), *tree.fold((effort, weight), each, w)
+
+    def finish(total, carry, context):
+        del context
+        moved, effort, weight = total
+        return tree.divide(tree.scale(moved, effort / jnp.where(weight > 0, weight, 1)), weight), carry, {}
+
+    return folding(Fold(zero, add, finish), weigh)
+
+
+@rule
+def extrapolated_mean(eps: Annotated[float, Ge(0)] = 1e-3) -> Rule:
+    """FedExP's rule: the uniform mean, and a longer step where the updates point apart.
+
+    x ← x + η_g Δ̄  with  η_g = max{1, Σ‖Δ_i‖² / (2 m (‖Δ̄‖² + ε))} over the m clients that reported. The paper reports the
+    mean of the last two iterates; what is evaluated here is the last one.
+
+    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
+    With equal updates: `mean(uniform)`.
+
+    Args:
+      eps: ε, keeps the step finite where the mean vanishes.
+
+    References:
+      Jhunjhunwala et al. 2023, FedExP, arXiv:2301.09604, equation 8.
+    """
+
+    def zero(updates):
+        return _nothing(updates), _zero(updates), _zero(updates)
+
+    def add(total, updates, context):
+        del context
+        w = reported(updates)
+        lengths = tree.norms(updates.delta, _nothing(updates))
+        return tree.fold(total, (updates.delta, lengths * lengths, jnp.ones_like(w)), w)
+
+    def finish(total, carry, context):
+        del context
+        moved, squares, m = total
+        mean = tree.divide(moved, m)
+        length = tree.norm(mean)
+        room = 2 * jnp.where(m > 0, m, 1) * (length * length + eps)
+        step = jnp.maximum(1, squares / jnp.where(room > 0, room, 1))
+        return tree.scale(mean, step), carry, {"server_step": step}
+
+    return folding(Fold(zero, add, finish), reported)
+
+
+@rule
+def dynamic_mean(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
+    """FedDyn's rule: the uniform mean, corrected by what all clients have drifted so far.
+
+    h ← h − (α/N) Σ_{i∈S} Δ_i ;  x ← mean_S (x + Δ_i) − h/α, with h = 0 at the start and N clients in all.
+
+    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    State: h, one model.
+    Needs: one block at a time, and the client method `feddyn` with the same α.
+
+    Args:
+      alpha: α, of the clients' regulariser.
+
+    References:
+      Acar et al. 2021, Federated Learning Based on Dynamic Regularization, arXiv:2111.04263, Algorithm 1.
+    """
+
+    def zero(updates):
+        return _nothing(updates), _zero(updates)
+
+    def add(total, updates, context):
+        del context
+        w = reported(updates)
+        return tree.fold(total, (updates.delta, jnp.ones_like(w)), w)
+
+    def finish(total, carry, context):
+        moved, m = total
+        h = jax.tree.map(lambda h, d: h - alpha / context.N * d, carry.h, moved)
+        step = jax.tree.map(lambda d, h: d - h / alpha, tree.divide(moved, m), h)
+        return step, Dynamics(h), {}
+
+    return folding(Fold(zero, add, finish), reported, lambda params, N: Dynamics(tree.zeros_like(params)))
