@@ -59,7 +59,7 @@ class TensorBoard:
     """Event files under `tensorboard/<label>.<seed>/`, with the scenario as hyper-parameters."""
 
     def __init__(self, start: Start):
-        from tensorboardX import SummaryWriter, summary
+        from tensorboardX import SummaryWriter, summary  # pyright: ignore[reportMissingImports]
 
         folder = start.out / "tensorboard" / f"{slug(start.label)}.{start.seed}"
         for old in folder.glob("events.*"):
@@ -86,8 +86,8 @@ class MLflow:
     """A run in the experiment of the scenario's name, at MLFLOW_TRACKING_URI, or else in the SQLite file `mlflow.db`."""
 
     def __init__(self, start: Start):
-        from mlflow import MlflowClient
-        from mlflow.entities import Metric, Param
+        from mlflow import MlflowClient  # pyright: ignore[reportMissingImports]
+        from mlflow.entities import Metric, Param  # pyright: ignore[reportMissingImports]
 
         self.metric, self.pending, self.sent = Metric, [], time.monotonic()
         self.client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or _database(start))
@@ -146,7 +146,7 @@ class Wandb:
     """A run with its files under `wandb/`: as WANDB_MODE says, else offline as long as nobody has logged in."""
 
     def __init__(self, start: Start):
-        import wandb
+        import wandb  # pyright: ignore[reportMissingImports]
 
         key = hashlib.sha256(f"{start.label} {start.seed}".encode()).hexdigest()[:12]
         earlier = sorted((start.out / "wandb").glob(f"*run-*-{key}*"))
