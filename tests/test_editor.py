@@ -147,7 +147,10 @@ def test_nothing_is_wrong_with_the_shipped_scenarios(editor, path):
         ("model: {kind: mlp, hiden: [3]}", "3:20 Property hiden is not allowed."),
         ("model: {kind: mlp, hidden: [0]}", "3:29 Value is below the minimum of 1."),
         ("model: mpl", '3:8 Value is not accepted. Valid values: "logistic", "linear", "mlp", "cnn".'),
-        ("client: {kind: fedpox}", '3:16 Value is not accepted. Valid values: "sgd", "fedprox", "scaffold".'),
+        (
+            "client: {kind: fedpox}",
+            '3:16 Value is not accepted. Valid values: "sgd", "fedprox", "fednova", "scaffold", "feddyn".',
+        ),
         ("client: {momentum: 1}", "3:10 Property momentum is not allowed."),
         ("client: {lr: x}", "3:14 Incorrect type. Expected one of number, object."),
         ("client: {batch: 0}", "3:17 Value is below the minimum of 1."),
