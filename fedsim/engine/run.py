@@ -106,7 +106,7 @@ class Run:
         self.rounds, self.every, self.policy = rounds, every, policy
         f = plan.federation
         held, self.sizes, self.batch = held_out(f, program.crews)
-        self.held = jax.device_put(held)
+        self.held: dict[str, list] = _lent(held, f, program.crews)
         self.server: Server = program.serve.init(shared)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
@@ -271,6 +271,27 @@ class Run:
         self.since, self.open_since = Since(**values["since"]), Since(**values["open_since"])
         if self.status == "done" and self.round < self.rounds:
             self.since, self.status = self.open_since, "running"
+
+
+class Lent(dict):
+    """Samples on the device for as long as some run asks for them."""
+
+    of: tuple = ()  # the arrays, whose ids are the key
+
+
+_lent_before: weakref.WeakValueDictionary[tuple, Lent] = weakref.WeakValueDictionary()
+
+
+def _lent(held: dict[str, list], f: Federation, crews: int) -> Lent:
+    """The samples held out, on the device once for all runs over the same arrays: many are played side by side."""
+    of = (f.x_test, f.y_test, f.x_validation, f.y_validation)
+    key = (*map(id, of), crews, str(jax.config.values["jax_default_device"]))
+    found = _lent_before.get(key)
+    if found is None:
+        found = Lent(jax.device_put(held))
+        found.of = of
+        _lent_before[key] = found
+    return found
 
 
 def held_out(f: Federation, crews: int) -> tuple[dict[str, list], dict[str, int], int]:

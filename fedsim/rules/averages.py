@@ -96,7 +96,7 @@ def extrapolated_mean(eps: Annotated[float, Ge(0)] = 1e-3) -> Rule:
         length = tree.norm(mean)
         room = 2 * jnp.where(m > 0, m, 1) * (length * length + eps)
         step = jnp.maximum(1, squares / jnp.where(room > 0, room, 1))
-        return tree.scale(mean, step), carry, {"server_step": step}
+        return tree.scale(mean, step), carry, {}
 
     return folding(Fold(zero, add, finish), reported)
 
