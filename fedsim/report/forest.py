@@ -7,13 +7,13 @@ import pandas as pd
 
 from fedsim.report.drawing import COLOURS, GREY, SMALL, literal, look, page
 from fedsim.report.series import by_variant
+from fedsim.study.pairing import SURE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LINE = 0.17  # inches of a row
-SURE = 0.05
 
 
 def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "Figure":

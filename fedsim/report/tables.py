@@ -6,8 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-SURE = 0.05
-
 
 def for_paper(summary: pd.DataFrame, compare: pd.DataFrame | None = None, score: str = "final") -> pd.DataFrame:
     """A row per method (and variation): mean ± standard deviation over seeds, what it took, and the paired difference.

@@ -10,11 +10,11 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from fedsim.report.page.scales import Axis, axis, short
+from fedsim.study.pairing import SURE
 
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 12, 40
 NAMES, ROW = 210, 24  # where the names of a row end, and how high it is
-SURE = 0.05
 SHADES = 8
 
 
