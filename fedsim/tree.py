@@ -87,7 +87,7 @@ def weighted_sum(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
     """
     if jnp.shape(weights) != (rows(stacked),):
         raise ValueError(f"{rows(stacked)} rows need weights of shape ({rows(stacked)},), found {jnp.shape(weights)}")
-    return fold(jax.tree.map(lambda leaf: jnp.zeros_like(leaf[0]), stacked), stacked, weights)
+    return fold(zero_row(stacked), stacked, weights)
 
 
 def divide(total: Tree, weight: Float[Array, ""]) -> Tree:
@@ -132,18 +132,14 @@ def mix(a: Tree, b: Tree, share: Any) -> Tree:
     return jax.tree.map(lambda a, b: a + share * (b - a), a, b)
 
 
-def settled(values: Any) -> Any:
-    """The same values, computed once and rounded.
-
-    What is used twice, or goes into a sum as a product, XLA may compute again inside its users, contracted there in one
-    program and not in another. Behind this it has no such choice.
-    """
-    return lax.optimization_barrier(values)
-
-
 def zeros_like(tree: Tree) -> Tree:
     """The zero of a tree's vector space."""
     return jax.tree.map(jnp.zeros_like, tree)
+
+
+def zero_row(stacked: Tree) -> Tree:
+    """The zero of the vector space that a stack's rows are of."""
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), stacked)
 
 
 def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:

@@ -159,3 +159,4 @@ class Rule(NamedTuple):
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `state` and a `mean` of `aux` are averaged by
     needs: frozenset[str] = frozenset()  # `loss`: of every client at x, for which there is a pass before training
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
+    evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, carry) -> what is evaluated, where not params

@@ -25,6 +25,14 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Workers begin at the two ends of a list of files, not side by side in each: what a file makes is made once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT

@@ -290,6 +290,25 @@ def test_memory_is_kept_only_where_the_message_arrived(root):
     assert np.isfinite(result.model()["W"]).all()
 
 
+@pytest.mark.parametrize("behind", [[], [{"kind": "fedadam", "lr": 0.1}]])
+def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
+    """The kept model is the last one; behind the rule, too, the step that counts is the whole one."""
+
+    def after(rounds, **rule):
+        return run(rounds=rounds, data=parted, server=[{"kind": "fedexp", **rule}, *behind])
+
+    data = ragged()
+    parted = data._replace(x_test=data.x, y_test=data.y)
+    one, two = after(2), after(3)
+    middle = jax.tree.map(lambda a, b: (a + b) / 2, one.model(), two.model())
+    want = fedsim.run({"name": "x", "rounds": 0, "numerics": X64}, data=parted, params=middle).rounds["test_loss"]
+    np.testing.assert_allclose(two.rounds["test_loss"].iloc[-1], want.iloc[0], rtol=1e-12)
+    last = after(3, average=False)
+    np.testing.assert_array_equal(last.model()["W"], two.model()["W"])
+    assert abs(last.rounds["test_loss"].iloc[-1] - want.iloc[0]) > 1e-6
+    np.testing.assert_array_equal(two.state()["server"]["before"]["W"], one.model()["W"])
+
+
 def test_scaffold_sends_and_receives_two_models():
     plain, scaffold = run(), run(client=client("scaffold"), server=UNIFORM)
     for column in ("bytes_up", "bytes_down"):

@@ -1,11 +1,11 @@
-"""Ten thousand spoiled scenarios: each is understood, or refused in lines that say where; nothing else ever happens."""
+"""Thousands of spoiled scenarios: each is understood, or refused in lines that say where; nothing else ever happens."""
 
 import re
 import time
 from collections import Counter
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, WHOLE
 from hostile.mutations import MUTATIONS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fedsim.scenario import ScenarioError, read
 from fedsim.scenario.reader import Document, parse
 
+MANY = 10_000 if WHOLE else 3_000
 MORE = """name: more
 rounds: 3
 seeds: [0, 1]
@@ -81,11 +82,11 @@ def judged(content: bytes, path) -> str:
 
 
 @pytest.mark.slow
-def test_ten_thousand_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
+def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     path, came = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
 
     @settings(
-        max_examples=10_000, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=MANY, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(st.integers(0, len(TEXTS) - 1), steps)
     def spoiled(which, mutations):
@@ -98,7 +99,7 @@ def test_ten_thousand_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     began = time.process_time()
     spoiled()
     assert time.process_time() - began < 60
-    assert came["read"] > 500 and came["refused"] > 5_000 and came.total() >= 10_000
+    assert came["read"] > MANY / 20 and came["refused"] > MANY / 2 and came.total() >= MANY
 
 
 @pytest.mark.parametrize("text", TEXTS)

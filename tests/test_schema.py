@@ -303,46 +303,51 @@ def test_every_default_of_every_kind_is_in_the_schema(turn, golden, monkeypatch)
             missed(built["definitions"][on_clients], golden["definitions"][on_clients], name)
 
 
-def stripped(model: type[BaseModel], name: str) -> type[BaseModel]:
-    """The same section, one of whose keys must be given."""
-    field = model.model_fields[name]
+def stripped(model: type[BaseModel], names: list[str]) -> type[BaseModel]:
+    """The same section, some of whose keys must be given."""
+    fields = {name: model.model_fields[name] for name in names}
+    return create_model(model.__name__, __base__=model, **{name: demanded(field) for name, field in fields.items()})
+
+
+def demanded(field: typing.Any) -> tuple:
     annotation = typing.Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-    return create_model(model.__name__, __base__=model, **{name: (annotation, Field(description=field.description))})
+    return annotation, Field(description=field.description)
 
 
-def section_defaults() -> list[tuple[str, str]]:
-    return [
-        (section, name)
-        for section in SECTIONS
-        for name, field in getattr(schema, section).model_fields.items()
-        if not field.is_required()
-    ]
+def optional(model: type[BaseModel]) -> list[str]:
+    return [name for name, field in model.model_fields.items() if not field.is_required()]
 
 
-@pytest.mark.parametrize(("section", "name"), section_defaults())
-def test_every_default_of_every_section_is_in_the_schema(section, name, golden, monkeypatch):
-    monkeypatch.setattr(schema, section, stripped(getattr(schema, section), name))
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_default_of_every_section_is_in_the_schema(section, golden, monkeypatch):
+    model = getattr(schema, section)
+    names = optional(model)
+    assert names
+    monkeypatch.setattr(schema, section, stripped(model, names))
     monkeypatch.setattr(compose.names, "_registrations", [next(COUNTS)])
     built = editor_schema(plugins=False)
     family = {"DataCommon": "dataset", "ClientCommon": "client", "ModelCommon": "model"}.get(section)
-    if family is None:
-        missed(built["properties"][section.lower()], golden["properties"][section.lower()], name)
-        return
-    key = f"any_{family}.{name}"
-    missed(*({"properties": {name: whole["definitions"][key]}, "required": [name]} for whole in (built, golden)), name)
-    sharing = [
-        kind
-        for kind, d in golden["definitions"].items()
-        if d.get("properties", {}).get(name) == {"$ref": f"#/definitions/{key}"}
-    ]
-    assert sharing and all(name in built["definitions"][kind]["required"] for kind in sharing)
+    for name in names:
+        if family is None:
+            missed(built["properties"][section.lower()], golden["properties"][section.lower()], name)
+            continue
+        key = f"any_{family}.{name}"
+        both = ({"properties": {name: whole["definitions"][key]}, "required": [name]} for whole in (built, golden))
+        missed(*both, name)
+        sharing = [
+            kind
+            for kind, d in golden["definitions"].items()
+            if d.get("properties", {}).get(name) == {"$ref": f"#/definitions/{key}"}
+        ]
+        assert sharing and all(name in built["definitions"][kind]["required"] for kind in sharing)
 
 
 def test_every_default_of_the_scenario_itself_is_in_the_schema(golden, monkeypatch):
     model = schema.scenario_model()
-    names = [name for name, field in model.model_fields.items() if not field.is_required()]
+    names = optional(model)
     assert len(names) > 12
+    changed = stripped(model, names)
+    monkeypatch.setattr(editor, "scenario_model", lambda: changed)
+    built = editor_schema(plugins=False)
     for name in names:
-        changed = stripped(model, name)
-        monkeypatch.setattr(editor, "scenario_model", lambda changed=changed: changed)
-        missed(editor_schema(plugins=False), golden, name)
+        missed(built, golden, name)

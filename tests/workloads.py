@@ -1,9 +1,10 @@
 """The runs whose bytes must not depend on anything: as a module for tests, as a script for processes of their own.
 
-`python workloads.py NAME [CORES]` prints the hash of the final parameters and of the result CSVs.
+`python workloads.py CORES` prints, for each, the hash of the final parameters and of the result CSVs.
 """
 
 import hashlib
+import json
 import os
 import sys
 
@@ -62,6 +63,5 @@ def digest(result) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        os.sched_setaffinity(0, range(int(sys.argv[2])))
-    print(digest(run(sys.argv[1])))
+    os.sched_setaffinity(0, range(int(sys.argv[1])))
+    print(json.dumps({name: digest(run(name)) for name in WORKLOADS}))

@@ -22,7 +22,7 @@ Decay = Annotated[float, Ge(0), Lt(1)]
 def _anchored(task: Task, variables, batch, local, shared, facts):
     """∇f_i(y; batch) − ∇f_i(x; batch) + c."""
     met, g = gradient(task, variables, batch, local, shared, facts)
-    g, at_x = tree.settled((g, gradient_at_x(task, variables, batch, local)))
+    at_x = gradient_at_x(task, variables, batch, local)
     return met, jax.tree.map(lambda g, at_x, c: g - at_x + c, g, at_x, shared["aux"]["first"])
 
 

@@ -48,7 +48,7 @@ def _meet(task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared
 def _sum(task: Task, met, params: Tree, local: Tree, shared: Shared, facts: Facts) -> tuple[Tree, Tree]:
     del task, shared, facts
     g, n = met
-    return params, {"sum": tree.add(local["sum"], tree.settled(tree.scale(g, n))), "rows": local["rows"] + n}
+    return params, {"sum": tree.add(local["sum"], tree.scale(g, n)), "rows": local["rows"] + n}
 
 
 def _stay(task: Task, met, params: Tree, local: Tree, shared: Shared, facts: Facts) -> tuple[Tree, Tree]:

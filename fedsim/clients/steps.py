@@ -50,7 +50,7 @@ def fedsam(rho: Annotated[float, Ge(0)] = 0.05) -> Client:
     """
 
     def sharp(task, variables, batch, local, shared, facts):
-        met, g = tree.settled(gradient(task, variables, batch, local, shared, facts))
+        met, g = gradient(task, variables, batch, local, shared, facts)
         length = tree.norm(g)
         climb = jnp.where(length > 0, rho / jnp.where(length > 0, length, 1), 0)
         above = jax.tree.map(lambda y, g: y + climb * g, variables["params"], g)
@@ -90,7 +90,7 @@ def delta_sgd(
         return variables, {**local, "before": before, "taken": jnp.zeros((), bool)}
 
     def adapted(task, g, params, local, shared, facts):
-        g, was, taken = tree.settled(g), local["before"], local["taken"]
+        was, taken = local["before"], local["taken"]
         moved, turned = tree.norm(tree.subtract(params, was["y"])), tree.norm(tree.subtract(g, was["g"]))
         smooth = jnp.where(turned > 0, gamma * moved / (2 * jnp.where(turned > 0, turned, 1)), jnp.inf)
         eta = jnp.where(taken, jnp.minimum(smooth, jnp.sqrt(1 + delta * was["theta"]) * was["eta"]), was["eta"])

@@ -51,7 +51,7 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
     def at_start(task, variables, batch, local, shared, facts):
         """Option I: the gradient at x of the same batch is summed on the way."""
         met, g = gradient(task, variables, batch, local, shared, facts)
-        g, at_x = tree.settled((g, gradient_at_x(task, variables, batch, local)))
+        at_x = gradient_at_x(task, variables, batch, local)
         return met, (correct(g, local, shared), at_x, batch.mask.sum())
 
     def step_and_sum(task, g, params, local, shared, facts):
@@ -59,7 +59,7 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         params, local = step(task, g, params, local, shared, facts)
         n = rows.astype(facts.lr.dtype)
         seen = local["at_x"]
-        total = tree.add(seen["sum"], tree.settled(tree.scale(at_x, n)))
+        total = tree.add(seen["sum"], tree.scale(at_x, n))
         return params, {**local, "at_x": {"sum": total, "rows": seen["rows"] + n}}
 
     def close(task, shared, variables, local, row, facts):

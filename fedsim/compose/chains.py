@@ -104,7 +104,9 @@ def chain(rule: Rule, *tail: optax.GradientTransformation) -> Rule:
             return finish(aggregate, inner, carry[1], info, context)
 
         fold = Fold(fold.zero, fold.add, close)
-    return rule._replace(apply=apply, init=init, fold=fold)
+    shown = rule.evaluated
+    evaluated = shown and (lambda params, carry: shown(params, carry[0]))
+    return rule._replace(apply=apply, init=init, fold=fold, evaluated=evaluated)
 
 
 class Scheduled(NamedTuple):

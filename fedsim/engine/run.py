@@ -196,8 +196,8 @@ class Run:
           stacks: (x, y) each.
           wait: for the results before more stacks are taken, so that few are held at a time.
         """
-        stacks, results = iter(stacks), []
-        while together := [(server.bank, *stack) for stack in itertools.islice(stacks, self.program.crews)]:
+        stacks, results, shown = iter(stacks), [], self.program.serve.shown(server)
+        while together := [(shown, *stack) for stack in itertools.islice(stacks, self.program.crews)]:
             results += side_by_side(self.program.evaluate, together)
             if wait:
                 jax.block_until_ready(results)

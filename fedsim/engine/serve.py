@@ -7,7 +7,7 @@ reducer that the client method declared.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
 from fedsim.compose import line
+from fedsim.engine import sections
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories, Memory
@@ -28,16 +29,6 @@ class Server(NamedTuple):
 
     bank: Tree  # the shared variables
     carry: dict[str, Tree]  # states of wire, stages, and rule with its optimisers
-
-
-class Sections(NamedTuple):
-    """Sums over the sections that the rule does not touch."""
-
-    state: Tree
-    weight: Float[Array, ""]  # Σ of the rule's weights
-    aux: dict[str, Tree]
-    arrived: Float[Array, ""]  # messages
-    lr_sum: tuple = ()  # Σ over the messages of the learning rates of their steps, where the method asks
 
 
 class Looked(NamedTuple):
@@ -59,7 +50,7 @@ class Total(NamedTuple):
     """Accumulator over the blocks of a round."""
 
     rule: Tree
-    sections: Sections
+    sections: sections.Sections
     usable: Int[Array, ""]  # clients whose rows the rule may use
     nonfinite: Int[Array, ""]
     reported: Int[Array, ""]
@@ -90,6 +81,7 @@ class Serve(NamedTuple):
     close: Callable  # (accumulator, server, memory, jobs, key) -> (Server, memory, Outcome)
     look: Callable  # (sum or None, server, rows of the first pass, jobs, key) -> sum
     tell: Callable  # (sum, server) -> the server, whose clients now know the mean of the first pass
+    shown: Callable  # (server) -> the variables that are evaluated, with the bank's axis
     least: int  # clients that must report
     folds: bool  # whether a block is forgotten once it is added
     asks: bool  # whether a round has a first pass
@@ -129,114 +121,157 @@ def serve(
     """
     travel, screen = line(wire, width), line(stages, width)
     folds = rule.fold is not None and all(isinstance(s, RowStage) for s in (*wire, *stages))
-    least = max(travel.least, screen.least, rule.least)
-    paced = any(callable(how) for how in client.reduce.values())  # a reducer of its own may ask for the learning rates
+    room, least = None if folds else blocks * block, max(travel.least, screen.least, rule.least)
+    made = _Line(travel, screen, rule, memories, client, task, drop, N, samples, room, least)
+    losses = "loss" in rule.needs
+    return Serve(
+        init=jax.jit(made.init),
+        zero=jax.jit(made.zero),
+        add=jax.jit(made.add, donate_argnums=(0, 2)),
+        close=jax.jit(made.close, donate_argnums=2),
+        look=jax.jit(made.look),
+        tell=jax.jit(made.tell),
+        shown=made.sent if rule.evaluated is None else jax.jit(made.averaged),
+        least=least,
+        folds=folds,
+        asks=losses or client.first is not None,
+        losses=losses,
+    )
 
-    def context(server: Server, jobs: Jobs, key, phase: Phase) -> Context:
+
+class _Line(NamedTuple):
+    """What messages pass on their way into the shared variables, and the steps of the way."""
+
+    travel: Stage
+    screen: Stage
+    rule: Rule
+    memories: Memories
+    client: Client
+    task: Task
+    drop: bool
+    N: int
+    samples: int
+    room: int | None  # rows of a round that are gathered; None: blocks are folded
+    least: int  # clients that must report
+
+    def context(self, server: Server, jobs: Jobs, key, phase: Phase) -> Context:
         root, r = key
-        known = (round_key(root, r, phase), r, N, jobs.lr[0], server.bank, jobs.id, jobs.malicious)
-        return Context(*known, samples=samples)
+        known = (round_key(root, r, phase), r, self.N, jobs.lr[0], server.bank, jobs.id, jobs.malicious)
+        return Context(*known, samples=self.samples)
 
-    def arrive(updates: Updates, server: Server, jobs: Jobs, key, phase=Phase.WIRE) -> tuple[Updates, Tree, Array]:
+    def init(self, shared: Tree) -> Server:
+        links = {"wire": self.travel, "stages": self.screen, "rule": self.rule}
+        carry = {name: link.init(shared["params"], self.N) for name, link in links.items()}
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Server(shared, carry))
+
+    def sent(self, server: Server) -> Tree:
+        """The variables that clients train on."""
+        return server.bank
+
+    def averaged(self, server: Server) -> Tree:
+        """The variables that are evaluated, where these are others."""
+        assert self.rule.evaluated is not None
+        now = tree.take(server, 0)
+        params = self.rule.evaluated(now.bank["params"], now.carry["rule"])
+        return {**server.bank, "params": jax.tree.map(lambda leaf: leaf[None], params)}
+
+    def arrive(
+        self, updates: Updates, server: Server, jobs: Jobs, key, phase=Phase.WIRE
+    ) -> tuple[Updates, Tree, Array]:
         """Step 3, and the filter behind it -> (updates, wire's carry, which rows were not finite)."""
-        updates, carry, _ = travel.apply(updates, server.carry["wire"], context(server, jobs, key, phase))
-        sections = (updates.delta, updates.state, updates.aux)
-        bad = (updates.weight > 0) & ~tree.finite_rows(sections, updates.weight.shape[0])
-        return updates._replace(weight=jnp.where(bad & drop, 0, updates.weight)), carry, bad
+        context = self.context(server, jobs, key, phase)
+        updates, carry, _ = self.travel.apply(updates, server.carry["wire"], context)
+        sent = (updates.delta, updates.state, updates.aux)
+        bad = (updates.weight > 0) & ~tree.finite_rows(sent, updates.weight.shape[0])
+        return updates._replace(weight=jnp.where(bad & self.drop, 0, updates.weight)), carry, bad
 
-    def keep(memory: Memory, old: Server, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
+    def keep(self, memory: Memory, old: Server, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is."""
         if not jax.tree.leaves(rows):
             return memory
         alive = tree.finite_rows(jax.tree.map(lambda leaf: leaf[None], old.bank["params"]), 1)[0]
-        return memories.scatter(memory, jobs, rows, (arrived.weight > 0) & alive)
+        return self.memories.scatter(memory, jobs, rows, (arrived.weight > 0) & alive)
 
-    @jax.jit
-    def init(shared: Tree) -> Server:
-        params = shared["params"]
-        carry = {"wire": travel.init(params, N), "stages": screen.init(params, N), "rule": rule.init(params, N)}
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Server(shared, carry))
-
-    @jax.jit
-    def look(total: Looked | None, server: Server, rows: Rows, jobs: Jobs, key) -> Looked:
+    def look(self, total: Looked | None, server: Server, rows: Rows, jobs: Jobs, key) -> Looked:
         """More messages of the first pass: they travel like those of the second, and count alike."""
-        arrived, _, _ = arrive(_received(rows, None, jobs), tree.take(server, 0), jobs, key, Phase.FIRST)
-        nothing = Looked(tree.zeros_like(tree.take(arrived.delta, 0)), jnp.zeros_like(arrived.weight[0]))
+        arrived, _, _ = self.arrive(_received(rows, None, jobs), tree.take(server, 0), jobs, key, Phase.FIRST)
+        nothing = Looked(tree.zero_row(arrived.delta), jnp.zeros_like(arrived.weight[0]))
         w = reported(arrived)
         return Looked(*tree.fold(tuple(total or nothing), (arrived.delta, jnp.ones_like(w)), w))
 
-    @jax.jit
-    def tell(total: Looked, server: Server) -> Server:
+    def tell(self, total: Looked, server: Server) -> Server:
         mean = jax.tree.map(lambda leaf: leaf[None], tree.divide(*total))
         return server._replace(bank={**server.bank, "aux": {**server.bank["aux"], "first": mean}})
 
-    @jax.jit
-    def zero(rows: Rows, jobs: Jobs):
+    def zero(self, rows: Rows, jobs: Jobs) -> Total | Gathered:
         updates = _received(rows, None, jobs)
-        if not folds:
-            room = lambda leaf: jnp.zeros((blocks * block, *leaf.shape[1:]), leaf.dtype)
-            return jax.tree.map(room, Gathered(updates, columns(jobs), rows.message.memory))
-        assert rule.fold is not None
+        if self.room is not None:
+            empty = lambda leaf: jnp.zeros((self.room, *leaf.shape[1:]), leaf.dtype)
+            return jax.tree.map(empty, Gathered(updates, columns(jobs), rows.message.memory))
+        assert self.rule.fold is not None
         none = jnp.zeros((), jnp.int32)
-        return Total(rule.fold.zero(updates), _sections_zero(updates, paced), none, none, none)
+        return Total(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none, none, none)
 
-    def add(total, server: Server, memory: Memory, rows: Rows, loss, jobs: Jobs, key, first):
+    def add(self, total, server: Server, memory: Memory, rows: Rows, loss, jobs: Jobs, key, first):
+        """A block's rows: folded and forgotten, or gathered until the close."""
         met = Met(jnp.where(jobs.steps > 0, rows.loss, 0), jnp.where(jobs.steps > 0, rows.seen, 0))
-        updates = _received(rows, loss, jobs)
-        if not folds:
+        updates, old = _received(rows, loss, jobs), tree.take(server, 0)
+        if self.room is None:
+            total, memory = self.fold(total, old, memory, updates, rows.message.memory, jobs, key)
+        else:
             new = Gathered(updates, columns(jobs), rows.message.memory)
             place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
-            return jax.tree.map(place, total, new), memory, met
-        assert rule.fold is not None
-        old = tree.take(server, 0)
-        arrived, _, bad = arrive(updates, old, jobs, key)
-        kept, _, _ = screen.apply(arrived, old.carry["stages"], context(old, jobs, key, Phase.SERVER))
-        memory = keep(memory, old, jobs, rows.message.memory, arrived)
-        total = Total(
-            rule.fold.add(total.rule, kept, context(old, jobs, key, Phase.RULE)),
-            _sections_add(total.sections, kept, arrived, rule.weights(kept), jobs),
-            total.usable + jnp.sum(kept.weight > 0, dtype=jnp.int32),
-            total.nonfinite + jnp.sum(bad, dtype=jnp.int32),
-            total.reported + jnp.sum(jobs.weight > 0, dtype=jnp.int32),
-        )
+            total = jax.tree.map(place, total, new)
         return total, memory, met
 
-    def close_stack(total: Gathered, old: Server, memory: Memory, key):
-        updates, jobs = total.updates, total.jobs
-        arrived, wire_carry, bad = arrive(updates, old, jobs, key)
-        kept, stage_carry, _ = screen.apply(arrived, old.carry["stages"], context(old, jobs, key, Phase.SERVER))
-        step, rule_carry, _ = rule.apply(kept, old.carry["rule"], context(old, jobs, key, Phase.RULE))
-        memory = keep(memory, old, jobs, total.memory, arrived)
-        sections = _sections_add(_sections_zero(kept, paced), kept, arrived, rule.weights(kept), jobs)
-        counts = [jnp.sum(m, dtype=jnp.int32) for m in (kept.weight > 0, bad, jobs.weight > 0)]
-        return step, {"wire": wire_carry, "stages": stage_carry, "rule": rule_carry}, sections, counts, memory
+    def fold(self, total: Total, old: Server, memory: Memory, updates: Updates, remembered: Tree, jobs: Jobs, key):
+        assert self.rule.fold is not None
+        arrived, _, bad = self.arrive(updates, old, jobs, key)
+        kept, _, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, key, Phase.SERVER))
+        memory = self.keep(memory, old, jobs, remembered, arrived)
+        counts = zip(total[2:], _counts(kept, bad, jobs), strict=True)
+        return Total(
+            self.rule.fold.add(total.rule, kept, self.context(old, jobs, key, Phase.RULE)),
+            sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
+            *(so_far + more for so_far, more in counts),
+        ), memory
 
-    def close(total, server: Server, memory: Memory, jobs: Jobs, key):
+    def close_fold(self, total: Total, old: Server, memory: Memory, jobs: Jobs, key):
+        assert self.rule.fold is not None
+        context = self.context(old, jobs, key, Phase.RULE)
+        step, carry, _ = self.rule.fold.finish(total.rule, old.carry["rule"], context)
+        return step, {**old.carry, "rule": carry}, total.sections, total[2:], memory
+
+    def close_stack(self, total: Gathered, old: Server, memory: Memory, key):
+        updates, jobs = total.updates, total.jobs
+        arrived, wire, bad = self.arrive(updates, old, jobs, key)
+        kept, stages, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, key, Phase.SERVER))
+        step, carry, _ = self.rule.apply(kept, old.carry["rule"], self.context(old, jobs, key, Phase.RULE))
+        memory = self.keep(memory, old, jobs, total.memory, arrived)
+        none = sections.nothing(kept, self.client)
+        others = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
+        return step, {"wire": wire, "stages": stages, "rule": carry}, others, _counts(kept, bad, jobs), memory
+
+    def close(self, total, server: Server, memory: Memory, jobs: Jobs, key):
+        """Steps 4 and 5: the next server, of all sections together."""
         old = tree.take(server, 0)
-        if folds:
-            assert rule.fold is not None
-            step, rule_carry, _ = rule.fold.finish(total.rule, old.carry["rule"], context(old, jobs, key, Phase.RULE))
-            carry, sections = {**old.carry, "rule": rule_carry}, total.sections
-            usable, nonfinite, arrivals = total.usable, total.nonfinite, total.reported
+        if self.room is None:
+            closed = self.close_fold(total, old, memory, jobs, key)
         else:
-            step, carry, sections, (usable, nonfinite, arrivals), memory = close_stack(total, old, memory, key)
-        skipped = usable < least
-        bank = {"params": tree.add(old.bank["params"], step), "state": tree.divide(sections.state, sections.weight)}
-        bank, carry = tree.select(skipped, ({name: old.bank[name] for name in bank}, old.carry), (bank, carry))
-        aux = _aux_close(sections, old.bank["aux"], client.reduce, N)
-        if paced:
-            pace = tree.divide(sections.lr_sum[0], sections.arrived)
-            reducers = {name: how for name, how in client.reduce.items() if callable(how)}
-            own = {name: how(task, aux[name], old.bank, step, pace) for name, how in reducers.items()}
-            aux |= tree.select(skipped, {name: aux[name] for name in own}, own)
-        stacked = jax.tree.map(lambda leaf: leaf[None], Server({**bank, "aux": aux}, carry))
+            closed = self.close_stack(total, old, memory, key)
+        step, carry, others, (usable, nonfinite, arrivals), memory = closed
+        skipped, moved = usable < self.least, tree.add(old.bank["params"], step)
+        params, carry = tree.select(skipped, (old.bank["params"], old.carry), (moved, carry))
+        rest = sections.closed(others, old.bank, step, skipped, self.client, self.task, self.N)
+        stacked = jax.tree.map(lambda leaf: leaf[None], Server({"params": params, **rest}, carry))
         finite = tree.finite_rows(stacked.bank["params"], 1)[0]
         return stacked, memory, Outcome(arrivals, nonfinite, skipped, finite)
 
-    added, closed = jax.jit(add, donate_argnums=(0, 2)), jax.jit(close, donate_argnums=2)
-    losses = "loss" in rule.needs
-    asks = losses or client.first is not None
-    return Serve(init, zero, added, closed, look, tell, least, folds, asks, losses)
+
+def _counts(kept: Updates, bad: Array, jobs: Jobs) -> tuple[Array, ...]:
+    """Clients whose rows the rule may use, rows that were not finite, messages that arrived."""
+    usable, nonfinite, arrivals = kept.weight > 0, bad, jobs.weight > 0
+    return tuple(jnp.sum(mask, dtype=jnp.int32) for mask in (usable, nonfinite, arrivals))
 
 
 def mean_losses(rows: Rows) -> Float[Array, " block"]:
@@ -250,25 +285,3 @@ def _received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
     loss = jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss
     steps = jobs.steps.astype(jobs.weight.dtype)
     return Updates(sent.delta, sent.state, sent.aux, jobs.weight, jobs.count, loss, steps, sent.effort)
-
-
-def _sections_zero(updates: Updates, paced: bool) -> Sections:
-    state, aux = tree.zeros_like(tree.take((updates.state, updates.aux), 0))
-    nothing = jnp.zeros_like(updates.weight[0])
-    return Sections(state, nothing, aux, nothing, (nothing,) if paced else ())
-
-
-def _sections_add(total: Sections, updates: Updates, arrived: Updates, w, jobs: Jobs) -> Sections:
-    """More rows, `state` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
-    here = (arrived.weight > 0).astype(updates.weight.dtype)
-    paces = (jobs.lr_sum,) if total.lr_sum else ()
-    state, weight = tree.fold((total.state, total.weight), (updates.state, jnp.ones_like(w)), w)
-    aux, count, pace = tree.fold((total.aux, total.arrived, total.lr_sum), (arrived.aux, here, paces), here)
-    return Sections(state, weight, aux, count, pace)
-
-
-def _aux_close(total: Sections, old: dict[str, Tree], reduce: dict[str, Any], N: int) -> dict[str, Tree]:
-    """Moves by what arrived, also in a skipped round: the clients that sent it have moved their memory as well."""
-    whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
-    sent = {name: tree.add(old[name], whole[reduce[name]](sum)) for name, sum in total.aux.items()}
-    return {**old, **sent}

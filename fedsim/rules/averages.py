@@ -12,15 +12,16 @@ from fedsim.tree import Tree
 from fedsim.types import Fold, Rule, Updates, reported
 
 
+class Iterate(NamedTuple):
+    """What FedExP's server remembers."""
+
+    before: Tree
+
+
 class Dynamics(NamedTuple):
     """What FedDyn's server remembers."""
 
     h: Tree
-
-
-def _nothing(updates: Updates) -> Tree:
-    """Zeros of one update."""
-    return jax.tree.map(lambda d: jnp.zeros(d.shape[1:], d.dtype), updates.delta)
 
 
 def _zero(updates: Updates) -> jax.Array:
@@ -45,7 +46,7 @@ def nova() -> Rule:
         return updates.weight * updates.count
 
     def zero(updates):
-        return _nothing(updates), _zero(updates), _zero(updates)
+        return tree.zero_row(updates.delta), _zero(updates), _zero(updates)
 
     def add(total, updates, context):
         del context
@@ -64,41 +65,44 @@ def nova() -> Rule:
 
 
 @rule
-def fedexp(eps: Annotated[float, Ge(0)] = 1e-3) -> Rule:
+def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     """FedExP's rule: the uniform mean, and a longer step where the updates point apart.
 
-    x ← x + η_g Δ̄  with  η_g = max{1, Σ‖Δ_i‖² / (2 m (‖Δ̄‖² + ε))} over the m clients that reported. The paper reports the
-    mean of the last two iterates; what is evaluated here is the last one.
+    x ← x + η_g Δ̄  with  η_g = max{1, Σ‖Δ_i‖² / (2 m (‖Δ̄‖² + ε))} over the m clients that reported. Long steps swing to
+    and fro, so what is evaluated is (x + x')/2 with the x' before it; clients train on x, which is also the model kept.
 
-    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
-    With equal updates: `mean(uniform)`.
+    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    State: x', one model.
+    Needs: one block at a time.    With equal updates: `mean(uniform)`, but for what is evaluated.
 
     Args:
       eps: ε, keeps the step finite where the mean vanishes.
+      average: evaluate the mean of the last two iterates, as the paper does; else the last one.
 
     References:
       Jhunjhunwala et al. 2023, FedExP, arXiv:2301.09604, equation 8.
     """
 
     def zero(updates):
-        return _nothing(updates), _zero(updates), _zero(updates)
+        return tree.zero_row(updates.delta), _zero(updates), _zero(updates)
 
     def add(total, updates, context):
         del context
         w = reported(updates)
-        lengths = tree.norms(updates.delta, _nothing(updates))
+        lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         return tree.fold(total, (updates.delta, lengths * lengths, jnp.ones_like(w)), w)
 
     def finish(total, carry, context):
-        del context
         moved, squares, m = total
         mean = tree.divide(moved, m)
         length = tree.norm(mean)
         room = 2 * jnp.where(m > 0, m, 1) * (length * length + eps)
         step = jnp.maximum(1, squares / jnp.where(room > 0, room, 1))
-        return tree.scale(mean, step), carry, {}
+        return tree.scale(mean, step), Iterate(context.shared["params"]) if average else carry, {}
 
-    return folding(Fold(zero, add, finish), reported)
+    if not average:
+        return folding(Fold(zero, add, finish), reported)
+    middle = lambda params, carry: tree.mix(params, carry.before, 0.5)
+    return folding(Fold(zero, add, finish), reported, lambda params, N: Iterate(params))._replace(evaluated=middle)
 
 
 @rule
@@ -122,7 +126,7 @@ def mean_over_all() -> Rule:
     def finish(total, carry, context):
         return tree.scale(total, 1 / context.N), carry, {}
 
-    return folding(Fold(_nothing, add, finish), reported)
+    return folding(Fold(lambda updates: tree.zero_row(updates.delta), add, finish), reported)
 
 
 @rule
@@ -144,7 +148,7 @@ def horvitz_thompson() -> Rule:
         return updates.weight * updates.count
 
     def zero(updates):
-        return _nothing(updates), _zero(updates), _zero(updates)
+        return tree.zero_row(updates.delta), _zero(updates), _zero(updates)
 
     def add(total, updates, context):
         del context
@@ -178,7 +182,7 @@ def dyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
     """
 
     def zero(updates):
-        return _nothing(updates), _zero(updates)
+        return tree.zero_row(updates.delta), _zero(updates)
 
     def add(total, updates, context):
         del context

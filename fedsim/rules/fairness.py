@@ -41,13 +41,12 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
     """
 
     def zero(updates):
-        moved = jax.tree.map(lambda d: jnp.zeros(d.shape[1:], d.dtype), updates.delta)
-        return moved, jnp.zeros((), updates.weight.dtype)
+        return tree.zero_row(updates.delta), jnp.zeros((), updates.weight.dtype)
 
     def add(total, updates: Updates, context):
         smooth = jnp.where(context.lr > 0, 1 / context.lr, 0) if L is None else L
         w, F = reported(updates), jnp.maximum(updates.loss, LEAST)
-        lengths = tree.norms(updates.delta, tree.zeros_like(tree.take(updates.delta, 0)))
+        lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         pull = smooth * F**q
         h = pull * (1 + q * smooth * lengths * lengths / F)  # the sum has one product: no choice for the compiler
         return tree.fold(total, (updates.delta, h / jnp.where(pull > 0, pull, 1)), jnp.where(w > 0, w * pull, 0))

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 
 from fedsim import tree
@@ -37,9 +36,7 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
                 return reported(updates) * updates.steps
 
     def zero(updates):
-        return jax.tree.map(lambda d: jnp.zeros(d.shape[1:], d.dtype), updates.delta), jnp.zeros(
-            (), updates.weight.dtype
-        )
+        return tree.zero_row(updates.delta), jnp.zeros((), updates.weight.dtype)
 
     def add(total, updates, context):
         del context

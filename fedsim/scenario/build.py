@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import BaseModel
 
 from fedsim import tree
 from fedsim.data import Federation
@@ -24,7 +23,15 @@ from fedsim.engine.serve import Serve
 from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
 from fedsim.models.modules import required
-from fedsim.scenario.allowed import shown
+from fedsim.scenario.demands import (
+    enough_clients,
+    fitting_model,
+    known_clients,
+    known_needs,
+    no_idle_key,
+    possible_rule,
+    right_partner,
+)
 from fedsim.scenario.federation import federations_of, settled_data
 from fedsim.scenario.links import LinkError, OrderError, link, place_of
 from fedsim.scenario.programs import Training, Written, client_key, is_pair, own, serving, training, zoo
@@ -128,12 +135,12 @@ def build(
     learned = (net, loss or _loss(scenario, some), some.classes, client_key(spec.client))
     trained = training(*learned)
     needs = trained.client.needs
-    _demand_needs(scenario, needs, net, some.classes)
-    _demand_used(scenario, trained.client.unused)
+    known_needs(scenario, needs, net, some.classes)
+    no_idle_key(scenario, trained.client.unused)
     plans = {seed: _plan(scenario, federation, seed, "labels" in needs) for seed, federation in federations.items()}
     shared = {seed: _start(scenario, net, trained, seed, params, dtype) for seed in spec.seeds}
     for seed, plan in plans.items():
-        _demand_fitting(scenario, net, federations[seed], plan, shared[seed])
+        fitting_model(scenario, net, federations[seed], plan, shared[seed])
     cohort = next(iter(plans.values())).cohort
     K = cohort.nominal(some.N)
     model_bytes = tree.payload_bytes(next(iter(shared.values()))["params"])
@@ -143,8 +150,8 @@ def build(
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
     shape |= {"N": some.N, "samples": int(some.sizes.sum())}
     server, sums = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
-    _demand_possible(scenario, server.least, K, sums, cohort.repeats)
-    _demand_partner(scenario)
+    possible_rule(scenario, server.least, K, sums, cohort.repeats)
+    right_partner(scenario)
     on = tuple(devices) if devices else None
     first = mesh(trained.first, on, crews) if server.asks else None
     parts = (mesh(trained.lanes, on, crews), trained.memories, server, trained.evaluate, hands, trained.task)
@@ -155,102 +162,14 @@ def build(
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
 
 
-NEEDS = {
-    "classes": "needs classes, and these targets are numbers; take data with labels, or another method",
-    "labels": "needs classes, and these targets are numbers; take data with labels, or another method",
-    "features": "compares features, and this model tells none; take mlp or cnn, or a model with `features`",
-}
-
-
-def _demand_needs(scenario: Scenario, needs: frozenset[str], net: Model, classes: int) -> None:
-    """What a client method wants to know must be there."""
-    there = {"classes": classes > 0, "labels": classes > 0, "features": net.features is not None}
-    if missing := [name for name in sorted(needs) if not there[name]]:
-        raise scenario.error(("client", "kind"), f"{scenario.spec.client.kind} {NEEDS[missing[0]]}")
-
-
-def _demand_used(scenario: Scenario, unused: frozenset[str]) -> None:
-    """A key that a client method makes no use of says nothing: better a line than a number that means something else."""
-    section = scenario.spec.client
-    for name in sorted(unused):
-        value = getattr(section, name)
-        default: Any = type(section).model_fields[name].default
-        if isinstance(value, BaseModel):  # kind and whatever else was written
-            value, default = value.model_dump(exclude_defaults=True), {"kind": default}
-        if value != default:
-            what = f"{section.kind} makes no use of it, and would do the same without; take it out"
-            raise scenario.error(("client", name), what)
-
-
-def _demand_partner(scenario: Scenario) -> None:
-    """A rule that makes sense behind one client method alone stands behind it, with the same hyper-parameters."""
-    for i, section in enumerate(scenario.spec.server):
-        partner = link(section)().client if section.family == "rule" else None
-        if partner is None:
-            continue
-        (kind, same), client = partner, scenario.spec.client
-        if client.kind != kind:
-            what = f"{section.kind} undoes what the client method {kind} does, and client.kind is {client.kind}"
-            raise scenario.error(("server", i), f"{what}; write method: {kind}, or another rule")
-        for name, value in same.items():
-            if (found := getattr(client, name)) != value:
-                what = f"is {shown(value)} here and {shown(found)} in client.{name}; both sides need the same"
-                raise scenario.error(("server", i, name), what)
-
-
-def _demand_possible(scenario: Scenario, least: int, K: int, sums: bool, repeats: bool) -> None:
-    """The rule against the nominal cohort; survivors are checked again in every round."""
-    if least > K:
-        path, section = next(found for found in _ordered(scenario.spec) if _least(found[1]) == least)
-        names = [n for n in ("f", "trim", "select", "neighbours") if getattr(section, n, None) is not None]
-        what = f"{section.kind} needs at least {least} reporting clients, the cohort has {K}"
-        instead = f"lower {' or '.join(names)}, or enlarge the cohort" if names else "enlarge the cohort"
-        raise scenario.error((*path, *names[:1]), f"{what}; {instead}")
-    if repeats and not sums:
-        what = f"{scenario.spec.cohort.kind} draws a client twice, which only a rule that is a sum can weigh"
-        raise scenario.error(("cohort",), f"{what}; use the rule mean, or another cohort")
-
-
-def _ordered(spec: Any) -> list[tuple[tuple, Any]]:
-    """(path, section) of all links that see a stack."""
-    lists = {"wire": spec.wire, "server": spec.server}
-    found = [((name, i), section) for name, sections in lists.items() for i, section in enumerate(sections)]
-    return [(path, section) for path, section in found if section.family != "optimizer"]
-
-
-def _least(section: Any) -> int:
-    return getattr(link(section)(), "least", 1)
-
-
 def _plan(scenario: Scenario, federation: Federation, seed: int, labelled: bool) -> Plan:
-    spec = scenario.spec
-    c, N = spec.client, federation.N
-    if isinstance(c.steps, list) and len(c.steps) != N:
-        raise scenario.error(
-            ("client", "steps"),
-            f"{len(c.steps)} numbers of steps for {N} clients; write one per client, or a single number",
-        )
+    spec, N = scenario.spec, federation.N
     cohort = link(spec.cohort)()
     attackers = spec.fleet.malicious
-    named = {("cohort", "rounds"): getattr(spec.cohort, "rounds", cohort.names), ("fleet", "malicious"): attackers}
-    for section, ids in named.items():
-        for path, unknown in _beyond(ids, N, section):
-            raise scenario.error(path, f"there is no client {unknown}; clients are 0 to {N - 1}, take it out")
-    plan = Plan(federation, cohort, _local(c), seed, spec.rounds, controlled(attackers, N, seed), labelled)
-    size = getattr(spec.cohort, "size", 0)
-    if size > len(plan.eligible) and not cohort.repeats:
-        what = f"a cohort of {size} of {len(plan.eligible)} clients with samples; write at most {len(plan.eligible)}"
-        raise scenario.error(("cohort", "size"), what)
+    known_clients(scenario, N, cohort.names)
+    plan = Plan(federation, cohort, _local(spec.client), seed, spec.rounds, controlled(attackers, N, seed), labelled)
+    enough_clients(scenario, len(plan.eligible), cohort.repeats)
     return plan
-
-
-def _beyond(ids: Any, N: int, path: tuple) -> Iterator[tuple[tuple, int]]:
-    """(path, id) of every client in a list, or in lists of a list, that is not there."""
-    for i, id in enumerate(ids if isinstance(ids, list | tuple) else ()):
-        if isinstance(id, list):
-            yield from _beyond(id, N, (*path, i))
-        elif id >= N:
-            yield (*path, i), id
 
 
 def _local(c: Any) -> Local:
@@ -291,23 +210,6 @@ def _model(scenario: Scenario, federation: Federation, model: Any, params: Any, 
         return as_model(model, shape=shape, **expects)
     except (TypeError, ValueError) as error:
         raise scenario.error(("model",), str(error)) from None
-
-
-def _demand_fitting(scenario: Scenario, net: Model, federation: Federation, plan: Plan, variables: Any) -> None:
-    """One batch, traced only: shapes that do not fit are a line, not a traceback; and no short batch may be mixed."""
-    sizes = federation.sizes[plan.eligible]
-    batch = scenario.spec.client.batch
-    wide = int(sizes.max(initial=1)) if batch == "full" else batch
-    x = jax.ShapeDtypeStruct((wide, *federation.x.shape[1:]), federation.x.dtype)
-    mask, key = jax.ShapeDtypeStruct((wide,), bool), jax.eval_shape(jax.random.key, 0)
-    try:
-        jax.eval_shape(lambda v, x, mask, key: net.apply(v, x, mask=mask, key=key, train=True), variables, x, mask, key)
-    except (TypeError, ValueError) as error:
-        raise scenario.error(("model",), str(error).splitlines()[0]) from None
-    short = (sizes < wide) if scenario.spec.client.drop_last else (sizes % wide != 0)
-    if net.mixes_rows and short.any():
-        what = f"mixes the rows of a batch without looking at mask, and client {plan.eligible[short.argmax()]} has short batches"
-        raise scenario.error(("model",), f"{what}; set client.drop_last and a batch that every client can fill")
 
 
 def _start(

@@ -4,9 +4,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario.docs import parts, told
-from fedsim.scenario.methods import fragment_of, links_of  # importing it registers methods
+from fedsim.scenario.fragments import fragment_of, links_of
 
 
 def catalogue(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:

@@ -13,7 +13,7 @@ from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario.allowed import allowed
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import told
-from fedsim.scenario.methods import fragment_of, links_of
+from fedsim.scenario.fragments import fragment_of, links_of
 from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean
 from fedsim.scenario.schema import scenario_model
 from fedsim.scenario.sections import Checkpoint, ClientCommon, DataCommon, Evaluate, Fleet, ModelCommon, Numerics

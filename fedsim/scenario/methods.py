@@ -3,12 +3,11 @@
 Every rule's name is a method too; such a one replaces only the rule and keeps what stands after it.
 """
 
-from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from fedsim.compose import ALIASES, FAMILIES, method
+from fedsim.compose import method
 
 Rate = Annotated[float, Ge(0)]
 Decay = Annotated[float, Ge(0), Lt(1)]
@@ -22,23 +21,6 @@ SAMPLES = {"kind": "mean", "weights": "samples"}
 def _uniform(client: dict[str, Any], lr: float) -> dict[str, Any]:
     """A client method behind which stands the uniform mean, times η_g."""
     return {"client": client, "server": [UNIFORM, {"kind": "sgd", "lr": lr}]}
-
-
-def fragment_of(factory: Callable[..., dict], **own: Any) -> dict[str, Any]:
-    """What a method stands for, with every link as a mapping: a user's may write names alone, as a scenario may."""
-    written = factory(**own)
-    spelled = lambda link: {"kind": link} if isinstance(link, str) else link
-    client = {"client": spelled(written["client"])} if "client" in written else {}
-    return {**client, "server": [spelled(link) for link in written["server"]]}
-
-
-def links_of(fragment: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(section, family, link) of everything that a method sets, in the order in which data flows."""
-    if "client" in fragment:
-        yield "client", "client", fragment["client"]
-    for link in fragment["server"]:
-        kind = ALIASES.get(link["kind"], link["kind"])
-        yield "server", next(f for f in ("stage", "rule", "optimizer") if kind in FAMILIES[f]), {**link, "kind": kind}
 
 
 @method
@@ -139,13 +121,14 @@ def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> dict[str, Any]:
 
 
 @method
-def fedexp(eps: Annotated[float, Ge(0)] = 1e-3) -> dict[str, Any]:
+def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> dict[str, Any]:
     """Plain local training, and the uniform mean with a longer step where updates point apart.
 
     Args:
       eps: ε, keeps the step finite where the mean vanishes.
+      average: evaluate the mean of the last two models, as the paper does; else the last one.
     """
-    return {"client": SGD, "server": [{"kind": "fedexp", "eps": eps}]}
+    return {"client": SGD, "server": [{"kind": "fedexp", "eps": eps, "average": average}]}
 
 
 @method

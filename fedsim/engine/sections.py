@@ -1,0 +1,67 @@
+"""The sections of the shared variables that the rule does not touch: `state` and `aux`, summed beside it and closed with it."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fedsim import tree
+from fedsim.tree import Tree
+from fedsim.types import Client, Task, Updates
+
+
+class Sections(NamedTuple):
+    """Sums over what arrived."""
+
+    state: Tree
+    weight: Float[Array, ""]  # Σ of the rule's weights
+    aux: dict[str, Tree]
+    arrived: Float[Array, ""]  # messages
+    lr_sum: tuple = ()  # Σ over the messages of the learning rates of their steps, where the method asks
+
+
+def own_reducers(client: Client) -> dict:
+    """Those of `aux` that a method brings along; they may ask for the learning rates."""
+    return {name: how for name, how in client.reduce.items() if callable(how)}
+
+
+def nothing(updates: Updates, client: Client) -> Sections:
+    """The sums before the first row."""
+    state, aux = tree.zero_row((updates.state, updates.aux))
+    zero = jnp.zeros_like(updates.weight[0])
+    return Sections(state, zero, aux, zero, (zero,) if own_reducers(client) else ())
+
+
+def more(total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"], lr_sum: Array) -> Sections:
+    """More rows, `state` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
+    here = (arrived.weight > 0).astype(kept.weight.dtype)
+    paces = (lr_sum,) if total.lr_sum else ()
+    state, weight = tree.fold((total.state, total.weight), (kept.state, jnp.ones_like(w)), w)
+    aux, count, pace = tree.fold((total.aux, total.arrived, total.lr_sum), (arrived.aux, here, paces), here)
+    return Sections(state, weight, aux, count, pace)
+
+
+def closed(
+    total: Sections, old: Tree, step: Tree, skipped: Bool[Array, ""], client: Client, task: Task, N: int
+) -> dict[str, Tree]:
+    """Both sections after the round.
+
+    `aux` moves by what arrived also in a skipped round: the clients that sent it have moved their memory as well.
+
+    Args:
+      total: of the round.
+      old: the shared variables that were sent.
+      step: what the rule adds to `params`.
+      skipped: whether too little arrived for a step.
+      client: whose reducers they are.
+      task: of its own reducers.
+      N: clients in all.
+    """
+    whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
+    sent = {name: tree.add(old["aux"][name], whole[client.reduce[name]](sum)) for name, sum in total.aux.items()}
+    aux = {**old["aux"], **sent}
+    if reducers := own_reducers(client):
+        pace = tree.divide(total.lr_sum[0], total.arrived)
+        own = {name: how(task, aux[name], old, step, pace) for name, how in reducers.items()}
+        aux |= tree.select(skipped, {name: aux[name] for name in own}, own)
+    return {"state": tree.select(skipped, old["state"], tree.divide(total.state, total.weight)), "aux": aux}
