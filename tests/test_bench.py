@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.engine.clock import Spans
 from fedsim.scenario import build, read
 from fedsim.scenario.build import numerics
 from fedsim.study.bench import bench, matmul_peak, step_flops
@@ -69,6 +70,13 @@ def test_the_command(root, tmp_path, monkeypatch, capsys):
     assert "padded vmap" in capsys.readouterr().out
     assert len(pd.read_csv("reports/bench/bench.csv")) == 4
     assert json.loads((tmp_path / "reports/bench/bench.json").read_text())["environment"]["jax"] == jax.__version__
+
+
+def test_what_threads_compile_at_the_same_time_counts_once():
+    spans = Spans()
+    for begin, end, total in [(1, 2, 1), (0, 3, 3), (2.5, 4, 4), (6, 7, 5), (6.2, 6.8, 5), (5, 9, 8)]:
+        spans.add(begin, end)
+        assert spans.total == total
 
 
 def test_medians_of_several_measurements():

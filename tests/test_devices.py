@@ -49,7 +49,7 @@ def test_calls_change_no_byte(calls):
     assert digest(run("scaffold")) == digest(run("scaffold", calls=calls))
 
 
-@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "mimelite"])
+@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "mime"])
 def test_samples_on_the_host_change_no_byte(name):
     assert digest(run(name)) == digest(run(name, edits=["data.resident_mb=0"]))
 

@@ -39,7 +39,7 @@ WORKLOADS = {
     "full_batch": {"data": DIGITS, "rounds": 6, "client": {"lr": 0.5, "batch": "full", "steps": 2}},
     "scaffold": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "method": "scaffold"},
     "median": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "server": ["median"]},
-    "mimelite": {"data": DIGITS, "model": MLP, "rounds": 4, "cohort": SOME, "method": "mimelite"},
+    "mime": {"data": DIGITS, "model": MLP, "rounds": 4, "cohort": SOME, "method": "mime"},
     "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
 }
 

@@ -1,23 +1,42 @@
 """Seconds spent compiling, as JAX reports them."""
 
 import functools
+import threading
+import time
 
 import jax
 
 
+class Spans:
+    """Stretches of time, of which what lies in several counts once: threads compile side by side, and a trace in a trace."""
+
+    def __init__(self) -> None:
+        self.total, self.known, self.lock = 0.0, list[tuple[float, float]](), threading.Lock()
+
+    def add(self, begin: float, end: float) -> None:
+        """A stretch that has just ended."""
+        with self.lock:
+            while self.known and self.known[-1][1] > begin:
+                first, last = self.known.pop()
+                self.total, begin, end = self.total - (last - first), min(begin, first), max(end, last)
+            self.known.append((begin, end))
+            self.total += end - begin
+
+
 @functools.cache
-def _spent() -> list[float]:
-    """The running sum, kept by a listener that is registered once in a process."""
-    spent = [0.0]
+def _spent() -> Spans:
+    """Of this process, kept by a listener that is registered once."""
+    spans = Spans()
 
     def listen(event: str, duration_secs: float, **_: str | int) -> None:
         if event.startswith("/jax/core/compile/"):  # tracing, lowering, and XLA itself
-            spent[0] += duration_secs
+            now = time.perf_counter()
+            spans.add(now - duration_secs, now)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
-    return spent
+    return spans
 
 
 def compile_seconds() -> float:
-    """Seconds this process has spent compiling since the first call (0 then)."""
-    return _spent()[0]
+    """Seconds in which this process has compiled since the first call (0 then)."""
+    return _spent().total

@@ -155,7 +155,7 @@ def _passes(
         mine: Any = ()
         if not block.look:
             mine = _stack([share.remembered(own) for share, own in zip(shares, jobs, strict=True)])
-        models, mine = mesh.lend(bank, mine, layout, local)
+        models, mine = mesh.lend(bank, mine, layout)
         rows = train(mesh, models, mine, local, here, (roots, block.round), rows, block.steps, layout.seats, pieces)
         blocks.prepare(block)  # while the device works
         stack = mesh.collect(rows, local)

@@ -24,6 +24,10 @@ class Dynamics(NamedTuple):
     h: Tree
 
 
+def _by_samples(updates: Updates) -> jax.Array:
+    return updates.weight * updates.count
+
+
 def _zero(updates: Updates) -> jax.Array:
     return jnp.zeros((), updates.weight.dtype)
 
@@ -42,16 +46,13 @@ def nova() -> Rule:
       Wang et al. 2020, Tackling the Objective Inconsistency Problem, arXiv:2007.07481, Theorem 1.
     """
 
-    def weigh(updates: Updates):
-        return updates.weight * updates.count
-
     def zero(updates):
         return tree.zero_row(updates.delta), _zero(updates), _zero(updates)
 
     def add(total, updates, context):
         del context
         moved, effort, weight = total
-        w = weigh(updates)
+        w = _by_samples(updates)
         there = jnp.where((w > 0) & (updates.effort > 0), w / jnp.where(updates.effort > 0, updates.effort, 1), 0)
         each = (updates.effort, jnp.ones_like(w))
         return tree.fold(moved, updates.delta, there), *tree.fold((effort, weight), each, w)
@@ -61,7 +62,7 @@ def nova() -> Rule:
         moved, effort, weight = total
         return tree.divide(tree.scale(moved, effort / jnp.where(weight > 0, weight, 1)), weight), carry, {}
 
-    return folding(Fold(zero, add, finish), weigh)
+    return folding(Fold(zero, add, finish), _by_samples)
 
 
 @rule
@@ -144,16 +145,13 @@ def horvitz_thompson() -> Rule:
       Horvitz, Thompson 1952, A Generalization of Sampling Without Replacement from a Finite Universe, JASA 47.
     """
 
-    def weigh(updates: Updates):
-        return updates.weight * updates.count
-
     def zero(updates):
         return tree.zero_row(updates.delta), _zero(updates), _zero(updates)
 
     def add(total, updates, context):
         del context
         moved, samples, m = total
-        w, each = weigh(updates), jnp.ones_like(updates.weight)
+        w, each = _by_samples(updates), jnp.ones_like(updates.weight)
         return *tree.fold((moved, samples), (updates.delta, each), w), tree.fold(m, each, reported(updates))
 
     def finish(total, carry, context):
@@ -162,7 +160,7 @@ def horvitz_thompson() -> Rule:
         n = jnp.where(context.samples > 0, context.samples, context.N * each).astype(m.dtype)
         return tree.scale(moved, jnp.where(m > 0, context.N / jnp.where(m > 0, m * n, 1), 0)), carry, {}
 
-    return folding(Fold(zero, add, finish), weigh)
+    return folding(Fold(zero, add, finish), _by_samples)
 
 
 @rule

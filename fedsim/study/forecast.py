@@ -74,7 +74,7 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
         store = jax.eval_shape(lambda bank: memories.empty(bank, room.blocks * K), server.bank)
     lent = jax.eval_shape(memories.gather, store, server.bank, jobs, key)
     mine = jax.eval_shape(lambda m: m if crews == 1 else tree.take(m, jnp.zeros(block.layout.seats, int)), lent)
-    rows = jax.eval_shape(lambda *a: mesh.empty(None, *a, block.layout.seats)[0], server.bank, [mine], local)
+    rows = jax.eval_shape(lambda *a: mesh.empty(None, *a, block.layout.seats)[0], [server.bank], [mine], local)
     begin, train = mesh.programs
     lane = jax.eval_shape(begin, server.bank, mine, local[0], 0)
     stack = jax.eval_shape(mesh.collect, [rows] * crews, local)
@@ -117,7 +117,7 @@ def _first_pass(program: Program, plan: Plan, held: bool, server: Any, data: Any
     )
     local, _ = mesh.jobs(block.layout)
     rows = jax.eval_shape(
-        lambda bank, jobs: mesh.empty(None, bank, [()], jobs, block.layout.seats)[0], server.bank, local
+        lambda bank, jobs: mesh.empty(None, [bank], [()], jobs, block.layout.seats)[0], server.bank, local
     )
     begin, train = mesh.programs
     lane = jax.eval_shape(begin, server.bank, (), local[0], 0)
