@@ -25,6 +25,11 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
 
 
+def some(cases, every: int = 2) -> list:
+    """A fixed share of the cases of a test that takes long, or all of them where they are asked for."""
+    return list(cases)[:: 1 if WHOLE else every]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Workers begin at the two ends of a list of files, not side by side in each: what a file makes is made once."""

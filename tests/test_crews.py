@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import some
 from test_bits import digest, scenario
 
 import fedsim
@@ -30,7 +31,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(KINDS))
 def test_any_number_of_crews_gives_the_same_bytes(monkeypatch, kind):
     sections = {"numerics": {"lanes": 2}, **KINDS[kind]}
     runs = [played(monkeypatch, count, **sections) for count in (1, 2, 3, 5)]

@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, some
 from directories import bits, finished, leftovers, started, tiny, whole, written
 
 sys.path.insert(0, __file__.rpartition("/")[0] + "/deep")
@@ -32,7 +32,7 @@ def test_a_signal_ends_a_run_that_can_go_on(number, wait, quiet, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", some(SIGNALS))
 def test_a_second_signal_ends_it_at_once(number, quiet, tmp_path):
     """Also while the round that is under way would take minutes."""
     slow = tiny(seeds=[0], client={"batch": 1, "epochs": 20_000}, evaluate={"every": 50})
@@ -65,7 +65,7 @@ def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("wait", "number"), [(0.5, signal.SIGTERM), (1.0, signal.SIGINT)])
+@pytest.mark.parametrize(("wait", "number"), some([(0.5, signal.SIGTERM), (1.0, signal.SIGINT)]))
 def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
     out = tmp_path / "run"
     process = started(quiet[0], out)

@@ -6,6 +6,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from conftest import some
 from test_lanes import X64, ragged
 
 import fedsim
@@ -137,7 +138,7 @@ def lacking():
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
+    some([
         ({"client": client("fedprox", mu=1.0)}, {}),
         ({"client": client("scaffold"), "server": UNIFORM}, {"server": UNIFORM}),
         (
@@ -176,7 +177,7 @@ def lacking():
         ({"server": [*UNIFORM, {"kind": "sgd", "lr": HALVING}]}, {"server": [*UNIFORM, {"kind": "sgd", "lr": 0.3}]}),
         ({"cohort": {"kind": "poisson", "rate": 0.5}}, {}),
         ({"cohort": {"kind": "weighted", "size": 6}}, {}),
-    ],
+    ]),
 )  # fmt: skip
 def test_is_another_method(one, other):
     assert np.abs(weights(**one) - weights(**other)).max() > 1e-6

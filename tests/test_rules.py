@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import some
 
 import fedsim
 import fedsim.rules
@@ -279,7 +280,7 @@ def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_n
     np.testing.assert_array_equal(fedsim.aggregate("median", stack)["a"], middle)
 
 
-@pytest.mark.parametrize("name", ["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"])
+@pytest.mark.parametrize("name", some(["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"]))
 def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
     """Wide enough for several blocks, and for matrix products that add up in another order when they are larger."""
     X, rng = np.random.default_rng(6).normal(size=(21, 9001)).astype(np.float32), np.random.default_rng(7)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import some
 
 import fedsim
 from fedsim.engine import together
@@ -60,7 +61,7 @@ def noisy(params, x, *, key, train, **_):
     return (x * kept) @ params["W"]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "dropout"])
+@pytest.mark.parametrize("kind", some(["dropout", *KINDS]))
 def test_company_changes_no_bit(kind):
     checked = read(scenario(**KINDS.get(kind, {})))
     own = (lambda key, x: {"W": jnp.zeros((x.shape[-1], 10))}, noisy)
