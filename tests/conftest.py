@@ -25,6 +25,9 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
 
 
+if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")
+
+
 def some(cases, every: int = 2) -> list:
     """A fixed share of the cases of a test that takes long, or all of them where they are asked for."""
     return list(cases)[:: 1 if WHOLE else every]

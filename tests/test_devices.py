@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 from workloads import WORKLOADS, digest, run
 
 import fedsim
@@ -78,8 +78,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@if_whole
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [0, 1] if WHOLE else [0])
+@pytest.mark.parametrize("victim", [0, 1])
 def test_two_processes_one_of_which_dies(root, tmp_path, victim):
     out, port = tmp_path / "run", free_port()
     pair = [start(i, port, out, root, "--set", "rounds=200") for i in (0, 1)]

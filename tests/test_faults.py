@@ -38,7 +38,7 @@ def run(kind, rounds=3, out=None, **sections):
     return fedsim.run(written, data=ragged(clients=14), out=out)
 
 
-@pytest.mark.parametrize(("kind", "value"), PAIRS if WHOLE else PAIRS[::2])  # every kind, and every value
+@pytest.mark.parametrize(("kind", "value"), PAIRS if WHOLE else PAIRS[::4])
 def test_one_non_finite_client_is_dropped_and_counted(kind, value):
     result = run(kind, wire=[{"kind": "nonfinite", "value": value}], fleet={"malicious": [2]})
     assert np.isfinite(result.model()["W"]).all() and result.status == "done"

@@ -22,7 +22,7 @@ from fedsim.report.files import DirectoryError
 
 KINDS = {"resident": 256.0, "disk": 0.0}  # where the clients' memory is: in the commit, or in a file beside it
 PARTS = 2  # of the operations, so that two workers share them
-EVERY = 1 if WHOLE else 5  # a fixed subset of them, unless all are asked for
+EVERY = 1 if WHOLE else 9  # a fixed subset of them, unless all are asked for
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 
 

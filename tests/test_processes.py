@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 from directories import bits, commits, finished, leftovers, started, tiny, wait_for_commit, whole, written
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "deep"))
@@ -44,6 +44,7 @@ def test_fifty_quick_races(tmp_path):
     assert quick_races(tmp_path, 50, writers=3) == 50
 
 
+@if_whole
 @pytest.mark.slow
 def test_races_of_whole_runs(tmp_path):
     file = written(SCENARIO, tmp_path / "scenario.yaml")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
-from conftest import WHOLE, some
+from conftest import WHOLE, if_whole, some
 
 import fedsim
 
@@ -56,8 +56,8 @@ def table(path: Path) -> list[Line]:
 
 LINES = [line for path in LESSONS for line in table(path)]
 OTHER_DATA = [line for line in LINES if "data.seed" in line.command]
-# as it stands, and every third change to it; the others are played for a round
-PLAYED = [line for path in LESSONS for line in some(table(path), 3) if WHOLE or line not in OTHER_DATA]
+# as it stands, and every sixth change to it; the others are played for a round
+PLAYED = [line for path in LESSONS for line in some(table(path), 6) if WHOLE or line not in OTHER_DATA]
 
 
 def each(lines: list[Line]):
@@ -159,6 +159,7 @@ def test_clients_of_the_skewed_scenarios_are_as_described(root):
         assert (clients["classes"] == 2).all()
 
 
+@if_whole
 @pytest.mark.slow
 def test_skew_and_few_clients_a_round_make_the_curve_rough(root):
     def roughness(name, *edits):
@@ -171,6 +172,7 @@ def test_skew_and_few_clients_a_round_make_the_curve_rough(root):
     assert roughness("pathological") > 2 * roughness("pathological", "cohort.size=100")
 
 
+@if_whole
 @pytest.mark.slow
 def test_the_proximal_term_helps_in_every_seed(root):
     pulled, plain = (
