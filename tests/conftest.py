@@ -35,7 +35,7 @@ def some(cases, every: int = 2) -> list:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Workers begin at the two ends of a list of files, not side by side in each: what a file makes is made once."""
+    """Each worker has files of its own, and takes from the other when it has none left: what a file makes is made once."""
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None

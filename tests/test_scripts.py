@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-from conftest import if_whole
 
 SHORT = 60  # lines
 NAMES = ["own_client", "own_data", "own_model", "own_rule", "sweep"]
@@ -53,7 +52,6 @@ def test_own_data_is_partitioned_by_its_ids_and_comes_out_ready_to_plot(run):
     assert len(re.findall(r"^hospital \d\d ", worst, re.M)) == 3
 
 
-@if_whole
 @pytest.mark.slow
 def test_own_model_learns_in_every_form(run):
     printed = run("scenarios/python/own_model.py")

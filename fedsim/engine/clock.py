@@ -16,11 +16,12 @@ class Spans:
     def add(self, begin: float, end: float) -> None:
         """A stretch that has just ended."""
         with self.lock:
+            total = self.total  # whoever reads it meanwhile never finds it smaller than before
             while self.known and self.known[-1][1] > begin:
                 first, last = self.known.pop()
-                self.total, begin, end = self.total - (last - first), min(begin, first), max(end, last)
+                total, begin, end = total - (last - first), min(begin, first), max(end, last)
             self.known.append((begin, end))
-            self.total += end - begin
+            self.total = total + end - begin
 
 
 @functools.cache

@@ -33,9 +33,7 @@ class Mesh(NamedTuple):
     lend: Callable  # (bank, memory by slot, layout) -> (banks, memories)
     empty: Callable  # (rows of the round before or None, banks, memories, jobs, R) -> rows, with room for R per crew
     begin: Callable  # (banks, memories, jobs) -> lanes
-    train: (
-        Callable  # (banks, memories, jobs, data, key, lanes, rows, t0, t1) -> (lanes, rows, tokens); the last consumed
-    )
+    train: Callable  # (banks, memories, jobs, data, key, lanes, rows, t0, t1) -> (lanes, rows, tokens), on the same buffers
     collect: Callable  # (rows, jobs) -> rows by slot
     by: Callable  # (crews) -> the same by so many, where that is a choice
     programs: tuple = ()  # what was compiled
@@ -48,8 +46,8 @@ class Place(NamedTuple):
     device: Any = None  # left out: the default one
 
     def bring(self, values: Any) -> Any:
-        """Values as this crew reads them."""
-        return jax.device_put(values, self.device)
+        """Values of the first device as this crew reads them."""
+        return values if self.device is None else jax.device_put(values, self.device)
 
 
 @functools.lru_cache(64)
@@ -65,29 +63,30 @@ def mesh(lanes: Lanes, devices: tuple | None = None, crews: int = 1) -> Mesh:
 
 def _crewed(lanes: Lanes, places: list[Place], total: int, collect: Callable, by: Callable) -> Mesh:
     begin, train = compiled(lanes.begin), compiled(lanes.train, donate_argnums=(5, 6))
-    shared = all(place.device is None for place in places)  # what all crews read is there once
 
-    def spread(values: Any) -> list:
-        return [places[0].bring(values)] * len(places) if shared else [place.bring(values) for place in places]
+    def everywhere(values: Any) -> list:
+        return [place.bring(values) for place in places]
+
+    def apart(parts: list) -> list:
+        return [place.bring(part) for place, part in zip(places, parts, strict=True)]
 
     def jobs(layout: Layout) -> tuple[list[Jobs], Jobs]:
         wide = layout.slot.shape[1] // total
         parts = [layout._replace(**_columns(layout, place.number, wide), seats=0) for place in places]
         each = [unpack(part) for part in parts]
-        return each if shared else [place.bring(part) for place, part in zip(places, each, strict=True)], each[0]
+        return apart(each), each[0]
 
     def lend(bank, memory, layout: Layout) -> tuple[list, list]:
-        banks = [bank] * len(places) if shared else spread(bank)
         if total == 1 or not jax.tree.leaves(memory):
-            return banks, [memory] * len(places)
+            return everywhere(bank), [memory] * len(places)
         parts = _cut(_seated(memory, layout.ints[5], total * layout.seats), total)
-        mine = [parts[place.number] for place in places]
-        return banks, mine if shared else [place.bring(part) for place, part in zip(places, mine, strict=True)]
+        return everywhere(bank), apart([parts[place.number] for place in places])
 
     def empty(rows, banks: list, memories: list, jobs: list[Jobs], R: int) -> list[Rows]:
         if rows is not None and rows[0].loss.shape[0] == R:
             return rows
-        return [place.bring(_zeros(lanes, banks[0], memories[0], jobs[0], R)) for place in places]
+        zeros = _zeros(lanes, banks[0], memories[0], jobs[0], R)
+        return [jax.device_put(zeros, place.device) for place in places]  # each has its own, to write on
 
     def begin_all(banks: list, memories: list, jobs: list[Jobs]) -> list:
         held = jax.tree.leaves(memories[0])
@@ -97,11 +96,12 @@ def _crewed(lanes: Lanes, places: list[Place], total: int, collect: Callable, by
 
     def train_all(banks: list, memories: list, jobs: list[Jobs], data: list, key, lane: list, rows: list, t0, t1):
         R = rows[0].loss.shape[0]
-        keys = [key if shared else (place.bring(key[0]), key[1]) for place in places]
+        keys = [(root, key[1]) for root in everywhere(key[0])]
         each = zip(places, banks, memories, jobs, data, keys, lane, rows, strict=True)
         calls = [(*mine, t0, t1, np.int32(place.number * R)) for place, *mine in each]
         return [list(part) for part in zip(*side_by_side(train, calls), strict=True)]
 
+    spread = lambda values: everywhere(jax.device_put(values))
     return Mesh(total, spread, jobs, lend, empty, begin_all, train_all, collect, by, (begin, train))
 
 

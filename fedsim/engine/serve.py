@@ -46,14 +46,20 @@ class Gathered(NamedTuple):
     memory: Tree
 
 
+class Counts(NamedTuple):
+    """Of clients."""
+
+    usable: Int[Array, ""]  # whose rows the rule may use
+    nonfinite: Int[Array, ""]
+    reported: Int[Array, ""]
+
+
 class Total(NamedTuple):
     """Accumulator over the blocks of a round."""
 
     rule: Tree
     sections: sections.Sections
-    usable: Int[Array, ""]  # clients whose rows the rule may use
-    nonfinite: Int[Array, ""]
-    reported: Int[Array, ""]
+    counts: Counts
 
 
 class Met(NamedTuple):
@@ -209,8 +215,8 @@ class _Line(NamedTuple):
             empty = lambda leaf: jnp.zeros((self.room, *leaf.shape[1:]), leaf.dtype)
             return jax.tree.map(empty, Gathered(updates, columns(jobs), rows.message.memory))
         assert self.rule.fold is not None
-        none = jnp.zeros((), jnp.int32)
-        return Total(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none, none, none)
+        none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
+        return Total(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none)
 
     def add(self, total, server: Server, memory: Memory, rows: Rows, loss, jobs: Jobs, key, first):
         """A block's rows: folded and forgotten, or gathered until the close."""
@@ -229,18 +235,17 @@ class _Line(NamedTuple):
         arrived, _, bad = self.arrive(updates, old, jobs, key)
         kept, _, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, key, Phase.SERVER))
         memory = self.keep(memory, old, jobs, remembered, arrived)
-        counts = zip(total[2:], _counts(kept, bad, jobs), strict=True)
         return Total(
             self.rule.fold.add(total.rule, kept, self.context(old, jobs, key, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
-            *(so_far + more for so_far, more in counts),
+            jax.tree.map(jnp.add, total.counts, _counts(kept, bad, jobs)),
         ), memory
 
     def close_fold(self, total: Total, old: Server, memory: Memory, jobs: Jobs, key):
         assert self.rule.fold is not None
         context = self.context(old, jobs, key, Phase.RULE)
         step, carry, _ = self.rule.fold.finish(total.rule, old.carry["rule"], context)
-        return step, {**old.carry, "rule": carry}, total.sections, total[2:], memory
+        return step, {**old.carry, "rule": carry}, total.sections, total.counts, memory
 
     def close_stack(self, total: Gathered, old: Server, memory: Memory, key):
         updates, jobs = total.updates, total.jobs
@@ -259,19 +264,17 @@ class _Line(NamedTuple):
             closed = self.close_fold(total, old, memory, jobs, key)
         else:
             closed = self.close_stack(total, old, memory, key)
-        step, carry, others, (usable, nonfinite, arrivals), memory = closed
-        skipped, moved = usable < self.least, tree.add(old.bank["params"], step)
+        step, carry, others, counts, memory = closed
+        skipped, moved = counts.usable < self.least, tree.add(old.bank["params"], step)
         params, carry = tree.select(skipped, (old.bank["params"], old.carry), (moved, carry))
         rest = sections.closed(others, old.bank, step, skipped, self.client, self.task, self.N)
         stacked = jax.tree.map(lambda leaf: leaf[None], Server({"params": params, **rest}, carry))
         finite = tree.finite_rows(stacked.bank["params"], 1)[0]
-        return stacked, memory, Outcome(arrivals, nonfinite, skipped, finite)
+        return stacked, memory, Outcome(counts.reported, counts.nonfinite, skipped, finite)
 
 
-def _counts(kept: Updates, bad: Array, jobs: Jobs) -> tuple[Array, ...]:
-    """Clients whose rows the rule may use, rows that were not finite, messages that arrived."""
-    usable, nonfinite, arrivals = kept.weight > 0, bad, jobs.weight > 0
-    return tuple(jnp.sum(mask, dtype=jnp.int32) for mask in (usable, nonfinite, arrivals))
+def _counts(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
+    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.weight > 0, bad, jobs.weight > 0)))
 
 
 def mean_losses(rows: Rows) -> Float[Array, " block"]:
