@@ -2,6 +2,7 @@
 
 Runs that share a seed share partition, start model, cohorts and batches, so what is compared are differences
 d_s = score of a method − score of the baseline, one per seed. Whatever ended early stays in: see `scored`.
+`scipy.stats` is imported by what needs it: it would be a fifth of what every command takes to start.
 """
 
 import itertools
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 EXACT = 16  # pairs up to which all 2ⁿ signs are tried; beyond, a fixed sample of them
 FLIPS = 1 << 16
@@ -66,7 +67,7 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     if n < 2:
         return Paired(n, mean, None, None, None, None, None, improvement)
     sd = float(d.std(ddof=1))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * sd / math.sqrt(n)
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
     effect = mean / sd if sd > 0 else 0.0 if mean == 0 else None
     return Paired(n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), effect, improvement)
 
@@ -92,6 +93,8 @@ def wilcoxon(d: np.ndarray) -> float | None:
     """Wilcoxon's signed-rank test, two-sided; None below six pairs."""
     if len(d) < RANKED:
         return None
+    from scipy import stats
+
     return 1.0 if not d.any() else float(np.asarray(stats.wilcoxon(d))[1])
 
 
@@ -125,6 +128,8 @@ def iqm(scores: np.ndarray) -> np.ndarray:
     >>> float(iqm(np.array([[0.0, 1.0, 2.0, 100.0]])))
     1.5
     """
+    from scipy import stats
+
     return np.asarray(stats.trim_mean(scores.reshape(*scores.shape[:-2], -1), 0.25, axis=-1))
 
 
@@ -158,4 +163,6 @@ def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
     >>> ranks(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
     [1.25, 1.75]
     """
+    from scipy import stats
+
     return stats.rankdata(-scores if larger_is_better else scores, axis=0).mean(1)
