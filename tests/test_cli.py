@@ -136,7 +136,7 @@ def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
 
 
 def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
-    done = run("run", out / "scenario.yaml", "--out", tmp_path / "again", "--quiet")
+    done = run("run", out / "scenario.yaml", "--out", tmp_path / "again", "--quiet", "--no-pictures")
     assert done.returncode == 0 and done.stdout == "" and done.stderr == ""
     for name in (
         "rounds.csv",
@@ -158,7 +158,16 @@ def test_existing_directory(out, root):
 
 
 def test_force_replaces_a_run(root, tmp_path):
-    words = ("run", root / "scenarios/iid.yaml", "--set", "rounds=1", "--json", "--out", tmp_path / "x")
+    words = (
+        "run",
+        root / "scenarios/iid.yaml",
+        "--set",
+        "rounds=1",
+        "--json",
+        "--no-pictures",
+        "--out",
+        tmp_path / "x",
+    )
     assert run(*words).returncode == 0
     done = run(*words, "--force", "--seeds", "3,")
     assert done.returncode == 0 and json.loads(done.stdout)["summary"][0]["seed"] == 3
@@ -209,9 +218,8 @@ def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
 
 def test_ten_empty_rounds_end_a_run(root, tmp_path):
     """Every message is non-finite and dropped: the model stays, rounds are skipped, the tenth one ends it."""
-    done = run(
-        "run", root / "scenarios/iid.yaml", "--set", "client.lr=1e38", "--set", "rounds=30", "--out", tmp_path / "d"
-    )
+    words = ["--set", "client.lr=1e38", "--set", "rounds=30", "--no-pictures", "--out", tmp_path / "d"]
+    done = run("run", root / "scenarios/iid.yaml", *words)
     assert done.returncode == 5
     rounds = pd.read_csv(tmp_path / "d/rounds.csv")
     assert rounds["round"].tolist() == list(range(11)) and rounds["skipped"].tolist() == [0] + [1] * 10

@@ -338,7 +338,7 @@ SENT = {"one model": 1, "one model, and one number": 1, "two models": 2}
 RECEIVED = {"": 1, "receives two": 2, "receives three": 3}
 
 
-@pytest.mark.parametrize("name", [n for n, f in FAMILIES["client"].items() if f.__module__.startswith("fedsim.")])
+@pytest.mark.parametrize("name", some(n for n, f in FAMILIES["client"].items() if f.__module__.startswith("fedsim.")))
 def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
     says = re.search(r"Sends: (.*?)(?:, (receives \w+))?\.", FAMILIES["client"][name].__doc__ or "")

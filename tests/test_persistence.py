@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, some
 from damage import killed_run, trials
 from directories import leftovers, played, tiny, whole
 from faulty import Disk, Killed
@@ -173,7 +173,7 @@ def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", ["force", "resume"])
+@pytest.mark.parametrize("option", some(["force", "resume"]))
 def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
     """Whatever is left of both, `--force` starts anew, and `--resume` never takes it for foreign."""
     older, scenario, expected = tmp_path / "older", tiny(0.0), undisturbed("disk", (0, 1))

@@ -73,7 +73,17 @@ def test_command_line(root, tmp_path):
     scenario.write_text(
         "name: s\nrounds: 2\ndata: {kind: two_points, clients: 4}\nclient: {kind: decayed}\nserver: [loudest]\n"
     )
-    command = [sys.executable, "-m", "fedsim.cli", "run", str(scenario), "--out", str(tmp_path / "out"), "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "fedsim.cli",
+        "run",
+        str(scenario),
+        "--out",
+        str(tmp_path / "out"),
+        "--quiet",
+        "--no-pictures",
+    ]
     without = subprocess.run(command, capture_output=True, text=True)
     assert without.returncode == 2 and "s.yaml:3:14: data.kind: no dataset 'two_points'" in without.stderr
     plugin = str(root / "tests/plugins/mine.py")

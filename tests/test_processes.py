@@ -79,6 +79,7 @@ def mounted(tmp_path):
         subprocess.run(["umount", place], check=True)
 
 
+@if_whole
 @pytest.mark.slow
 def test_a_full_disk(big, mounted):
     place = mounted("size=1m")

@@ -61,7 +61,7 @@ def noisy(params, x, *, key, train, **_):
     return (x * kept) @ params["W"]
 
 
-@pytest.mark.parametrize("kind", some(["dropout", *KINDS]))
+@pytest.mark.parametrize("kind", some(["dropout", *KINDS], 4))
 def test_company_changes_no_bit(kind):
     checked = read(scenario(**KINDS.get(kind, {})))
     own = (lambda key, x: {"W": jnp.zeros((x.shape[-1], 10))}, noisy)
