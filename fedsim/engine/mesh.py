@@ -85,8 +85,8 @@ def _crewed(lanes: Lanes, places: list[Place], total: int, collect: Callable, by
     def empty(rows, banks: list, memories: list, jobs: list[Jobs], R: int) -> list[Rows]:
         if rows is not None and rows[0].loss.shape[0] == R:
             return rows
-        zeros = _zeros(lanes, banks[0], memories[0], jobs[0], R)
-        return [jax.device_put(zeros, place.device) for place in places]  # each has its own, to write on
+        shapes = lanes.shapes(banks[0], memories[0], jobs[0])
+        return [jax.device_put(_zeros(shapes, R), place.device) for place in places]  # each has its own, to write on
 
     def begin_all(banks: list, memories: list, jobs: list[Jobs]) -> list:
         held = jax.tree.leaves(memories[0])
@@ -101,7 +101,7 @@ def _crewed(lanes: Lanes, places: list[Place], total: int, collect: Callable, by
         calls = [(*mine, t0, t1, np.int32(place.number * R)) for place, *mine in each]
         return [list(part) for part in zip(*side_by_side(train, calls), strict=True)]
 
-    spread = lambda values: everywhere(jax.device_put(values))
+    spread = lambda values: everywhere(jax.device_put(values, places[0].device))
     return Mesh(total, spread, jobs, lend, empty, begin_all, train_all, collect, by, (begin, train))
 
 
@@ -148,8 +148,7 @@ def _gathering(devices: Sequence[Any]) -> Callable:
 _cut = jax.jit(tree.split, static_argnums=1)
 
 
-def _zeros(lanes: Lanes, bank, memory, jobs: Jobs, R: int) -> Rows:
-    shapes = lanes.shapes(bank, memory, jobs)
+def _zeros(shapes: Rows, R: int) -> Rows:
     return jax.tree.map(lambda leaf: np.zeros((R, *leaf.shape), leaf.dtype), shapes)
 
 

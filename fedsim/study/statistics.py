@@ -2,7 +2,7 @@
 
 Runs that share a seed share partition, start model, cohorts and batches, so what is compared are differences
 d_s = score of a method − score of the baseline, one per seed. Whatever ended early stays in: see `scored`.
-`scipy.stats` is imported by what needs it: it would be a fifth of what every command takes to start.
+`scipy.stats` is imported by what needs it: it would be a fifth of what a command that computes imports.
 """
 
 import itertools
