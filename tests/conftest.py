@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Oracle cases of one problem share their programs: compiled once, found again by the other workers and the next session.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what one process has compiled, a hundred others need not
 os.environ["NPROC"] = "4"  # the size of XLA's thread pool: the same bits on any machine
+# What one process has compiled, a hundred others need not: Python's modules, and the programs that oracle cases of one
+# problem share, which are found again by the other workers and the next session.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "xla"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")

@@ -158,18 +158,9 @@ def test_existing_directory(out, root):
 
 
 def test_force_replaces_a_run(root, tmp_path):
-    words = (
-        "run",
-        root / "scenarios/iid.yaml",
-        "--set",
-        "rounds=1",
-        "--json",
-        "--no-pictures",
-        "--out",
-        tmp_path / "x",
-    )
-    assert run(*words).returncode == 0
-    done = run(*words, "--force", "--seeds", "3,")
+    words = ("run", root / "scenarios/iid.yaml", "--set", "rounds=1", "--json", "--no-pictures")
+    assert run(*words, "--out", tmp_path / "x").returncode == 0
+    done = run(*words, "--out", tmp_path / "x", "--force", "--seeds", "3,")
     assert done.returncode == 0 and json.loads(done.stdout)["summary"][0]["seed"] == 3
     assert not (tmp_path / "x" / "model.fedavg.0.safetensors").exists()
 

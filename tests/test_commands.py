@@ -131,6 +131,13 @@ def test_help_imports_nothing_heavy():
     subprocess.run([sys.executable, "-c", code + "assert not bad, bad"], check=True, capture_output=True)
 
 
+def test_commands_that_compute_import_no_more_than_they_need():
+    code = (
+        "import sys, fedsim.report.console\nbad = {'scipy.stats', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
 def test_output_into_a_closed_pipe_is_no_error(tmp_path):
     line = f"set -o pipefail; {shlex.join([*FEDSIM, 'explain', 'sgd'])} | true"
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)

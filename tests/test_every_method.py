@@ -1,6 +1,6 @@
 """Every method on every shipped scenario: two rounds run, or are refused in the words of a table.
 
-    python tests/test_every_method.py     # writes METHODS.csv anew; half an hour
+    python tests/test_every_method.py     # writes METHODS.csv anew; FEDSIM_WHOLE=1 plays the light ones
 
 A cell of METHODS.csv is `runs`, or what the refusal says. Refusals come before anything is compiled, so they are all
 checked; of the cells that run, one is played of every second light scenario (test_methods plays each client method),

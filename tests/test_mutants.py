@@ -385,7 +385,10 @@ def run(test: str) -> None:
     getattr(module, function)(*cases)
 
 
-@pytest.mark.parametrize("mutant", some(MUTANTS, 4), ids=lambda mutant: mutant.bug)
+CHOSEN = some(MUTANTS, 4)
+
+
+@pytest.mark.parametrize("mutant", CHOSEN, ids=lambda mutant: mutant.bug)
 def test_the_bug_is_caught(mutant, put):
     put(mutant.module, mutant.changes)
     for test in mutant.caught_by:
@@ -393,9 +396,7 @@ def test_the_bug_is_caught(mutant, put):
             run(test)
 
 
-@pytest.mark.parametrize(
-    ("module", "test"), sorted({(m.module, test) for m in some(MUTANTS, 4) for test in m.caught_by})
-)
+@pytest.mark.parametrize(("module", "test"), sorted({(m.module, test) for m in CHOSEN for test in m.caught_by}))
 def test_without_the_bug_the_same_test_passes(module, test, put):
     """So it is the change that is caught, and not that the module ran once more."""
     put(module, {})

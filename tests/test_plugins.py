@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from directories import finished
 
 import fedsim
 from fedsim.scenario import ScenarioError
@@ -73,25 +74,15 @@ def test_command_line(root, tmp_path):
     scenario.write_text(
         "name: s\nrounds: 2\ndata: {kind: two_points, clients: 4}\nclient: {kind: decayed}\nserver: [loudest]\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "fedsim.cli",
-        "run",
-        str(scenario),
-        "--out",
-        str(tmp_path / "out"),
-        "--quiet",
-        "--no-pictures",
-    ]
-    without = subprocess.run(command, capture_output=True, text=True)
+    out = tmp_path / "out"
+    without = finished(scenario, out)
     assert without.returncode == 2 and "s.yaml:3:14: data.kind: no dataset 'two_points'" in without.stderr
     plugin = str(root / "tests/plugins/mine.py")
-    done = subprocess.run([*command, "--plugin", plugin], capture_output=True, text=True)
+    done = finished(scenario, out, "--plugin", plugin)
     assert done.returncode == 0, done.stderr
-    assert pd.read_csv(tmp_path / "out/rounds.csv")["method"].unique().tolist() == ["loudest"]
+    assert pd.read_csv(out / "rounds.csv")["method"].unique().tolist() == ["loudest"]
     for wrong in ("nowhere.py", "nobody"):
-        done = subprocess.run([*command, "--plugin", wrong], capture_output=True, text=True)
+        done = finished(scenario, out, "--plugin", wrong)
         assert done.returncode == 2 and wrong in done.stderr
 
 
