@@ -27,6 +27,12 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
 
 
+def pytest_configure(config):
+    """FEDSIM_WHOLE=1 plays what is marked long as well, whatever the command line says."""
+    if WHOLE:
+        config.option.markexpr = ""
+
+
 if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")
 
 

@@ -164,7 +164,7 @@ def test_more_methods_and_seeds_may_be_added_and_nothing_is_done_again(tmp_path)
     assert bits(out) == bits(tmp_path / "straight")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_comparison_goes_on_with_the_same_bytes(tmp_path):
     (tmp_path / "s.yaml").write_text(json.dumps({**SCENARIO, "rounds": 60, "checkpoint": {"rounds": 5}}))
     words = ["compare", "s.yaml", "--methods", ",".join(METHODS), "--quiet", "--no-pictures", "--out"]
@@ -181,7 +181,7 @@ def test_a_killed_comparison_goes_on_with_the_same_bytes(tmp_path):
     assert bits(tmp_path / "killed") == bits(tmp_path / "straight") and leftovers(tmp_path / "killed") == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_processes_give_the_same_bytes(tmp_path, root):
     environment = {**os.environ, "PYTHONPATH": str(root)}
     (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
@@ -281,7 +281,7 @@ def scores(rounds, keys, last):
     return rows.groupby([*keys, "seed"], as_index=False)["test_accuracy"].mean()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*KEPT, *(["heterogeneity"] if WHOLE else [])])
 def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
     """The table in its comments, and verdicts that follow from rounds.csv alone."""

@@ -30,7 +30,7 @@ def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
 def test_cores_and_devices_change_no_byte(cores, devices):
     names = some(WORKLOADS, 3)
@@ -80,7 +80,7 @@ def free_port() -> int:
 
 
 @if_whole
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("victim", [0, 1])
 def test_two_processes_one_of_which_dies(root, tmp_path, victim):
     out, port = tmp_path / "run", free_port()
@@ -101,7 +101,7 @@ def test_two_processes_one_of_which_dies(root, tmp_path, victim):
     assert (out / "rounds.csv").read_bytes() == (tmp_path / "one" / "rounds.csv").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_give_the_bytes_of_one(root, tmp_path):
     port = free_port()
     pair = [start(i, port, tmp_path / "two", root, "--set", "rounds=10") for i in (0, 1)]

@@ -10,7 +10,7 @@ import pytest
 
 from fedsim.compose import FAMILIES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 SERVER = "yaml-language-server@1.25.0"
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").rglob("*.yaml"))

@@ -65,7 +65,7 @@ UNBIASED_METHODS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", UNBIASED if WHOLE else UNBIASED[:1], ids=lambda case: case["name"])
 @pytest.mark.parametrize("method", some(UNBIASED_METHODS), ids=lambda method: "".join(map(str, method.values())))
 def test_unbiased_methods_reach_the_optimum(case, method):

@@ -155,7 +155,7 @@ def command(*words, cwd: Path) -> subprocess.CompletedProcess:
     return subprocess.run(words, capture_output=True, text=True, cwd=cwd, timeout=60)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "code"),
     some(
@@ -183,7 +183,7 @@ def test_the_command_says_it_in_a_line_and_writes_nothing(name, code, tmp_path):
     assert contents(tmp_path, folder) == before and not canary(folder).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [

@@ -25,13 +25,13 @@ def quiet(tmp_path_factory):
     return file, bits(folder / "run")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "wait"), PAIRS if WHOLE else [PAIRS[0], PAIRS[3]])
 def test_a_signal_ends_a_run_that_can_go_on(number, wait, quiet, tmp_path):
     trial(quiet[0], tmp_path / "run", number, wait, quiet[1])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("number", some(SIGNALS))
 def test_a_second_signal_ends_it_at_once(number, quiet, tmp_path):
     """Also while the round that is under way would take minutes."""
@@ -54,7 +54,7 @@ def test_a_second_signal_ends_it_at_once(number, quiet, tmp_path):
     again.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
     slow = tiny(seeds=[0], client={"batch": 1, "epochs": 20_000})
     process = started(written(slow, tmp_path / "slow.yaml"), tmp_path / "run")
@@ -64,7 +64,7 @@ def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
     assert 3 < seconds < 5 and code == 143 and "go on with: fedsim run" in said
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("wait", "number"), some([(0.5, signal.SIGTERM), (1.0, signal.SIGINT)]))
 def test_a_signal_during_start_up(number, wait, quiet, tmp_path):
     out = tmp_path / "run"

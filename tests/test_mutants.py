@@ -18,7 +18,7 @@ from fedsim.compose import ALIASES, FAMILIES, names
 from fedsim.engine.serve import serve
 from fedsim.scenario import programs
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 HERE = Path(__file__).parent
 TABLE = HERE / "MUTANTS.md"

@@ -81,7 +81,7 @@ def judged(content: bytes, path) -> str:
     return "read"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     path, came = tmp_path_factory.mktemp("spoiled") / "f.yaml", Counter()
 

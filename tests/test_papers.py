@@ -269,7 +269,7 @@ def faults(found: fedsim.Comparison, line: Expectation) -> list[str]:
     return wrong
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_file
 def test_what_comes_out_is_what_is_expected(path):
     found = fedsim.compare(path)

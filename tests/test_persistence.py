@@ -56,7 +56,7 @@ def resumed(scenario, out, expected):
     shutil.rmtree(out)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_every_operation(kind, part, undisturbed, tmp_path):
@@ -71,7 +71,7 @@ def test_killed_at_every_operation(kind, part, undisturbed, tmp_path):
     assert n > 190
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_while_resuming(kind, undisturbed, tmp_path):
     expected, scenario, rng = undisturbed(kind, (0, 1)), tiny(KINDS[kind]), np.random.default_rng(0)
@@ -86,7 +86,7 @@ def test_killed_while_resuming(kind, undisturbed, tmp_path):
     assert kills > 2 * times
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_while_more_rounds_are_added(undisturbed, tmp_path):
     """The end of the shorter run is written over: it goes on nevertheless, with one commit and without a warning."""
     more, one = tiny(rounds=5, seeds=[0], checkpoint={}), tiny(rounds=3, seeds=[0], checkpoint={})
@@ -110,7 +110,7 @@ def told_well(error, out):
     return isinstance(error, DirectoryError) and "\n" not in text and str(out.parent) in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("kind", "lasting"), [("disk", False), ("resident", True)])
 def test_every_operation_fails(kind, part, lasting, undisturbed, tmp_path):
@@ -172,7 +172,7 @@ def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
     assert renames == 16 and not dirty
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("option", some(["force", "resume"]))
 def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
     """Whatever is left of both, `--force` starts anew, and `--resume` never takes it for foreign."""
@@ -206,7 +206,7 @@ def test_replacing_fails(undisturbed, tmp_path):
         whole(out, undisturbed("disk", (0,)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3 if WHOLE else 1))
 def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
     expected = killed_run(tmp_path / "template")

@@ -30,7 +30,7 @@ def big(tmp_path_factory):
     return file, bits(folder / "run")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["scaffold", "median"] if WHOLE else ["scaffold"])
 def test_kills_at_any_moment(name, tmp_path):
     """A fixed few of them: each takes five seconds or more."""
@@ -45,7 +45,7 @@ def test_fifty_quick_races(tmp_path):
 
 
 @if_whole
-@pytest.mark.slow
+@pytest.mark.long
 def test_races_of_whole_runs(tmp_path):
     file = written(SCENARIO, tmp_path / "scenario.yaml")
     assert finished(file, tmp_path / "whole").returncode == 0
@@ -80,7 +80,7 @@ def mounted(tmp_path):
 
 
 @if_whole
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_full_disk(big, mounted):
     place = mounted("size=1m")
     out = place / "run"
@@ -98,7 +98,7 @@ def test_too_little_room_from_the_start(big, mounted):
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_limit_on_the_size_of_files(big, tmp_path):
     limit = 300_000
     bounded = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
@@ -108,7 +108,7 @@ def test_a_limit_on_the_size_of_files(big, tmp_path):
     whole(tmp_path / "run", big[1])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_directory_is_removed_while_the_run_goes_on(tmp_path):
     out = tmp_path / "run"
     process = started(written(tiny(rounds=2000), tmp_path / "scenario.yaml"), out)

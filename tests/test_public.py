@@ -104,7 +104,7 @@ def test_examples_of_the_decorators_are_one_scenario_together(root):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_user_s_file_is_fully_typed(root):
     pyright = [sys.executable, "-m", "pyright"]
     if subprocess.run([*pyright, "--version"], capture_output=True).returncode:

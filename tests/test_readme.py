@@ -108,7 +108,7 @@ def test_a_deleted_command_line_would_be_missed(root):
         assert unexplained(text.replace(line + "\n", "", 1)) != []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_commands_on_a_fresh_machine(root, tmp_path):
     files = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True

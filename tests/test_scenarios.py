@@ -126,7 +126,7 @@ def test_what_is_proposed_runs_shortened(line):
     assert fedsim.run(line.path, edits=[*line.edits, "rounds=1", "seeds=[0]"]).status == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each(PLAYED)
 def test_what_comes_out_is_what_the_comment_says(line):
     found = measured(line)
@@ -162,7 +162,7 @@ def test_clients_of_the_skewed_scenarios_are_as_described(root):
 
 
 @if_whole
-@pytest.mark.slow
+@pytest.mark.long
 def test_skew_and_few_clients_a_round_make_the_curve_rough(root):
     def roughness(name, *edits):
         curve = run(root / f"scenarios/{name}.yaml", 5, edits).rounds.pivot(
@@ -175,7 +175,7 @@ def test_skew_and_few_clients_a_round_make_the_curve_rough(root):
 
 
 @if_whole
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_proximal_term_helps_in_every_seed(root):
     pulled, plain = (
         late(run(root / "scenarios/fedprox_synthetic.yaml", 3, edits)).groupby("seed")

@@ -53,7 +53,7 @@ def test_own_data_is_partitioned_by_its_ids_and_comes_out_ready_to_plot(run):
     assert len(re.findall(r"^hospital \d\d ", worst, re.M)) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_own_model_learns_in_every_form(run):
     printed = run("scenarios/python/own_model.py")
     assert [line.split()[0] for line in printed.strip().split("\n")] == ["functions", "flax", "equinox"]
@@ -73,7 +73,7 @@ def test_own_client_learns_where_plain_steps_do_not(run):
     assert sgd < 0.7 and clipped > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_finds_that_skew_slows_training_down(run):
     means = [float(line.split()[1]) for line in run("scenarios/python/sweep.py").strip().split("\n")[-3:]]
     assert means == sorted(means) and means[0] < means[2] - 0.05

@@ -82,7 +82,7 @@ def test_blobs_have_the_moments_they_promise():
     assert (again.x == x).all() and not (gaussian_blobs([3, 2], 4, 40_001, 0.5, 4).x == x).any()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_three_million_blobs_take_seconds():
     started = time.monotonic()
     assert gaussian_blobs([20], 10, 3_000_000).x.nbytes == 240_000_000
