@@ -3,11 +3,11 @@
 import os
 import re
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 MOST = 2**31 - 1  # what an integer of a scenario may be: counters and indices on the device are int32
-CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+GROUPS = Path("/sys/fs/cgroup")
 SHOWN = 4  # parts that a refusal names
 
 
@@ -37,7 +37,7 @@ def megabytes(size: float) -> str:
 
 def memory_limit() -> int:
     """Bytes that this process may hold: of the machine, or less where its control group or `ulimit -v` says so."""
-    sizes = [int(bytes_) for path in CGROUPS if (bytes_ := _text(path).strip()).isdigit()]
+    sizes = [int(text) for path in _groups() if (text := _text(path).strip()).isdigit()]
     if total := re.search(r"MemTotal:\s*(\d+) kB", _text("/proc/meminfo")):
         sizes.append(int(total[1]) * 1024)
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -63,7 +63,17 @@ def demand_room(**parts: int) -> None:
         raise TooLarge(parts, most)
 
 
-def _text(path: str) -> str:
+def _groups() -> Iterator[Path]:
+    """Where the limits of this process' control group and of those above it stand, in either version of the hierarchy."""
+    for line in _text("/proc/self/cgroup").splitlines():
+        controllers, _, group = line.partition(":")[2].partition(":")
+        if controllers in ("", "memory"):
+            home, name = (GROUPS, "memory.max") if not controllers else (GROUPS / "memory", "memory.limit_in_bytes")
+            own = home / group.lstrip("/")
+            yield from (folder / name for folder in (own, *own.parents) if folder.is_relative_to(home))
+
+
+def _text(path: str | Path) -> str:
     try:
         return Path(path).read_text()
     except OSError:

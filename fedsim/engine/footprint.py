@@ -18,6 +18,7 @@ from fedsim.fleet import Plan
 Shape = jax.ShapeDtypeStruct
 TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
 ROW_BYTES = 2000  # of an evaluated round in the log and in the tables (measured with twenty thousand: 1,700)
+MANY = 1000  # messages of a round from which on it is looked at what a rule makes of them: distances of all pairs
 LANE_BYTES = 200  # of a lane's queue on the host
 
 
@@ -90,7 +91,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     total = jax.eval_shape(serve.zero, stack, jobs)
     before = first_pass(program, plan, server.bank)
     held_out = (f.x_test, f.y_test, f.x_validation, f.y_validation)
-    closing = 0 if serve.folds else widest(serve.close, total, server, store, jobs, key)
+    many = not serve.folds and room.blocks * K >= MANY
+    closing = widest(serve.close, total, server, store, jobs, key) if many else 0
     on_lanes = crews * (nbytes(lane) + layout.seats * nbytes(each))
     parts = {
         "samples": nbytes(data) + sum(part.nbytes for part in held_out),

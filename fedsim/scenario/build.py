@@ -86,7 +86,9 @@ def numerics(scenario: Scenario, threads: int | None = None, device: str | None 
     devices = devices_of(device)
     here = next(d for d in devices if d.process_index == jax.process_index())
     precision = jax.default_matmul_precision(spec.matmul_precision)
-    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(here):
+    # a hyper-parameter beyond the float type is infinite, and what it does to a model is found there, and told with its round
+    overflow = np.errstate(over="ignore")
+    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(here), overflow:
         yield devices
 
 

@@ -53,7 +53,8 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
 def _loaded(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
     section = scenario.spec.data
     place = {"path": str(_place(scenario, section.path))} if hasattr(section, "path") else {}
-    own = data if data is not None else link(section)(**place)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row
+        own = data if data is not None else link(section)(**place)
     try:
         sets, classes = prepare(
             own,
