@@ -15,7 +15,7 @@ EXIT = {
     **dict.fromkeys(("DirectoryError", "MissingFileError"), 4),
     "LockedError": 6,
     **dict.fromkeys(("CheckpointError", "CorruptError"), 7),
-    "MemoryError": 8,
+    **dict.fromkeys(("MemoryError", "TooLarge", "TooLargeError"), 8),
 }
 
 
@@ -71,7 +71,7 @@ def say(error: Exception, farewell: str) -> int:
     if code == 4 and isinstance(error, OSError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
     # a scenario's problems begin with FILE:LINE:COLUMN, which editors and terminals open
-    before = "" if type(error).__name__ in ("ScenarioError", "MissingFileError") else "fedsim: error: "
+    before = "" if type(error).__name__ in ("ScenarioError", "MissingFileError", "TooLargeError") else "fedsim: error: "
     for line in text.splitlines():
         click.echo(before + printable(line), err=True)
     return code

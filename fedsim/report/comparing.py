@@ -21,7 +21,7 @@ from fedsim.scenario import Scenario, ScenarioError, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.plugins import own_links
 from fedsim.scenario.problems import Problem
-from fedsim.study.grid import Cell, asked, axes, chosen_baseline, grid, section_of, variations
+from fedsim.study.grid import MOST_RUNS, Cell, asked, axes, chosen_baseline, demand_few, grid, section_of, variations
 
 SCORES = ("final", "best", "mean_last_k")
 
@@ -154,7 +154,13 @@ def _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, ed
     twice = sorted(varied.keys() & grids.keys())
     if twice:
         raise ScenarioError([Problem("", f"{twice[0]} is varied already; take out one of them")], "--tune")
-    cells = grid(base.document, wanted, variations(varied), variations(grids))
+    variants, settings = variations(varied, "compare.vary"), variations(grids, "compare.tune")
+    demand_few(
+        "seeds x variations x methods x settings",
+        *map(len, (base.spec.seeds, variants, wanted, settings)),
+        most=MOST_RUNS,
+    )
+    cells = grid(base.document, wanted, variants, settings)
     labels = [method.label for method in wanted]
     by = score or written.score
     if by not in SCORES:

@@ -137,6 +137,8 @@ class Journal:
         try:
             identity, log, refers, run = (whole.values[name] for name in ("identity", "log", "files", "run"))
             demand_same(identity, self.identity, str(path))
+            if not 0 <= int(run["round"]) <= rounds:
+                raise CorruptError(f"is of round {int(run['round'])}, and the run has {rounds}")
             goes_on = run["status"] == "done" and run["round"] < rounds  # and its end may be written over already
             length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
             text = b""
