@@ -1,0 +1,67 @@
+"""The exact sign-flip test against all signs in exact arithmetic: ties count, rounding does not, p is never 0."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsim.study.statistics import EXACT, sign_flip, smallest_p
+
+
+def exactly(d):
+    """P(|Σ ±d| ≥ |Σ d|) over all signs, without rounding."""
+    terms = [Fraction(float(x)) for x in d]
+    sums = [
+        abs(sum(s * x for s, x in zip(signs, terms, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(d))
+    ]
+    return sum(total >= abs(sum(terms)) for total in sums) / len(sums)
+
+
+RNG = np.random.default_rng(11)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 8])
+def test_whole_numbers_with_many_ties(n):
+    """Their floats are exact, and so is every sum: nothing but the definition is looked at."""
+    for _ in range(40):
+        d = RNG.integers(-4, 5, n).astype(float)
+        assert sign_flip(d) == exactly(d), d
+
+
+@pytest.mark.parametrize("samples", [360, 1000, 10_000])
+@pytest.mark.parametrize("n", [3, 4, 6])
+def test_accuracies_whose_differences_are_rounded(n, samples):
+    """Hits of so many samples: signs that give the same sum count as the same, whatever its last bits are."""
+    for _ in range(100):
+        hits = RNG.integers(samples * 9 // 10, samples * 9 // 10 + 6, (2, n))
+        a, b = hits / samples
+        assert sign_flip(a - b) == exactly(hits[0] - hits[1]), hits
+
+
+def test_differences_that_cancel_can_be_had_by_chance_alone():
+    """0.9 − 0.9 + ... in floats is not 0, and the sums of other signs are 0 or fall short of it in other bits."""
+    a, b = np.array([322, 324, 325, 321]) / 360, np.array([323, 323, 324, 322]) / 360
+    assert abs((a - b).sum()) < 1e-15 and sign_flip(a - b) == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e300])
+def test_p_is_never_nothing_and_never_below_the_smallest_there_is(scale):
+    """The observed signs are among all signs: what falls short of itself by rounding would make p = 0."""
+    for n in range(1, 11):
+        for _ in range(30):
+            d = RNG.uniform(0.01, 1.0, n) * scale
+            assert sign_flip(d) == smallest_p(n) if n > 1 else sign_flip(d) == 1.0
+
+
+def test_order_and_sign_and_scale_change_nothing():
+    for _ in range(40):
+        d = np.round(RNG.normal(0.1, 1, 8), 3)
+        p = sign_flip(d)
+        assert p == sign_flip(d[::-1]) == sign_flip(-d) == sign_flip(d * 4) == sign_flip(RNG.permutation(d)) > 0
+
+
+def test_beyond_all_signs_the_observed_ones_are_counted_in():
+    d = RNG.uniform(0.01, 1.0, EXACT + 1)
+    assert sign_flip(d) >= smallest_p(len(d)) > 0
