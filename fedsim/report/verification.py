@@ -28,6 +28,7 @@ from fedsim.scenario.load import confined
 from fedsim.scenario.reader import parse
 
 ENDED = ("done", "diverged", "stopped", "incomplete")
+LISTED = 5  # files that are missing, by name
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
 
 
@@ -186,6 +187,8 @@ def _of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
 def _of_files(record: dict[str, Any], found: dict[str, str]) -> list[str]:
     listed = record["files"]
     missing = [f"{name} is missing" for name in listed if name not in found]
+    if len(missing) > LISTED:
+        missing[LISTED:] = [f"and {len(missing) - LISTED} more of {len(listed)} are missing"]
     changed = [f"{name} is not what was written" for name in listed if name in found and found[name] != listed[name]]
     needed = {*_written(record), *(name for name in found if name.startswith(f"{directory.COMMITS}/"))}  # what is read
     return [*missing, *changed, *(f"{name} is not in the record" for name in sorted(needed.difference(listed)))]

@@ -84,9 +84,7 @@ def sign_flip(d: np.ndarray) -> float:
     0.25
     """
     n, observed = len(d), abs(math.fsum(d))
-    edge = observed - ROUNDING * float(
-        np.abs(d).sum()
-    )  # equal sums must not fall short of one another by their last bits
+    edge = observed - ROUNDING * float(np.abs(d).sum())  # equal sums may differ in their last bits
     if n <= EXACT:
         signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))
         return float((np.abs(signs @ d) >= edge).mean())
