@@ -40,10 +40,17 @@ def test_accuracies_whose_differences_are_rounded(n, samples):
         assert sign_flip(a - b) == exactly(hits[0] - hits[1]), hits
 
 
-def test_differences_that_cancel_can_be_had_by_chance_alone():
-    """0.9 − 0.9 + ... in floats is not 0, and the sums of other signs are 0 or fall short of it in other bits."""
-    a, b = np.array([322, 324, 325, 321]) / 360, np.array([323, 323, 324, 322]) / 360
-    assert abs((a - b).sum()) < 1e-15 and sign_flip(a - b) == 1.0
+@pytest.mark.parametrize(("samples", "a", "b"), [
+    (360, [322, 321, 321, 324], [320, 320, 323, 325]),
+    (360, [320, 323, 320, 324], [321, 322, 321, 323]),
+    (10_000, [322, 323, 320, 325], [321, 324, 324, 321]),
+    (360, [321, 322, 324, 321, 323], [325, 325, 320, 320, 321]),
+    (1000, [871, 68, 24, 407], [874, 71, 21, 404]),
+])  # fmt: skip
+def test_differences_that_cancel_could_have_come_by_chance(samples, a, b):
+    """Their sum is 0, and in floats almost: the sums of other signs are as near to it, and must count as well."""
+    d = np.array(a) / samples - np.array(b) / samples
+    assert sum(a) == sum(b) and abs(d.sum()) < 1e-15 and sign_flip(d) == 1.0
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e300])
