@@ -12,6 +12,7 @@ from fedsim.engine.checkpoint import CheckpointError
 from fedsim.report import derived, directory, trackers
 from fedsim.report.comparison import Comparison
 from fedsim.report.environment import memory, numerical, surroundings
+from fedsim.report.form import SCORES
 from fedsim.report.playing import Interrupted, Watch, shown
 from fedsim.report.result import label_of
 from fedsim.report.running import Place, place_of
@@ -22,8 +23,6 @@ from fedsim.scenario.build import numerics
 from fedsim.scenario.plugins import own_links
 from fedsim.scenario.problems import Problem
 from fedsim.study.grid import MOST_RUNS, Cell, asked, axes, chosen_baseline, demand_few, grid, section_of, variations
-
-SCORES = ("final", "best", "mean_last_k")
 
 
 def compare(
