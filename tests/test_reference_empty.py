@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from reference import scenarios
-from reference.scenarios import FULL, Condition, listed
+from reference.conditions import FULL, Condition, listed
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import FAMILIES

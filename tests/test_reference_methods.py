@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from reference import problems, scenarios
-from reference.scenarios import CONDITIONS, HARD, METHODS, Condition
+from reference.conditions import CONDITIONS, HARD, Condition
+from reference.registry import METHODS
 
 import fedsim
 import fedsim.scenario.methods

@@ -2,7 +2,8 @@
 
 import pytest
 from reference import clients, scenarios
-from reference.scenarios import CONDITIONS, HARD, METHODS, RULES, SGD, Condition
+from reference.conditions import CONDITIONS, HARD, Condition
+from reference.registry import METHODS, RULES, SGD
 
 import fedsim
 from fedsim.compose import FAMILIES

@@ -1,7 +1,7 @@
 """Every method and every rule once more, in plain NumPy float64, written from the papers' equations.
 
-Nothing in `problems.py`'s losses, `clients.py`, `rules.py` and `loop.py` uses fedsim or JAX: models are flat vectors, a
-round is a loop over clients, a client's training is a loop over steps. `scenarios.py` writes the same runs for fedsim.
+Only `scenarios.py`, which writes the same runs for fedsim, knows of fedsim and JAX: models are flat vectors, a
+round is a loop over clients, a client's training is a loop over steps.
 
 Conventions that the papers leave open, and that both sides follow:
 

@@ -1,7 +1,7 @@
-"""The same runs for fedsim: which names and hyper-parameters stand for which reference, and how a run is written."""
+"""A run as fedsim reads it, the same run in NumPy, and their comparison."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,205 +10,8 @@ import numpy as np
 import fedsim
 from fedsim.scenario.federation import federations_of
 from fedsim.types import Model
-from reference import clients, loop, problems, rules
-
-R = 6
-STEPS = (3, 1, 4, 2, 5, 2, 3, 1, 4)
-
-
-class Method(NamedTuple):
-    """A client method and the rule of its fragment.
-
-    Attributes:
-      shorthand: as `method:` has it.
-      client: the section of fedsim.
-      server: the rule of fedsim, and what its fragment puts behind it.
-      train: the reference of the one.
-      rule: of the other.
-      lr: η_l.
-      problem: the samples that it needs.
-    """
-
-    shorthand: str
-    client: dict[str, Any]
-    server: list[dict[str, Any]]
-    train: type[clients.Client]
-    rule: type[rules.Rule]
-    lr: float = 0.1
-    problem: str = "squares"
-
-
-SGD = {"kind": "sgd"}
-SAMPLES = {"kind": "mean", "weights": "samples"}
-UNIFORM = {"kind": "mean", "weights": "uniform"}
-ONE = {"kind": "sgd", "lr": 1.0}
-
-
-def _sampled(shorthand: str, client: dict, train: type, **more) -> Method:
-    return Method(shorthand, client, [SAMPLES], train, rules.Samples, **more)
-
-
-def _uniform(shorthand: str, client: dict, train: type, *tail: dict, **more) -> Method:
-    return Method(shorthand, client, [UNIFORM, *tail], train, rules.Uniform, **more)
-
-
-def _optimised(name: str, lr: float, **numbers: float) -> Method:
-    rule, train = (SAMPLES, rules.Samples) if name == "fedavgm" else (UNIFORM, rules.Uniform)
-    return Method(f"{name}(lr={lr})", SGD, [rule, {"kind": name, "lr": lr, **numbers}], clients.Client, train)
-
-
-METHODS = {
-    "fedavg": _sampled("fedavg", SGD, clients.Client),
-    "fedsgd": _sampled("fedsgd", {"kind": "fedsgd"}, clients.FedSGD),
-    "fedprox": _sampled("fedprox(mu=0.3)", {"kind": "fedprox", "mu": 0.3}, clients.FedProx),
-    "scaffold": _uniform("scaffold", {"kind": "scaffold", "option": 2}, clients.Scaffold, ONE),
-    "scaffold(option=1)": _uniform("scaffold(option=1)", {"kind": "scaffold", "option": 1}, clients.ScaffoldI, ONE),
-    "fedavgm": _optimised("fedavgm", 0.8, momentum=0.9),
-    "fedadagrad": _optimised("fedadagrad", 0.1, b1=0.0, tau=1e-3),
-    "fedadam": _optimised("fedadam", 0.1, b1=0.9, b2=0.99, tau=1e-3),
-    "fedyogi": _optimised("fedyogi", 0.1, b1=0.9, b2=0.99, tau=1e-3),
-    "fednova": Method(
-        "fednova(mu=0.3)", {"kind": "fednova", "mu": 0.3}, [{"kind": "nova"}], clients.FedNova, rules.Nova
-    ),
-    "fedexp": Method("fedexp", SGD, [{"kind": "fedexp", "eps": 1e-3, "average": True}], clients.Client, rules.FedExP),
-    "feddyn": Method(
-        "feddyn(alpha=0.4)",
-        {"kind": "feddyn", "alpha": 0.4},
-        [{"kind": "dyn", "alpha": 0.4}],
-        clients.FedDyn,
-        rules.Dyn,
-    ),
-    "mime": _uniform("mime(beta=0.8)", {"kind": "mime", "beta": 0.8}, clients.Mime, ONE),
-    "mimelite": _uniform("mimelite(beta=0.8)", {"kind": "mimelite", "beta": 0.8}, clients.MimeLite, ONE),
-    "fedlin": _uniform("fedlin", {"kind": "fedlin"}, clients.FedLin, ONE),
-    "fedcm": _uniform("fedcm(alpha=0.3)", {"kind": "fedcm", "alpha": 0.3}, clients.FedCM, ONE),
-    "fedlion": _uniform("fedlion", {"kind": "fedlion", "b1": 0.9, "b2": 0.99}, clients.FedLion, ONE, lr=0.03),
-    "feddc": _uniform("feddc(alpha=0.3)", {"kind": "feddc", "alpha": 0.3}, clients.FedDC),
-    "fedadmm": Method(
-        "fedadmm(rho=0.5)",
-        {"kind": "fedadmm", "rho": 0.5},
-        [{"kind": "mean_over_all"}],
-        clients.FedADMM,
-        rules.MeanOverAll,
-    ),
-    "scaffnew": _uniform("scaffnew", {"kind": "scaffnew"}, clients.Scaffnew),
-    "fedsam": _sampled("fedsam(rho=0.2)", {"kind": "fedsam", "rho": 0.2}, clients.FedSAM),
-    "delta_sgd": _sampled(
-        "delta_sgd(gamma=1.0, delta=0.3, eta0=0.05)",
-        {"kind": "delta_sgd", "gamma": 1.0, "delta": 0.3, "eta0": 0.05},
-        clients.DeltaSGD,
-    ),
-    "moon": _sampled(
-        "moon(mu=0.8, temperature=0.5)",
-        {"kind": "moon", "mu": 0.8, "temperature": 0.5},
-        clients.Moon,
-        lr=0.02,
-        problem="features",
-    ),
-    "fedlc": _sampled("fedlc(tau=0.5)", {"kind": "fedlc", "tau": 0.5}, clients.FedLC, lr=0.3, problem="softmax"),
-    "fedrs": _sampled("fedrs(alpha=0.5)", {"kind": "fedrs", "alpha": 0.5}, clients.FedRS, lr=0.3, problem="softmax"),
-    "fedntd": _sampled(
-        "fedntd(beta=0.7, temperature=1.5)",
-        {"kind": "fedntd", "beta": 0.7, "temperature": 1.5},
-        clients.FedNTD,
-        lr=0.3,
-        problem="softmax",
-    ),
-    "qfedavg": Method("qfedavg(q=1.5)", SGD, [{"kind": "q_fair", "q": 1.5, "L": None}], clients.Client, rules.QFair),
-    "afl": Method("afl(lr=0.2)", {"kind": "fedsgd"}, [{"kind": "agnostic", "lr": 0.2}], clients.FedSGD, rules.Agnostic),
-}
-"""By name; the same name with another option in brackets is the same method."""
-
-RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
-    "mean(samples)": (SAMPLES, rules.Samples),
-    "mean(uniform)": (UNIFORM, rules.Uniform),
-    "mean(steps)": ({"kind": "mean", "weights": "steps"}, rules.Steps),
-    "nova": ({"kind": "nova"}, rules.Nova),
-    "fedexp": ({"kind": "fedexp", "eps": 1e-3, "average": True}, rules.FedExP),
-    "mean_over_all": ({"kind": "mean_over_all"}, rules.MeanOverAll),
-    "horvitz_thompson": ({"kind": "horvitz_thompson"}, rules.HorvitzThompson),
-    "q_fair": ({"kind": "q_fair", "q": 1.5, "L": None}, rules.QFair),
-    "agnostic": ({"kind": "agnostic", "lr": 0.2}, rules.Agnostic),
-    "median": ({"kind": "median"}, rules.Median),
-    "trimmed_mean": ({"kind": "trimmed_mean", "trim": 1}, rules.TrimmedMean),
-    "krum": ({"kind": "krum", "f": 1}, rules.Krum),
-    "multi_krum": ({"kind": "multi_krum", "f": 1}, rules.MultiKrum),
-    "geometric_median": ({"kind": "geometric_median"}, rules.GeometricMedian),
-    "rfa": ({"kind": "rfa"}, rules.RFA),
-    "centered_clipping": ({"kind": "centered_clipping", "radius": 0.15, "iterations": 2}, rules.CenteredClipping),
-}
-"""As they stand behind plain local training."""
-
-
-class Condition(NamedTuple):
-    """Under what a method is compared.
-
-    Attributes:
-      sizes: samples of every client.
-      cohort: the section of fedsim.
-      lr: η_g behind the rule; None: 1, or what the optimizer of the method's fragment has.
-      beta: of server momentum; None: none.
-      momentum: of the clients' optimizer.
-      carry: whether that optimizer goes on where the client's last round ended.
-      uneven: whether local steps differ between clients.
-    """
-
-    sizes: tuple[int, ...] = problems.SIZES
-    cohort: Any = "all"
-    lr: float | None = None
-    beta: float | None = None
-    momentum: float = 0.0
-    carry: bool = False
-    uneven: bool = False
-
-
-FULL = tuple(n for n in problems.SIZES if n)
-LISTED = [[0, 1, 2, 3, 4], [1, 3, 5], [0, 1, 3, 4, 5], [0, 2, 4, 5], [1, 2, 3, 4, 5], [0, 1, 2, 4, 5]]
-
-
-def listed(sizes: tuple[int, ...], *, others: bool = False) -> dict[str, Any]:
-    """Cohorts by id of a federation with six clients that have samples; `others`: rounds name clients without any, too.
-
-    With `others`, the second round names nobody else.
-    """
-    able, empty = [i for i, n in enumerate(sizes) if n], [i for i, n in enumerate(sizes) if not n]
-    cohorts = [[able[k] for k in S] for S in LISTED]
-    if others:
-        cohorts[1] = empty
-        cohorts[3] = sorted(cohorts[3] + empty[1:])
-    return {"kind": "listed", "rounds": cohorts}
-
-
-HARD = Condition(cohort=listed(problems.SIZES), lr=0.5)
-"""The one of the fast part."""
-EMPTY = problems.SIZES
-CONDITIONS = {
-    "full": Condition(FULL),
-    "partial": Condition(FULL, listed(FULL)),
-    "cyclic": Condition(FULL, {"kind": "cyclic", "size": 4}),
-    "empty": Condition(EMPTY),
-    "empty, cyclic": Condition(EMPTY, {"kind": "cyclic", "size": 5}),
-    "empty, named": Condition(EMPTY, listed(EMPTY, others=True)),
-    "alone": Condition((8,)),
-    "alone, others empty": Condition((0, 8, 0, 0)),
-    "server step": Condition(FULL, lr=0.5),
-    "server momentum": Condition(EMPTY, listed(EMPTY), lr=0.5, beta=0.8),
-    "client momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6),
-    "carried momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6, carry=True),
-    "uneven steps": Condition(EMPTY, listed(EMPTY), lr=0.5, uneven=True),
-    "all together": Condition(EMPTY, listed(EMPTY, others=True), lr=0.5, beta=0.8, momentum=0.6, uneven=True),
-}
-
-
-def cohorts(condition: Condition) -> list[list[int]]:
-    """Ids of every round, as the names of the cohorts say."""
-    able = [i for i, n in enumerate(condition.sizes) if n]
-    if condition.cohort == "all":
-        return [able] * R
-    if condition.cohort["kind"] == "listed":
-        return condition.cohort["rounds"]
-    size = condition.cohort["size"]
-    return [[able[(r * size + k) % len(able)] for k in range(size)] for r in range(R)]
+from reference import loop, problems, tails
+from reference.conditions import STEPS, Condition, R, cohorts
 
 
 def tailed(server: list[dict[str, Any]], condition: Condition) -> list[dict[str, Any]]:
@@ -222,11 +25,11 @@ def tailed(server: list[dict[str, Any]], condition: Condition) -> list[dict[str,
 
 
 TAILS = {
-    "sgd": rules.Tail,
-    "fedavgm": rules.FedAvgM,
-    "fedadagrad": rules.FedAdagrad,
-    "fedadam": rules.FedAdam,
-    "fedyogi": rules.FedYogi,
+    "sgd": tails.Tail,
+    "fedavgm": tails.FedAvgM,
+    "fedadagrad": tails.FedAdagrad,
+    "fedadam": tails.FedAdam,
+    "fedyogi": tails.FedYogi,
 }
 
 
