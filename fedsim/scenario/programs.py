@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsim.clients import carrying, mean_loss
-from fedsim.compose import FAMILIES, chain
+from fedsim.compose import FAMILIES, server_step
 from fedsim.engine.lanes import Lanes, lanes
 from fedsim.engine.memory import Memories, memories
 from fedsim.engine.serve import Serve, serve
@@ -109,7 +109,6 @@ def serving(
       OrderError: for a server list in an order that means nothing.
     """
     stages, rule, tail = server_of([w.section for w in server])
-    rule = chain(rule, *tail)
     before, trained = stages_of([w.section for w in wire]), training(net, loss, classes, client)
-    made = serve(before, stages, rule, trained.memories, trained.client, trained.task, **shape)
+    made = serve(before, stages, rule, server_step(*tail), trained.memories, trained.client, trained.task, **shape)
     return made, rule.fold is not None
