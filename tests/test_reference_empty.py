@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from reference import scenarios
 from reference.conditions import FULL, Condition, listed
+from reference.programs import programs  # noqa: F401 (a fixture)
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import FAMILIES

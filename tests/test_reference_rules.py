@@ -3,6 +3,7 @@
 import pytest
 from reference import clients, scenarios
 from reference.conditions import CONDITIONS, HARD, Condition
+from reference.programs import programs  # noqa: F401 (a fixture)
 from reference.registry import METHODS, RULES, SGD
 
 import fedsim
@@ -17,15 +18,15 @@ SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast 
 ELSEWHERE = {"dyn"}  # behind its own client method alone
 
 
-def run(server: list[dict], condition: Condition) -> fedsim.Result:
-    return scenarios.run(scenarios.scenario(SGD, server, LR, "squares", condition), "squares", condition.sizes)
+def run(server: list[dict], condition: Condition, problem: str = "squares") -> fedsim.Result:
+    return scenarios.run(scenarios.scenario(SGD, server, LR, problem, condition), problem, condition.sizes)
 
 
-def check(name: str, condition: Condition) -> None:
+def check(name: str, condition: Condition, problem: str = "squares") -> None:
     """Final parameters and states of fedsim and of NumPy."""
     link, rule = RULES[name]
-    want = scenarios.expected(clients.Client, rule, [link], LR, "squares", condition)
-    scenarios.compare(run([link], condition), want)
+    want = scenarios.expected(clients.Client, rule, [link], LR, problem, condition)
+    scenarios.compare(run([link], condition, problem), want)
 
 
 def refusal(name: str, case: str) -> str | None:
@@ -44,7 +45,7 @@ ONCE = ("agnostic", "median", "trimmed_mean", "krum", "multi_krum", "geometric_m
 
 @pytest.mark.parametrize("name", [name for name, (link, _) in RULES.items() if link not in SEEN])
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
-    check(name, HARD)
+    check(name, HARD, "line")
 
 
 @pytest.mark.long

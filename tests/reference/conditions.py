@@ -74,6 +74,7 @@ def cohorts(condition: Condition) -> list[list[int]]:
     if condition.cohort == "all":
         return [able] * R
     if condition.cohort["kind"] == "listed":
-        return condition.cohort["rounds"]
+        rounds = condition.cohort["rounds"]
+        return [rounds[r % len(rounds)] for r in range(R)]
     size = condition.cohort["size"]
     return [[able[(r * size + k) % len(able)] for k in range(size)] for r in range(R)]

@@ -49,16 +49,15 @@ class FedNTD(Client):
 
 
 class Moon(Client):
-    """Li, He, Song 2021, equation 4: + μ times −log of the softmax of cos(z, z_x)/T against cos(z, z_last)/T."""
+    """Li, He, Song 2021, equation 4: + μ times −log of the softmax of cos(z, z_x)/T against cos(z, z_last)/T.
+
+    Before a client has sent a model, its last one is that of the run's start, as in the authors' code.
+    """
 
     mu, temperature = 0.8, 0.5
 
     def began(self):
-        self.last = {}
-
-    def meet(self, S, x):
-        for i in S:
-            self.last.setdefault(i, x)
+        self.last = dict.fromkeys(self.problem.able, self.problem.start)
 
     def direction(self, i, y, x):
         (rows, labels), p = self.problem.samples(i), self.problem

@@ -11,8 +11,8 @@ class Problem(NamedTuple):
     """Samples of all clients, one behind the other, and the losses.
 
     Attributes:
-      kind: `squares` (3 parameters), `softmax` (9), `features` (10).
-      x: `[n, 2]`.
+      kind: `squares` or `line` (3 parameters), `softmax` (9), `features` (10).
+      x: `[n, 2]`, or with a column of ones behind `[n, 3]`.
       y: targets `[n]`, or labels.
       sizes: samples of every client.
       start: the first model, flat.
@@ -43,6 +43,8 @@ class Problem(NamedTuple):
         """What the model says `[B, outputs]`; w may be complex."""
         if self.kind == "features":
             return self.features(w, x) @ w[4:].reshape(2, 3)
+        if self.kind == "line":
+            return x @ w[:, None]
         columns = 1 if self.kind == "squares" else 3
         return x @ w[: 2 * columns].reshape(2, columns) + w[2 * columns :]
 
@@ -52,7 +54,7 @@ class Problem(NamedTuple):
 
     def cost(self, outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Mean over rows of half the squared error, or of the cross entropy."""
-        if self.kind == "squares":
+        if self.kind in ("squares", "line"):
             return 0.5 * np.mean((outputs[:, 0] - y) ** 2)
         return np.mean(np.log(np.exp(outputs).sum(1)) - outputs[np.arange(len(y)), y])
 
@@ -82,6 +84,12 @@ def squares(sizes=SIZES, seed: int = 3) -> Problem:
     return Problem("squares", np.concatenate(x), np.concatenate(y), tuple(sizes), np.array([0.7, -0.4, 0.3]))
 
 
+def line(sizes=SIZES) -> Problem:
+    """The same least squares with all parameters in one array of the model."""
+    problem = squares(sizes)
+    return problem._replace(kind="line", x=np.column_stack([problem.x, np.ones(len(problem.y))]))
+
+
 def softmax(sizes=SIZES, seed: int = 4, kind: str = "softmax", spread: float = 1.0) -> Problem:
     """Three classes, of which client k has mostly class k mod 3, and the fewest of the next one or none."""
     rng = np.random.default_rng(seed)
@@ -100,4 +108,4 @@ def features(sizes=SIZES) -> Problem:
     return problem._replace(x=6 * problem.x, start=problem.start / np.repeat([1, 6], [4, 6]))
 
 
-PROBLEMS = {"squares": squares, "softmax": softmax, "features": features}
+PROBLEMS = {"squares": squares, "line": line, "softmax": softmax, "features": features}

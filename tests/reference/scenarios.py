@@ -64,7 +64,7 @@ def run(written: dict[str, Any], problem: str, sizes: tuple[int, ...]) -> fedsim
     samples = problems.PROBLEMS[problem](sizes)
     data = fedsim.Arrays(samples.x, samples.y)
     return fedsim.run(
-        written, data=data, model=MODELS[problem], params=tree_of(problem, samples.start), deal=dealt(sizes)
+        written, data=data, model=MODELS.get(problem), params=tree_of(problem, samples.start), deal=dealt(sizes)
     )
 
 
@@ -92,10 +92,16 @@ def _two_layers() -> Model:
     return Model(start, apply, features)
 
 
-KINDS = {"squares": {"model": "linear"}, "softmax": {"model": "logistic"}, "features": {}}
-MODELS: dict[str, Any] = {"squares": None, "softmax": None, "features": _two_layers()}
+KINDS = {
+    "squares": {"model": "linear"},
+    "line": {"model": {"kind": "linear", "bias": False}},
+    "softmax": {"model": "logistic"},
+    "features": {},
+}
+MODELS: dict[str, Any] = {"features": _two_layers()}
 SHAPES = {
     "squares": {"W": (2, 1), "b": (1,)},
+    "line": {"W": (3, 1)},
     "softmax": {"W": (2, 3), "b": (3,)},
     "features": {"U": (2, 2), "W": (2, 3)},
 }
