@@ -30,6 +30,19 @@ OWNED = {
     "": "owns what stands after the rule; take out one of them",
     "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
 }
+LATER = (
+    "scaffold(option=1)",
+    "fedprox",
+    "fedsgd",
+    "fedsam",
+    "delta_sgd",
+    "mimelite",
+    "fedlc",
+    "fedrs",
+    "fedntd",
+    "moon",
+)
+"""In the long part alone: a second each to compile, and but for MOON they keep nothing between rounds."""
 CASES = [
     pytest.param(name, case, id=f"{name}-{case}")
     for name in METHODS
@@ -49,7 +62,7 @@ def check(method: Method, condition: Condition) -> None:
     scenarios.compare(run(method, condition), scenarios.expected(method.train, method.rule, *numbers, condition))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if "(" not in name])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in LATER])
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     method = METHODS[name]
     check(method._replace(problem={"squares": "line"}.get(method.problem, method.problem)), HARD)

@@ -14,6 +14,7 @@ LR = 0.1
 TWICE = Condition(cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5)
 COHORTS = {**CONDITIONS, "drawn twice": TWICE}
 FEW = "{} needs at least {} reporting clients, the cohort has {}"
+LATER = ("geometric_median", "multi_krum")  # in the long part alone; `rfa` and `krum` share what they compute
 SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast part sees behind methods
 ELSEWHERE = {"dyn"}  # behind its own client method alone
 
@@ -43,7 +44,7 @@ def refusal(name: str, case: str) -> str | None:
 ONCE = ("agnostic", "median", "trimmed_mean", "krum", "multi_krum", "geometric_median", "rfa", "centered_clipping")
 
 
-@pytest.mark.parametrize("name", [name for name, (link, _) in RULES.items() if link not in SEEN])
+@pytest.mark.parametrize("name", [name for name, (link, _) in RULES.items() if link not in SEEN and name not in LATER])
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     check(name, HARD, "line")
 

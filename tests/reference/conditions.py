@@ -51,6 +51,7 @@ HARD = Condition(cohort=listed(problems.SIZES), lr=0.5)
 """The one of the fast part."""
 EMPTY = problems.SIZES
 CONDITIONS = {
+    "fast part": HARD,
     "full": Condition(FULL),
     "partial": Condition(FULL, listed(FULL)),
     "cyclic": Condition(FULL, {"kind": "cyclic", "size": 4}),
