@@ -14,7 +14,11 @@ LR = 0.1
 TWICE = Condition(cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5)
 COHORTS = {**CONDITIONS, "drawn twice": TWICE}
 FEW = "{} needs at least {} reporting clients, the cohort has {}"
-LATER = ("geometric_median", "multi_krum")  # in the long part alone; `rfa` and `krum` share what they compute
+LATER = (
+    "geometric_median",
+    "multi_krum",
+    "agnostic(lr=0.3)",
+)  # in the long part alone; `rfa` and `krum` share what they compute
 SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast part sees behind methods
 ELSEWHERE = {"dyn"}  # behind its own client method alone
 
@@ -41,7 +45,17 @@ def refusal(name: str, case: str) -> str | None:
     return None
 
 
-ONCE = ("agnostic", "median", "trimmed_mean", "krum", "multi_krum", "geometric_median", "rfa", "centered_clipping")
+ONCE = (
+    "agnostic",
+    "agnostic(lr=0.3)",
+    "median",
+    "trimmed_mean",
+    "krum",
+    "multi_krum",
+    "geometric_median",
+    "rfa",
+    "centered_clipping",
+)
 
 
 @pytest.mark.parametrize("name", [name for name, (link, _) in RULES.items() if link not in SEEN and name not in LATER])

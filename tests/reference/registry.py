@@ -104,7 +104,9 @@ METHODS = {
         problem="softmax",
     ),
     "qfedavg": Method("qfedavg(q=1.5)", SGD, [{"kind": "q_fair", "q": 1.5, "L": None}], clients.Client, rules.QFair),
-    "afl": Method("afl(lr=0.2)", {"kind": "fedsgd"}, [{"kind": "agnostic", "lr": 0.2}], clients.FedSGD, rules.Agnostic),
+    "afl": Method(
+        "afl(lr=0.02)", {"kind": "fedsgd"}, [{"kind": "agnostic", "lr": 0.02}], clients.FedSGD, rules.Agnostic
+    ),
 }
 """By name; the same name with another option in brackets is the same method."""
 
@@ -117,7 +119,8 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "mean_over_all": ({"kind": "mean_over_all"}, rules.MeanOverAll),
     "horvitz_thompson": ({"kind": "horvitz_thompson"}, rules.HorvitzThompson),
     "q_fair": ({"kind": "q_fair", "q": 1.5, "L": None}, rules.QFair),
-    "agnostic": ({"kind": "agnostic", "lr": 0.2}, rules.Agnostic),
+    "agnostic": ({"kind": "agnostic", "lr": 0.02}, rules.Agnostic),
+    "agnostic(lr=0.3)": ({"kind": "agnostic", "lr": 0.3}, rules.AgnosticFar),
     "median": ({"kind": "median"}, robust.Median),
     "trimmed_mean": ({"kind": "trimmed_mean", "trim": 1}, robust.TrimmedMean),
     "krum": ({"kind": "krum", "f": 1}, robust.Krum),

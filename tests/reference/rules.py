@@ -115,7 +115,7 @@ class Agnostic(Rule):
     F of clients outside S is not known: the mean of S stands for it.
     """
 
-    rate = 0.2
+    rate = 0.02
 
     def __init__(self, x, able):
         super().__init__(x, able)
@@ -130,6 +130,12 @@ class Agnostic(Rule):
 
     def server(self):
         return {"lambda": self.mixture}
+
+
+class AgnosticFar(Agnostic):
+    """So fast that weights become 0."""
+
+    rate = 0.3
 
 
 def onto_simplex(v):
