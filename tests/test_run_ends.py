@@ -65,7 +65,9 @@ def test_too_few_for_the_rule_is_skipped_and_never_diverged():
     assert result.status == "done" and result.rounds["skipped"].tolist() == [0, 0, *[1] * 12]
 
 
-@pytest.mark.parametrize("sections", [{"client": {**CLIENT, "lr": 0}}, {"server": ["mean", {"kind": "sgd", "lr": 0.0}]}])
+@pytest.mark.parametrize(
+    "sections", [{"client": {**CLIENT, "lr": 0}}, {"server": ["mean", {"kind": "sgd", "lr": 0.0}]}]
+)
 def test_a_learning_rate_of_0_keeps_the_model_and_is_done(sections):
     result = run(**sections)
     assert result.status == "done" and (result.model()["W"] == 0).all()
@@ -73,7 +75,9 @@ def test_a_learning_rate_of_0_keeps_the_model_and_is_done(sections):
 
 def test_a_reported_loss_that_is_not_finite_is_divergence():
     """The updates are usable and the parameters finite, and still nobody can say what the run is worth."""
-    result = run(rounds=2, data=arrays(X * np.float32(1e10), X[:, 0] * np.float32(1e12)), client={**CLIENT, "lr": 1e-30})
+    result = run(
+        rounds=2, data=arrays(X * np.float32(1e10), X[:, 0] * np.float32(1e12)), client={**CLIENT, "lr": 1e-30}
+    )
     assert result.status == "diverged" and result.reasons[0].startswith("round 1: train_loss is ")
     assert all(np.isfinite(leaf).all() for leaf in result.model().values())
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
-from fedsim.compose import ServerStep, line
+from fedsim.compose import ServerStep, line, server_step
 from fedsim.engine import sections
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
@@ -102,13 +102,13 @@ class Serve(NamedTuple):
     folds: bool  # whether a block is forgotten once it is added
     asks: bool  # whether a round has a first pass
     losses: bool  # whether clients tell their loss in it
+    line: "_Line"
 
 
 def serve(
     wire: Sequence[Stage | RowStage],
     stages: Sequence[Stage | RowStage],
     rule: Rule,
-    behind: ServerStep,
     memories: Memories,
     client: Client,
     task: Task,
@@ -118,13 +118,12 @@ def serve(
     block: int,
     blocks: int,
 ) -> Serve:
-    """The program of steps 3 to 5 of a round.
+    """The program of steps 3 to 5 of a round, with no optimizer behind the rule.
 
     Args:
       wire: what happens to messages on their way.
       stages: what the server does with the stack before the rule.
       rule: the reducing rule.
-      behind: the optimisers behind it.
       memories: the client method's memory.
       client: the client method, whose `aux` is reduced as it says.
       task: of its reducers.
@@ -136,7 +135,7 @@ def serve(
     travel, screen = line(wire, width), line(stages, width)
     folds = rule.fold is not None and all(isinstance(s, RowStage) for s in (*wire, *stages))
     room, least = None if folds else blocks * block, max(travel.least, screen.least, rule.least)
-    made = _Line(travel, screen, rule, behind, memories, client, task, drop, room, least)
+    made = _Line(travel, screen, rule, server_step(), memories, client, task, drop, room, least)
     losses = "loss" in rule.needs
     return Serve(
         init=jax.jit(made.init),
@@ -150,7 +149,14 @@ def serve(
         folds=folds,
         asks=losses or client.first is not None,
         losses=losses,
+        line=made,
     )
+
+
+def with_optimizers(serve: Serve, behind: ServerStep) -> Serve:
+    """The program with optimisers behind its rule: what comes before them is compiled once, whichever they are."""
+    made = serve.line._replace(behind=behind)
+    return serve._replace(init=jax.jit(made.init), close=jax.jit(made.close, donate_argnums=2), line=made)
 
 
 class _Line(NamedTuple):

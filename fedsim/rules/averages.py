@@ -103,15 +103,17 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     if not average:
         return folding(Fold(zero, add, finish), reported)
     middle = lambda params, carry: tree.mix(params, carry.before, 0.5)
-    return folding(Fold(zero, add, finish), reported, lambda params, present: Iterate(params))._replace(evaluated=middle)
+    return folding(Fold(zero, add, finish), reported, lambda params, present: Iterate(params))._replace(
+        evaluated=middle
+    )
 
 
 @rule
 def mean_over_all() -> Rule:
     """The sum of what arrived, divided by the number of all clients: absent ones count as unchanged.
 
-    x ← x + (1/N) Σ_{i∈S} Δ_i, with N clients that can take part. Where clients send how something of theirs changed, and x starts as
-    the mean of it, x stays the mean over all of them, whoever takes part.
+    x ← x + (1/N) Σ_{i∈S} Δ_i, with N clients that can take part. Where clients send how something of theirs
+    changed, and x starts as the mean of it, x stays the mean over all of them, whoever takes part.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
     Where everybody reports: `mean(uniform)`.
@@ -134,8 +136,8 @@ def mean_over_all() -> Rule:
 def horvitz_thompson() -> Rule:
     """The unbiased estimate, from a uniform cohort, of the sample-weighted mean over all clients.
 
-    Δ̄ = (N/m) Σ_{i∈S} (n_i/n) Δ_i, with n samples of all N clients that can take part, and m that reported. `mean(samples)` behind the cohort
-    `uniform` divides by the samples of the cohort instead, which is biased and varies less; `mean(uniform)` behind the
+    Δ̄ = (N/m) Σ_{i∈S} (n_i/n) Δ_i, with n samples of all N clients that can take part, and m that reported.
+    `mean(samples)` behind the cohort `uniform` divides by the samples of the cohort instead, which is biased and varies less; `mean(uniform)` behind the
     cohort `weighted`, which draws clients by their samples, with replacement, is unbiased as well.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
