@@ -32,6 +32,7 @@ OWNED = {
 }
 LATER = (
     "scaffold(option=1)",
+    "fedlin",
     "fedprox",
     "fedsgd",
     "fedsam",

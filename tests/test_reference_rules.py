@@ -37,7 +37,7 @@ def check(name: str, condition: Condition, problem: str = "squares") -> None:
 def refusal(name: str, case: str) -> str | None:
     """Why fedsim refuses a rule under a condition, in its words."""
     link, rule = RULES[name]
-    size = {"alone": 1, "alone, others empty": 4, "cyclic": 4}.get(case, 5)
+    size = {"alone": 1, "alone, others empty": 3, "cyclic": 4}.get(case, 5)
     if size < rule.least:
         return FEW.format(link["kind"], rule.least, size)
     if case == "drawn twice" and name in ONCE:

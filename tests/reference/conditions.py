@@ -59,7 +59,7 @@ CONDITIONS = {
     "empty, cyclic": Condition(EMPTY, {"kind": "cyclic", "size": 5}),
     "empty, named": Condition(EMPTY, listed(EMPTY, others=True)),
     "alone": Condition((8,)),
-    "alone, others empty": Condition((0, 8, 0, 0)),
+    "alone, others empty": Condition((0, 8, 0)),
     "server step": Condition(FULL, lr=0.5),
     "server momentum": Condition(EMPTY, listed(EMPTY), lr=0.5, beta=0.8),
     "client momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6),
