@@ -20,8 +20,8 @@ Positive = Annotated[float, Gt(0)]
 def _cosines(a, b):
     """Cosine of every pair of rows -> `[B]`."""
     a, b = (v.reshape(len(v), -1) for v in (a, b))
-    lengths = jnp.sqrt(jnp.sum(a * a, 1) * jnp.sum(b * b, 1) + 1e-12)
-    return jnp.sum(a * b, 1) / lengths
+    squares = jnp.sum(a * a, 1) * jnp.sum(b * b, 1)
+    return jnp.sum(a * b, 1) / jnp.sqrt(jnp.maximum(squares, 1e-16))  # ‖a‖‖b‖, at least 1e-8
 
 
 @client
@@ -30,7 +30,7 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Positive = 0.5) -> Clie
 
     y ← y − η_l ∇(f_i(y; batch) + μ ℓ), from y = x, with ℓ the mean over the batch of
     −log e^{cos(z, z_x)/T} / (e^{cos(z, z_x)/T} + e^{cos(z, z_prev)/T}) and z the features under y, under x, and under the
-    model that the client last sent (at first: x).
+    model that the client last sent (at first: the one of the run's start).
 
     State: one model a client.    Sends: one model.    Costs two more passes through the model per step.
     Needs: a model with features.    With μ = 0: `sgd`.

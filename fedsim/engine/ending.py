@@ -34,9 +34,11 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     ids = np.arange(run.plan.federation.N, dtype=np.int32)
     seen, rows = run.store.rows(ids)
     fresh = run.program.memories.fresh(run.start, run.key, ids)
-    client = tree.select(jnp.asarray(seen), rows, fresh)
+    client = tree.select(jnp.asarray(seen), rows, fresh) or {}
+    if set(client) == {"method", "optimizer"}:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
+        client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
     named_ = {**server.bank["aux"], **_fields(server.carry)}
-    return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client or {})}
+    return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client)}
 
 
 def _fields(state: Any) -> dict[str, Any]:
