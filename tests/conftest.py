@@ -58,6 +58,14 @@ def pytest_xdist_make_scheduler(config, log):
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
+@pytest.fixture(scope="module")
+def quickly_compiled():
+    """XLA optimises little: for tests of numbers, whose programs run a few times each."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT

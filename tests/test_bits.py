@@ -62,6 +62,7 @@ def test_packing(reference, seed):
     assert digest(fedsim.run(scenario(), pack=random_packing(seed))) == reference
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", some([3, 7, 10, 16]))
 def test_block(reference, block):
     assert digest(fedsim.run(scenario(numerics={"lanes": 4, "block": block}))) == reference
@@ -82,6 +83,7 @@ def test_evaluation_does_not_touch_training(reference):
     assert sparse.rounds["bytes_up"].tolist() == full.rounds["bytes_up"].iloc[[0, 3, 4]].tolist()
 
 
+@pytest.mark.long
 def test_other_seeds_beside_it(reference):
     several = fedsim.run(scenario(), seeds=[5, 0])
     alone = fedsim.run(scenario())

@@ -66,6 +66,7 @@ def test_the_memory_of_a_large_stack_is_foretold(server, tmp_path):
     assert told["peak_bytes"] == pytest.approx(measured, rel=0.2)
 
 
+@pytest.mark.long
 def test_the_forecast_is_a_page_of_lines(tmp_path):
     done = CliRunner().invoke(cli, ["check", written(tmp_path), "--set", "server=[median]"])
     assert done.exit_code == 0, done.output

@@ -223,6 +223,7 @@ def test_ten_empty_rounds_end_a_run(root, tmp_path):
     assert (rounds["n_nonfinite"][1:] == 10).all() and rounds["test_loss"].nunique() == 1
 
 
+@pytest.mark.long
 def test_list_names_every_kind():
     from fedsim.compose import FAMILIES
 

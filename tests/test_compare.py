@@ -59,6 +59,7 @@ def test_rows_are_those_of_the_grid_in_order(kept):
     assert found.status == "done" and not found.reasons
 
 
+@pytest.mark.long
 def test_every_run_is_the_one_that_it_would_have_been_alone(kept):
     _, found = kept
     for method in METHODS:
@@ -112,6 +113,7 @@ def test_few_seeds_are_said_to_be_few(kept):
     )
 
 
+@pytest.mark.long
 def test_two_names_of_one_method_differ_by_exactly_nothing():
     found = fedsim.compare(SCENARIO, ["fedavg", "mean", {"method": "fedavg", "label": "again"}])
     rounds = found.rounds.drop(columns="method")
@@ -121,6 +123,7 @@ def test_two_names_of_one_method_differ_by_exactly_nothing():
     assert found.verdict[0].startswith("Could not be told apart from fedavg: ")
 
 
+@pytest.mark.long
 def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     found = fedsim.compare(SCENARIO, ["fedavg", "krum(f=1)"], vary={"cohort.size": [2, 6]}, out=tmp_path / "out")
     summary = pd.read_csv(tmp_path / "out/summary.csv")

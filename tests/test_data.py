@@ -33,7 +33,7 @@ def numbers(x: np.ndarray) -> set[int]:
         (Arrays(np.array([[0.0], [1e39]]), np.array([0, 1])), "x: row 1 does not fit float32"),
         (Arrays(np.zeros((3, 2)), np.zeros(2, int)), "x has 3 rows, y has 2"),
         (Arrays(np.zeros((0, 2)), np.zeros(0, int)), "no samples"),
-        (Arrays(np.float64(3), np.zeros(0, int)), "no samples"),
+        (Arrays(np.float64(3), np.zeros(0, int)), "x: a single number"),
         (Arrays(np.zeros((2, 2)), np.array(["a", "b"])), "integer labels"),
         (Arrays(np.zeros((2, 2)), np.zeros((2, 1), int)), "integer labels"),
         (Arrays(np.array([["a"], ["b"]]), np.array([0, 1])), "numbers are needed"),

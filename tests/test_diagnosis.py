@@ -65,6 +65,7 @@ def test_equal_updates_do_not_drift():
     assert np.isnan(float(alone.cosine)) and float(alone.drift) == pytest.approx(0, abs=1e-3)
 
 
+@pytest.mark.long
 def test_asking_changes_nothing_else():
     plain, asked = fedsim.run(SCENARIO), fedsim.run(SCENARIO, edits=ASKED)
     assert not set(NAMES) & set(plain.rounds) and list(asked.rounds)[-3:] == NAMES
@@ -75,6 +76,7 @@ def test_asking_changes_nothing_else():
     assert (later[["update_norm", "drift"]] > 0).all(axis=None) and later["cosine"].abs().max() <= 1
 
 
+@pytest.mark.long
 def test_skewed_clients_drift_more():
     drift = {}
     for alpha in (0.1, 100):

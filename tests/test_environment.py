@@ -223,6 +223,7 @@ def test_commands_do_their_work_when_nobody_reads(command, reader, desk, finishe
         assert fedsim("verify out", desk).returncode == 0
 
 
+@pytest.mark.long
 def test_a_run_whose_output_nobody_takes_is_kept_and_its_exit_code_is_its_own(desk):
     """It prints at its end, into a pipe that was closed long before."""
     early = {**TINY, "wire": ["nonfinite"], "fleet": {"malicious": [0, 1, 2]}, "on_nonfinite": "stop"}

@@ -11,6 +11,8 @@ from test_rules import TABLE
 import fedsim
 from fedsim.compose import FAMILIES
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 CLIENT = {"lr": 0.3, "batch": "full", "steps": 2}
 KINDS = sorted(TABLE)
 PAIRS = list(itertools.product(KINDS, ["nan", "inf", "-inf"]))
@@ -70,7 +72,7 @@ def test_too_few_survivors_skip_the_round(kind):
 
 @pytest.mark.parametrize("kind", some(KINDS, 3, 2))
 def test_one_client_with_one_sample(kind):
-    data = fedsim.Arrays(np.array([[1.0, -2.0]]), np.array([0]), np.array([7]), np.array([[1.0, 0.0]]), np.array([1]))
+    data = fedsim.Arrays(np.array([[1.0, -2.0]]), np.array([0]), np.array([7]), np.array([[1.0, 0.0]]), np.array([0]))
     written = {"name": "one", "rounds": 2, "client": client(kind), "server": [link(kind)], "numerics": X64}
     try:
         result = fedsim.run(written, data=data)

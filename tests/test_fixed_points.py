@@ -5,6 +5,8 @@ import pytest
 from conftest import WHOLE, oracle, sampled
 from federations import quadratic, trajectory
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 CASES = oracle("quadratic_fixed_points")
 AFTER = [c for c in CASES if c["fn"] in ("fedavg", "fedprox")]
 PAIRS = [c for c in CASES if c["fn"] == "scaffold_lower_bound"]

@@ -33,6 +33,7 @@ def result(path, **data):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["f4", "f8", "u1"])
 def test_a_run_does_not_know_where_its_samples_lie(kind, tmp_path, monkeypatch):
     path = file(tmp_path, kind)

@@ -13,6 +13,8 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.scenario import ScenarioError, read
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 CLIENT = {"lr": 0.3, "batch": 4, "epochs": 2}
 CLOSE = {"rtol": 1e-12, "atol": 1e-14}
 

@@ -60,6 +60,7 @@ class TestLaws:
     def build(self, name) -> Model:
         return FAMILIES["model"][name]()(self.shape, 10)
 
+    @pytest.mark.long
     def test_start_is_a_function_of_the_key(self, name):
         model = self.build(name)
         first, again, other = model.init(KEY), jax.jit(model.init)(KEY), model.init(jax.random.key(4))
@@ -190,6 +191,7 @@ def test_training_and_evaluation_see_one_network(build, shape, x64):
     close(*(jax.jit(jax.grad(loss))(variables["params"]) for loss in losses), 1e-10)
 
 
+@pytest.mark.long
 def test_no_grouped_convolution_in_training():
     model = cnn()((8, 8, 1), 10)
     params = jax.vmap(lambda key: model.init(key)["params"])(jax.random.split(KEY, 2))

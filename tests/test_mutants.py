@@ -17,6 +17,8 @@ from fedsim.compose import ALIASES, FAMILIES, names
 from fedsim.engine.serve import serve
 from fedsim.scenario import programs
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 HERE = Path(__file__).parent
 TABLE = HERE / "MUTANTS.md"
 ABOUT = """# Bugs that the tests catch

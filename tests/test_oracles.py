@@ -5,6 +5,8 @@ import pytest
 from conftest import oracle
 from federations import problem, scenario, trajectory
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 METHODS = {
     *("fedavg", "fedavg_minibatch", "fedprox", "fedavgm", "fedopt", "scaffold", "fednova", "fedexp", "feddyn"),
     *("mime", "fedlin", "feddc", "qfedavg", "afl"),

@@ -216,6 +216,7 @@ def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
     assert seen["refused"] > 10 and seen["equal, warned"] > 10 and seen["equal"] > 5, seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_descriptors_are_given_back(kind, tmp_path):
     def opened():

@@ -103,6 +103,7 @@ def test_a_plugin_that_fails_is_one_line_with_its_place(text, said, tmp_path):
         assert said in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.long
 def test_a_rule_that_fails_in_the_run_is_named_with_its_line(root, tmp_path):
     (tmp_path / "wrong.py").write_text(
         "import fedsim\n\n\n@fedsim.rule\ndef wrong():\n    return lambda updates, context: updates.nothing\n"

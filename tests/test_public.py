@@ -96,6 +96,7 @@ assert result.scenario["client"]["strength"] == 0.2
 """
 
 
+@pytest.mark.long
 def test_examples_of_the_decorators_are_one_scenario_together(root):
     """In a process of its own: what is registered stays."""
     imports = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport optax\n\nimport fedsim\n"

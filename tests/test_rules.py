@@ -14,6 +14,8 @@ import fedsim.stages
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.types import Context, Updates
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 K = 9
 
 

@@ -10,6 +10,8 @@ from test_lanes import X64, ragged
 import fedsim
 from fedsim.report.frames import growth
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 CLIENT = {"lr": 0.3, "batch": "full", "steps": 2}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 4)).astype(np.float32)
@@ -59,6 +61,7 @@ def test_rounds_without_anybody_do_not_count():
     assert f"none of the {(~nobody).sum()} updates" in attacked.reasons[3]
 
 
+@pytest.mark.long
 def test_too_few_for_the_rule_is_skipped_and_never_diverged():
     few = {"cohort": {"kind": "listed", "rounds": [[0, 1, 2, 3, 4], *[[0, 1]] * 12]}}
     result = run(rounds=13, server=[{"kind": "krum", "f": 1}], **few)
@@ -99,6 +102,7 @@ def test_the_counts_go_on_after_a_commit(tmp_path):
     assert once.status == more.status == "done" and more.experiment.scenario.spec.rounds == 4
 
 
+@pytest.mark.long
 def test_a_diverged_run_is_never_a_score():
     data = {"kind": "gaussian_blobs", "samples": 60, "clients": 4}
     written = {"name": "ends", "rounds": 2, "data": data, "client": CLIENT, "seeds": 2}

@@ -70,6 +70,7 @@ class Result(Tables):
       method: what stands in the column of that name.
       status: `done`, `diverged` or `stopped`.
       reasons: why, for every seed that did not end as `done`.
+      notes: what to know of seeds that did: a loss that grows without bound.
       experiment: what was built from the scenario: plans, start models, the program.
       records: the rows behind the frames, by their names.
       who: first columns of every row.

@@ -73,7 +73,7 @@ def commits(out: Path, content: bytes) -> None:
 def checkpoint(header: Any) -> bytes:
     """A commit with any header; its hash fits."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    body = b"%s %d 0.1.0\n" % (MAGIC, FORMAT) + struct.pack("<Q", len(text)) + text
+    body = b"%s %d 0.2.0\n" % (MAGIC, FORMAT) + struct.pack("<Q", len(text)) + text
     return body + hashlib.sha256(body).digest()
 
 
