@@ -68,6 +68,7 @@ def test_block(reference, block):
     assert digest(fedsim.run(scenario(numerics={"lanes": 4, "block": block}))) == reference
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("calls", [1, 3, 50])
 def test_calls_per_round(reference, calls):
     assert digest(fedsim.run(scenario(), calls=calls)) == reference

@@ -85,6 +85,7 @@ def test_skewed_clients_drift_more():
     assert drift[0.1]["drift"] > 1.5 * drift[100]["drift"] and drift[0.1]["cosine"] < drift[100]["cosine"] - 0.2
 
 
+@pytest.mark.long
 def test_they_go_on_after_a_commit_and_are_means_since_the_row_before(tmp_path):
     every = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=6"]).rounds
     some = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=5", "evaluate.every=2"], out=tmp_path / "out").rounds

@@ -93,6 +93,7 @@ def test_drop_last_keeps_the_only_batch_of_clients_below_the_batch():
     assert plans[0].steps.tolist() == plans[1].steps.tolist() == [3] * 4
 
 
+@pytest.mark.long
 def test_check_counts_what_the_build_counts(tmp_path):
     """One function says it for both."""
     path = tmp_path / "s.yaml"

@@ -151,6 +151,7 @@ def test_uniform_and_step_weights():
     assert np.abs(by["uniform"] - by["samples"]).max() > 1e-3
 
 
+@pytest.mark.long
 def test_a_client_listed_twice_counts_twice():
     data = ragged()
     run = lambda rounds, server: fedsim.run(

@@ -69,6 +69,7 @@ class TestLaws:
         changed = any(jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (first, other)), strict=True))
         assert changed != (name in ("linear", "logistic"))  # those start at zero
 
+    @pytest.mark.long
     @pytest.mark.parametrize("train", [False, True])
     def test_batch_axis_is_kept_and_rows_are_apart(self, name, train):
         model = self.build(name)

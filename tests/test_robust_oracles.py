@@ -13,7 +13,7 @@ def array(values) -> np.ndarray:
     return np.array(values, np.float64)
 
 
-ROOM = (50, 50)  # rows and columns that hold every matrix
+ROOM = (47, 50)  # rows and columns that hold every matrix
 
 
 def aggregate(case, server):

@@ -252,6 +252,7 @@ def test_trimming_nothing_is_the_mean_and_trimming_all_but_one_the_median():
     close(fedsim.aggregate({"kind": "trimmed_mean", "trim": 4}, deltas()), fedsim.aggregate("median", deltas()))
 
 
+@pytest.mark.long
 def test_order_statistics_are_those_of_numpy_in_every_block_of_columns():
     rng = np.random.default_rng(4)
     for K, D in ((1, 3), (2, 5000), (7, 9001), (33, 2500), (100, 700)):

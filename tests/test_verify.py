@@ -109,6 +109,7 @@ def test_a_run_that_was_made_longer(tmp_path):
     assert [c.name for c in found.checks if c.name.startswith("seed 0")] == ["seed 0, round 1", "seed 0, rounds 4 to 6"]
 
 
+@pytest.mark.long
 def test_every_file_is_looked_at(mine):
     """One flipped byte, at the start, at the end and in between, of each file in turn."""
     out = mine("scaffold on disk")
