@@ -85,15 +85,23 @@ def frame(records: Sequence[Record], order: Iterable[str]) -> pd.DataFrame:
     return made
 
 
+class Lines(io.StringIO):
+    """Text whose lines end with `\\n`, however they are handed over."""
+
+    def write(self, line: str) -> int:
+        """One line."""
+        return super().write(line.removesuffix("\r\n") + "\n")
+
+
 def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
     """Records as CSV text with `\\n` line ends.
 
     >>> to_csv([{"round": 0, "train_loss": None}, {"round": 1, "train_loss": float("nan")}], ("round", "train_loss"))
     'round,train_loss\\n0,\\n1,nan\\n'
     """
-    text = io.StringIO()
+    text = Lines()
     names = columns(records, order)
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")  # then cells with either are quoted
     writer.writerow(names)
     for record in records:
         values = [record.get(name) for name in names]
