@@ -207,7 +207,7 @@ def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
         "2",
     ]
     done = run("run", root / "scenarios/iid.yaml", *words)
-    assert done.returncode == 5 and "diverged" in done.stderr
+    assert done.returncode == 5 and "seed 0 diverged: round" in done.stderr and "seed 1 diverged" in done.stderr
     summary = pd.read_csv(tmp_path / "d/summary.csv")
     assert summary["diverged"].tolist() == [1, 1]
 

@@ -86,7 +86,9 @@ def run_command(
         options.open_page(folder / "report.html")
     for seed, note in result.notes.items():
         click.echo(f"fedsim: seed {seed}: {note}", err=True)
+    diverged = {row["seed"] for row in result.records["summary"] if row["diverged"]}
     for seed, why in result.reasons.items():
-        click.echo(f"fedsim: seed {seed} ended early: {why}; see {folder / 'rounds.csv'}", err=True)
+        how = "diverged" if seed in diverged else "stopped"
+        click.echo(f"fedsim: seed {seed} {how}: {why}; see {folder / 'rounds.csv'}", err=True)
     if result.reasons:
         sys.exit(5)
