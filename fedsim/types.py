@@ -108,7 +108,7 @@ class Context(NamedTuple):
     """What stages and rules may know beside the updates."""
 
     key: Key[Array, ""]
-    round: Int[Array, ""]
+    round: Int[Array, ""] | int
     N: Float[Array, ""]  # clients that can take part: those with samples
     lr: Float[Array, ""]
     shared: Shared  # what the server sent

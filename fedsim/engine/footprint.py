@@ -81,7 +81,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
     jobs, number = jobs_of(layout, crews), Shape((), program.dtype)
-    info = RoundInfo(jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number)
+    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number)
+    info = RoundInfo(*about)
     server = jax.eval_shape(serve.init, shared, Shape((f.N,), np.bool_))
     store = jax.eval_shape(lambda bank: memories.empty(bank, room.members), server.bank)
     if nbytes(store.rows) > kept.memory:

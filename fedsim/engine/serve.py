@@ -35,7 +35,7 @@ class RoundInfo(NamedTuple):
     """Which round of which run: what the server's programs know beside the rows."""
 
     root: Array  # key of all randomness of the run
-    round: Int[Array, ""]
+    round: Int[Array, ""] | int
     clients: Float[Array, ""]  # that can take part: those with samples
     samples: Float[Array, ""]  # of all of them together
 
