@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-from trust.table import Figure
 
 import fedsim
+from trust.table import Figure
 
 EPS = {np.float32: 2.0**-24, np.float64: 2.0**-53}  # half a unit in the last place, relative
 

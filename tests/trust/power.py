@@ -9,12 +9,12 @@ from pathlib import Path
 
 import powercut
 from directories import bits, tiny, whole
-from trust.table import Figure
 
 import fedsim
 from fedsim.engine import store
 from fedsim.engine.checkpoint import CheckpointError
 from fedsim.report.files import DirectoryError
+from trust.table import Figure
 
 KINDS = {"client memory in the commit": 256.0, "client memory in a file": 0.0}
 

@@ -84,8 +84,8 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
 
-def soak(seconds: float, log: Path) -> None:
-    """Work, and write a sample to the log every half minute."""
+def soak(seconds: float, log: Path, every: float = EVERY) -> None:
+    """Work, and write a sample to the log every so many seconds."""
     os.environ.setdefault("NPROC", "1")
     import jax
 
@@ -102,7 +102,7 @@ def soak(seconds: float, log: Path) -> None:
             next(work)
             done += 1
             if now >= due:
-                due = now + EVERY
+                due = now + every
                 seen = {"seconds": time.monotonic() - began, "jobs": done, "compiled": compiled[0], **sample()}
                 file.write(json.dumps(seen) + "\n")
                 file.flush()

@@ -5,13 +5,13 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from trust.table import Figure
 
 from fedsim.engine.keys import Phase, round_key
 from fedsim.fleet.selection import Population, uniform
 from fedsim.fleet.streams import Stream, _key, generator
 from fedsim.scenario import build, read
 from fedsim.scenario.build import numerics
+from trust.table import Figure
 
 BASE = {
     "name": "streams",

@@ -1,0 +1,49 @@
+"""Row 23: the samples of a soak, read."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from trust import soak
+from trust.table import Figure
+
+STEADY = ("descriptors", "threads")
+
+
+def read(quick: bool) -> Figure:
+    """What `python -m tests.trust.soak` wrote down; a small one is played for `quick`."""
+    if quick:
+        with tempfile.TemporaryDirectory() as place:
+            log = Path(place) / "soak.jsonl"
+            soak.soak(40, log, every=1.0)
+            return judged(log)
+    return judged(soak.SAMPLES)
+
+
+def judged(log: Path) -> Figure:
+    """Slopes by least squares over all but the first quarter of the time, which is the warm-up."""
+    samples = [json.loads(line) for line in log.read_text().splitlines()]
+    last = samples[-1]["seconds"]
+    warm = [s for s in samples if s["seconds"] >= soak.WARM * last]
+    hours = np.array([s["seconds"] / 3600 for s in warm])
+    slopes = {name: soak.slope(hours, np.array([float(s[name]) for s in warm])) for name in soak.COLUMNS}
+    compiled = warm[-1]["compiled"] - warm[0]["compiled"]
+    spread = {name: (min(s[name] for s in warm), max(s[name] for s in warm)) for name in STEADY}
+    least = min(s["trimmed"] for s in warm)
+    text = (
+        f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after a "
+        f"warm-up of {soak.WARM * last / 60:.0f} min: memory {_per_hour(slopes['rss'], 'MiB')} ({_per_hour(slopes['trimmed'], 'MiB')} "
+        f"after malloc_trim, from {least:.0f} MiB), descriptors {spread['descriptors'][0]} to {spread['descriptors'][1]}, threads "
+        f"{spread['threads'][0]} to {spread['threads'][1]}, Python objects {_per_hour(slopes['objects'], '')}, maps "
+        f"{_per_hour(slopes['maps'], '')}, {compiled} compilations after warm-up ({warm[0]['compiled']} before)"
+    )
+    level = all(
+        abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 or low == high for name, (low, high) in spread.items()
+    )
+    return Figure(text, last >= 7000 and slopes["rss"][0] < 1 and slopes["trimmed"][0] < 1 and level and compiled == 0)
+
+
+def _per_hour(slope: tuple[float, float], unit: str) -> str:
+    return f"{slope[0]:+.3g} ± {slope[1]:.2g} {unit}/h".replace(" /h", "/h")
