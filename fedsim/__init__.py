@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fedsim.scenario import enable as enable
     from fedsim.scenario import transmit as transmit
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "compose": (

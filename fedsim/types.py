@@ -1,7 +1,9 @@
 """The nouns: what flows through the house, and the pairs of pure functions that it flows through.
 
 Shape letters: N clients, K cohort (slots), L lanes, B batch, T lane steps, R rounds, D parameters, W start models in a
-bank. Everything that computes is a pair `(init, apply)`, in the order `(input, state, context) -> (output, state, info)`.
+bank. In every rule, reducer and sampling weight, N counts the clients that can take part, which are those with samples;
+`present` is the mask of them over all ids. Everything that computes is a pair `(init, apply)`, in the order
+`(input, state, context) -> (output, state, info)`.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,8 @@ Shared = dict[str, Any]
 """What the server sends: `params` (stages, rule and optax act here alone), `state` (averaged statistics), `aux`."""
 
 Reducer = Callable[..., Tree]
-"""(task, old, shared, moved, pace) -> new `aux`: by what was sent, the server's step, and the clients' mean Σ of rates."""
+"""(task, old, shared, aggregate, pace) -> new `aux`: by what was sent, what the rule returned before any optimizer behind
+it, and the clients' mean Σ of learning rates."""
 
 
 class Model(NamedTuple):
@@ -75,7 +78,7 @@ class Message(NamedTuple):
 class Client(NamedTuple):
     """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them."""
 
-    memory: Callable[[Shared, Key[Array, ""]], Tree]  # (shared, key) -> row, made at first participation
+    memory: Callable[[Shared, Key[Array, ""]], Tree]  # (shared at the start of the run, key) -> row
     start: Callable[..., tuple[Tree, Tree]]  # (task, shared, row, facts) -> (variables, local)
     gradient: Callable[..., tuple[tuple[Array, Tree], Tree]]  # (task, variables, batch, local, shared, facts)
     step: Callable[..., tuple[Tree, Tree]]  # (task, gradient, params, local, shared, facts) -> (params, local)
@@ -106,13 +109,13 @@ class Context(NamedTuple):
 
     key: Key[Array, ""]
     round: Int[Array, ""]
-    N: int  # clients in all
+    N: Float[Array, ""]  # clients that can take part: those with samples
     lr: Float[Array, ""]
     shared: Shared  # what the server sent
     ids: Int[Array, " K"]
     malicious: Bool[Array, " K"]  # clients that the attacker controls
     reference: Tree | None = None  # update of the server's own data
-    samples: int = 0  # of all clients together; 0: unknown
+    samples: Float[Array, ""] | float = 0.0  # of all clients together; 0: unknown
 
 
 class Fold(NamedTuple):
@@ -123,7 +126,7 @@ class Fold(NamedTuple):
     finish: Callable[[Tree, Tree, Context], tuple[Tree, Tree, dict]]  # (accumulator, carry, context)
 
 
-def no_carry(params: Tree, N: int) -> Tree:
+def no_carry(params: Tree, present: Bool[Array, " C"]) -> Tree:
     """The state of what has none."""
     return ()
 
@@ -144,7 +147,7 @@ class Stage(NamedTuple):
     """Stack -> stack, in the form that sees all rows."""
 
     apply: Callable[[Updates, Tree, Context], tuple[Updates, Tree, dict]]
-    init: Callable[[Tree, int], Tree] = no_carry  # (params, N) -> carry
+    init: Callable[[Tree, Array], Tree] = no_carry  # (params, present) -> carry
     least: int = 1  # fewer reporting clients than this: the round is skipped
     name: str = ""
 
@@ -153,7 +156,7 @@ class Rule(NamedTuple):
     """Stack -> one tree: the only place where the client axis collapses."""
 
     apply: Callable[[Updates, Tree, Context], tuple[Tree, Tree, dict]]
-    init: Callable[[Tree, int], Tree] = no_carry  # (params, N) -> carry
+    init: Callable[[Tree, Array], Tree] = no_carry  # (params, present) -> carry
     least: int = 1  # fewer reporting clients than this: the round is skipped
     fold: Fold | None = None  # where the rule is a sum
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `state` and a `mean` of `aux` are averaged by

@@ -84,6 +84,8 @@ def run_command(
         console.table(result, folder)
     if look and first():
         options.open_page(folder / "report.html")
+    for seed, note in result.notes.items():
+        click.echo(f"fedsim: seed {seed}: {note}", err=True)
     for seed, why in result.reasons.items():
         click.echo(f"fedsim: seed {seed} ended early: {why}; see {folder / 'rounds.csv'}", err=True)
     if result.reasons:

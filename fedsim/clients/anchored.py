@@ -42,11 +42,11 @@ def _with_the_servers_optimizer(beta: float, begins, direction, alone: bool) -> 
     def fresh(task: Task, params: Tree) -> dict:
         return {"m": tree.zeros_like(params), "optimizer": task.optimizer(jnp.zeros(())).init(params)}
 
-    def next_m(task: Task, m: Tree, shared: Shared, moved: Tree, pace) -> Tree:
+    def next_m(task: Task, m: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
         return tree.mix(m, shared["aux"]["first"], 1 - beta)
 
-    def next_state(task: Task, state: Tree, shared: Shared, moved: Tree, pace) -> Tree:
-        m = next_m(task, shared["aux"]["m"], shared, moved, pace)
+    def next_state(task: Task, state: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
+        m = next_m(task, shared["aux"]["m"], shared, aggregate, pace)
         return task.optimizer(pace).update(m, state, shared["params"])[1]
 
     reduce, unused = {"m": next_m, "optimizer": next_state}, frozenset({"optimizer_state"})

@@ -59,7 +59,7 @@ def fedadmm(rho: Annotated[float, Gt(0)] = 0.01) -> Client:
     """The alternating direction method of multipliers: clients agree by dual variables, not by averaging away.
 
     y ← y − η_l (∇f_i(y; batch) + λ_i + ρ (y − x)), from y = x; then λ_i ← λ_i + ρ (y − x); sends how y + λ_i/ρ changed
-    since it last took part. Before its first round, y is the x that the client meets, and λ_i = 0.
+    since it last took part. Every y_i starts at the x of the run's start, and λ_i at 0.
 
     State: y and λ_i, two models a client.    Sends: one model.    Rule: `mean_over_all`, so that x stays the mean of all
     y + λ_i/ρ; the mean over the cohort overshoots, and diverges where few take part.

@@ -19,8 +19,8 @@ Decay = Annotated[float, Ge(0), Lt(1)]
 def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
     """Client momentum: every local step goes mostly where all clients went in the last round.
 
-    y ← y − η_l (α ∇f_i(y; batch) + (1 − α) d), from y = x, with d = (x_{t−1} − x_t) / Σ η_l, the mean direction of the
-    last round; d = 0 at the start.
+    y ← y − η_l (α ∇f_i(y; batch) + (1 − α) d), from y = x, with d = −mean Δ / Σ η_l, the mean direction of the
+    clients in the last round, whatever step the server took along it; d = 0 at the start.
 
     State: d on the server, one model.    Sends: one model, receives two.    Rule: `mean(uniform)`.    With α = 1: `sgd`.
 
@@ -35,8 +35,8 @@ def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
         met, g = gradient(task, variables, batch, local, shared, facts)
         return met, tree.mix(shared["aux"]["d"], g, alpha)
 
-    def direction(task: Task, old: Tree, shared: Shared, moved: Tree, pace) -> Tree:
-        return tree.scale(moved, jnp.where(pace > 0, -1 / jnp.where(pace > 0, pace, 1), 0))
+    def direction(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
+        return tree.scale(aggregate, jnp.where(pace > 0, -1 / jnp.where(pace > 0, pace, 1), 0))
 
     zero = lambda task, params: {"d": tree.zeros_like(params)}
     return Client(no_memory, start, mixed, step, finish, aux=zero, reduce={"d": direction})

@@ -4,11 +4,13 @@ A factory's signature is the schema of its section in a scenario, its docstring 
 the same decorators as the built-ins.
 """
 
+from fedsim.compose.chains import ServerStep as ServerStep
 from fedsim.compose.chains import chain as chain
 from fedsim.compose.chains import folding as folding
 from fedsim.compose.chains import lift as lift
 from fedsim.compose.chains import line as line
 from fedsim.compose.chains import scheduled as scheduled
+from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.decorators import attack as attack
 from fedsim.compose.decorators import client as client
 from fedsim.compose.decorators import cohort as cohort

@@ -49,8 +49,8 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
     names = [s.name for s in lifted]
     tags = [(zlib.crc32(name.encode()), names[:i].count(name)) for i, name in enumerate(names)]
 
-    def init(params, N):
-        return tuple(s.init(params, N) for s in lifted)
+    def init(params, present):
+        return tuple(s.init(params, present) for s in lifted)
 
     def apply(updates, carry, context):
         carried, info = [], {}
@@ -74,21 +74,39 @@ def folding(fold: Fold, weights: Callable[[Updates], Any], init: Callable = Rule
     return Rule(apply=apply, init=init, fold=fold, weights=weights)
 
 
-def chain(rule: Rule, *tail: optax.GradientTransformation) -> Rule:
-    """Rule, then optax: one rule again, so chains nest.
+class ServerStep(NamedTuple):
+    """What stands behind the rule: its aggregate becomes the step that is added to the shared parameters."""
 
-    The optimisers see the pseudo-gradient −Δ̄ (so `optax.sgd(1.)` is the plain rule) and the parameters sent out.
+    init: Callable[[Tree], Tree]  # (params) -> state
+    apply: Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]  # (aggregate, state, params) -> (step, state)
+
+
+def server_step(*optimisers: optax.GradientTransformation) -> ServerStep:
+    """The optimisers behind a rule, one after another; with none of them the aggregate is the step.
+
+    They see the pseudo-gradient −Δ̄ (so `optax.sgd(1.)` is the plain rule) and the parameters sent out.
     """
-    if not tail:
-        return rule
-    optimiser = optax.chain(*tail)
+    if not optimisers:
+        return ServerStep(lambda params: (), lambda aggregate, state, params: (aggregate, state))
+    optimiser = optax.chain(*optimisers)
 
-    def init(params, N):
-        return rule.init(params, N), optimiser.init(params)
+    def apply(aggregate, state, params):
+        return optimiser.update(jax.tree.map(lambda a: -a, aggregate), state, params)
+
+    return ServerStep(optimiser.init, apply)
+
+
+def chain(rule: Rule, *optimisers: optax.GradientTransformation) -> Rule:
+    """Rule, then optax: one rule again, so chains nest."""
+    if not optimisers:
+        return rule
+    behind = server_step(*optimisers)
+
+    def init(params, present):
+        return rule.init(params, present), behind.init(params)
 
     def finish(aggregate, inner, outer, info, context):
-        descent = jax.tree.map(lambda a: -a, aggregate)
-        step, outer = optimiser.update(descent, outer, context.shared["params"])
+        step, outer = behind.apply(aggregate, outer, context.shared["params"])
         return step, (inner, outer), info
 
     def apply(updates, carry, context):

@@ -33,7 +33,7 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     server = tree.take(run.server, 0)
     ids = np.arange(run.plan.federation.N, dtype=np.int32)
     seen, rows = run.store.rows(ids)
-    fresh = run.program.memories.fresh(run.server.bank, run.key, ids)
+    fresh = run.program.memories.fresh(run.start, run.key, ids)
     client = tree.select(jnp.asarray(seen), rows, fresh)
     named_ = {**server.bank["aux"], **_fields(server.carry)}
     return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client or {})}

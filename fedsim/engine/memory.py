@@ -1,7 +1,7 @@
 """Client memory: one stacked PyTree, gathered and scattered by place, kept only where the message arrived.
 
-A run knows from its plans who ever takes part; those clients have a place `0 … M − 1`, the others need no storage. A
-row is made at its client's first participation.
+A run knows from its plans who ever takes part; those clients have a place `0 … M − 1`, the others need no storage. Every row
+starts as the shared variables of the run's start make it; it is made when its client first takes part.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ class Memories(NamedTuple):
     """How a method's memory is made, read and written."""
 
     empty: Callable  # (bank, M) -> Memory
-    fresh: Callable  # (bank, root, ids) -> rows as made at the first participation
-    gather: Callable  # (memory, bank, jobs, key) -> rows [block, ...]
+    fresh: Callable  # (start, root, ids) -> rows as they start; `start`: shared variables of the run's start, as a bank
+    gather: Callable  # (memory, start, jobs, root) -> rows [block, ...]
     scatter: Callable  # (memory, jobs, rows [block, ...], arrived [block]) -> Memory
 
 
@@ -47,12 +47,12 @@ def memories(client: Client) -> Memories:
         row = jax.eval_shape(first, bank, jax.random.key(0), 0)
         return Memory(jax.tree.map(lambda a: jnp.zeros((M, *a.shape), a.dtype), row), jnp.zeros(M, bool))
 
-    def fresh(bank, root, ids) -> Tree:
-        return jax.vmap(first, in_axes=(None, None, 0))(bank, round_key(root, 0, Phase.MEMORY), ids)
+    def fresh(start, root, ids) -> Tree:
+        return jax.vmap(first, in_axes=(None, None, 0))(start, round_key(root, 0, Phase.MEMORY), ids)
 
     @jax.jit
-    def gather(memory: Memory, bank, jobs: Jobs, key) -> Tree:
-        new = fresh(bank, key[0], jobs.id)
+    def gather(memory: Memory, start, jobs: Jobs, root) -> Tree:
+        new = fresh(start, root, jobs.id)
         return tree.select(memory.seen[jobs.place], tree.take(memory.rows, jobs.place), new)
 
     def scatter(memory: Memory, jobs: Jobs, rows: Tree, arrived) -> Memory:

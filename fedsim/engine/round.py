@@ -15,7 +15,7 @@ from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Capacity, Jobs, Packer, Part, Width, columns, longest_first, placed
-from fedsim.engine.serve import Met, Outcome, Serve, Server, mean_losses
+from fedsim.engine.serve import Met, Outcome, RoundInfo, Serve, Server, mean_losses
 from fedsim.engine.store import Store
 from fedsim.fleet import RoundPlan
 from fedsim.types import Task
@@ -79,8 +79,11 @@ class Hand(NamedTuple):
 
     serve: Serve
     server: Server
+    start: Any  # the shared variables of the run's start, as a bank
     store: Store  # where the clients' memory lives
     root: Any  # key of all randomness of the run
+    clients: Any  # that can take part
+    samples: Any  # of all of them together
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
 
@@ -145,7 +148,7 @@ def _passes(
 ) -> Iterator[Passed]:
     """A pass over the cohorts, block by block from `block` on."""
     K, runs = program.width.block, len(shares)
-    bank, roots = _bank([(share.server.bank, share.key[0]) for share in shares])
+    bank, roots = _bank([(share.server.bank, share.info.root) for share in shares])
     for first in range(0, max(block.longest, 1), K):
         block = block if first == 0 else blocks.get(block.round, first, block.playing, block.look)
         layout = placed(block.layout, [share.places[first : first + K] for share in shares], K)
@@ -166,7 +169,8 @@ class Share:
     """A run's part of a round behind the training: its rows arrive block by block and become the next server."""
 
     def __init__(self, program: Program, hand: Hand, part: Part | None, r: int):
-        self.memories, self.hand, self.key = program.memories, hand, (hand.root, r)
+        self.memories, self.hand = program.memories, hand
+        self.info = RoundInfo(hand.root, r, hand.clients, hand.samples)
         self.server = hand.server
         self.work = part.work if part else None
         self.memory, self.places = hand.store.lend(self.work.ids if self.work else np.zeros(0, int))
@@ -177,13 +181,13 @@ class Share:
 
     def remembered(self, jobs: Jobs) -> Any:
         """Rows of memory of the block's clients."""
-        return self.memories.gather(self.memory, self.server.bank, jobs, self.key)
+        return self.memories.gather(self.memory, self.hand.start, jobs, self.hand.root)
 
     def look(self, stack: Rows, jobs: Jobs) -> None:
         """Rows of the first pass."""
         if self.work is None:
             return
-        self.looked = self.hand.serve.look(self.looked, self.server, stack, jobs, self.key)
+        self.looked = self.hand.serve.look(self.looked, self.server, stack, jobs, self.info)
         self.losses.append(mean_losses(stack))
         self.first_bytes = _message_bytes(stack) + self.hand.serve.losses * stack.loss.dtype.itemsize
 
@@ -199,7 +203,7 @@ class Share:
         serve = self.hand.serve
         total = serve.zero(stack, jobs) if self.total is None else self.total
         loss = self.losses.pop(0) if self.losses else None
-        self.total, self.memory, met = serve.add(total, self.server, self.memory, stack, loss, jobs, self.key, first)
+        self.total, self.memory, met = serve.add(total, self.server, self.memory, stack, loss, jobs, self.info, first)
         self.jobs, self.message_bytes = jobs, _message_bytes(stack) + self.first_bytes
         self.met.append(met)
         if self.diagnoses:
@@ -210,7 +214,7 @@ class Share:
         """The next server; `lane_steps` were done for every step that trained a client."""
         assert self.work is not None
         serve, server = self.hand.serve, self.server
-        server, memory, outcome = serve.close(self.total, server, self.memory, self.jobs, self.key)
+        server, memory, outcome = serve.close(self.total, server, self.memory, self.jobs, self.info)
         self.hand.store.keep(self.work.ids, memory)
         done = round(lane_steps * self.useful)
         said = None if self.sums is None else found(self.sums)

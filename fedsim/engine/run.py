@@ -20,13 +20,13 @@ from fedsim.engine.clock import compile_seconds
 from fedsim.engine.crews import side_by_side
 from fedsim.engine.diagnosis import Found
 from fedsim.engine.machine import platform
-from fedsim.engine.round import Played, Program
+from fedsim.engine.round import Hand, Played, Program
 from fedsim.engine.serve import Server
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.task import even, gathered, in_batches
 from fedsim.fleet import Plan
 
-EMPTY_ROUNDS = 10  # so many skipped rounds running end a run
+EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run
 BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model
 WIDE = 4096  # rows of an evaluation batch, at most
 
@@ -53,9 +53,11 @@ class Policy(NamedTuple):
 
     nonfinite: bool = False  # at the first message that is not finite
     impossible: bool = False  # at the first round that too few clients survive
+    still: bool = False  # a learning rate is 0: a model that never moves is what was asked for
 
 
 DEFAULT = Policy()
+CARRIED = ("round", "status", "reason", "first", "empty", "trained", "usable")  # from one process to the next
 
 
 class Since(NamedTuple):
@@ -107,11 +109,15 @@ class Run:
         f = plan.federation
         held, self.sizes, self.batch = held_out(f, program.crews)
         self.held: dict[str, list] = _lent(held, f, program.crews)
-        self.server: Server = program.serve.init(shared)
+        self.server: Server = program.serve.init(shared, plan.present)
+        self.start = self.server.bank  # clients' memory starts from it, whenever they first take part
+        dtype = program.dtype.type
+        self.clients, self.samples = dtype(len(plan.eligible)), dtype(plan.sizes.sum())
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
         self.empty, self.since, self.open_since = 0, Since(), Since()
+        self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
         self.message_bytes = {"up": 0, "down": tree.payload_bytes(shared)}
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
@@ -132,6 +138,11 @@ class Run:
             return OnDisk(memories, bank, self.program.room.blocks * self.program.width.block, N, self.folder)
         return Resident(memories, bank, self.plan.members, self.program.room.members, N)
 
+    def hand(self) -> Hand:
+        """What the run brings to a round of several runs."""
+        about = (self.start, self.store, self.key, self.clients, self.samples)
+        return Hand(self.program.serve, self.server, *about, plays=False)
+
     def begin(self, share: float) -> Iterator[Row]:
         """Start the clock, of which this run counts its share, and give the row of round 0 if nothing was played yet."""
         self.started, self.share = (time.perf_counter(), compile_seconds()), share
@@ -147,7 +158,10 @@ class Run:
         )  # raises where reading would abort: device full
         work, outcome = played.work, played.outcome
         self.round, self.server = work.round, played.server
-        self.empty = self.empty + 1 if bool(outcome.skipped) else 0
+        reported, usable = int(outcome.reported), int(outcome.usable)
+        self.trained, self.usable = self.trained + reported, self.usable + usable
+        if reported:  # else nobody was there, which says nothing
+            self.empty = 0 if usable else self.empty + 1
         self.totals["virtual_seconds"] += work.seconds
         self.totals["bytes_up"] += self.message_bytes["up"] * len(work.ids)  # lost messages included
         self.totals["bytes_down"] += self.message_bytes["down"] * len(work.ids)
@@ -155,7 +169,7 @@ class Run:
         s = self.since
         self.since = Since(
             s.sampled + len(work.ids),
-            s.reported + int(outcome.reported),
+            s.reported + reported,
             s.nonfinite + int(outcome.nonfinite),
             s.skipped + int(outcome.skipped),
             _continued(s.loss, [m.loss for m in played.met]),
@@ -170,12 +184,27 @@ class Run:
         if tests is not None or self.status != "running":
             yield self._row(self.evaluate(self.server) if tests is None else tests)
 
+    def _row(self, tests: dict[str, list]) -> Row:
+        """The row of a round; a loss in it that is not finite, or has no square, means that the run has diverged."""
+        values, most = self._values(tests), math.sqrt(np.finfo(self.program.dtype).max)
+        losses = {name: value for name, value in values.items() if name.endswith("_loss") and value is not None}
+        lost = [name for name, value in losses.items() if not abs(value) < most]
+        if lost and self.round > 0 and not self.reason:
+            beyond = f", more than {self.program.dtype} can square" * math.isfinite(values[lost[0]])
+            self.reason = f"round {self.round}: {lost[0]} is {values[lost[0]]:.4g}{beyond}"
+        if self.status == "done" and self.reason:
+            self.status = "diverged"
+        s, extra = self.since, self.status == "done" and self.round % self.every > 0
+        self.since, self.open_since = Since(), s if extra else Since()
+        return Row(values, self._timing(s), self.server, self.status, extra)
+
     def _judge(self, played: Played) -> None:
         outcome, r = played.outcome, played.work.round
         if not bool(outcome.finite):
             self.status, self.reason = "diverged", f"round {r}: the shared model is no longer finite"
         elif self.empty >= EMPTY_ROUNDS:
-            self.status, self.reason = "diverged", f"round {r}: {EMPTY_ROUNDS} rounds running had too few messages"
+            what = f"{EMPTY_ROUNDS} rounds running, no client's update could be used"
+            self.status, self.reason = "diverged", f"round {r}: {what}"
         elif self.policy.nonfinite and int(outcome.nonfinite):
             self.status, self.reason = "stopped", f"round {r}: {int(outcome.nonfinite)} messages were not finite"
         elif self.policy.impossible and bool(outcome.skipped):
@@ -183,6 +212,9 @@ class Run:
             self.status, self.reason = "stopped", f"round {r}: {what}, the rule needs {self.program.serve.least}"
         elif r == self.rounds:
             self.status = "done"
+            if self.trained and not self.usable and not self.policy.still:
+                what = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
+                self.reason = self.reason or f"round {r}: {what}"
 
     def evaluate(self, server: Server) -> dict[str, list]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""
@@ -203,7 +235,7 @@ class Run:
                 jax.block_until_ready(results)
         return results
 
-    def _row(self, tests: dict[str, list]) -> Row:
+    def _values(self, tests: dict[str, list]) -> dict[str, Any]:
         s, r = self.since, self.round
         values = {
             "round": r,
@@ -221,9 +253,7 @@ class Run:
             values[f"{name}_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
             if self.plan.federation.classes:
                 values[f"{name}_accuracy"] = float(hit.sum() / len(hit))
-        extra = self.status == "done" and r % self.every > 0
-        self.since, self.open_since = Since(), s if extra else Since()
-        return Row(values, self._timing(s), self.server, self.status, extra)
+        return values
 
     def _timing(self, s: Since) -> dict[str, float]:
         wall, compiling = time.perf_counter() - self.started[0], compile_seconds() - self.started[1]
@@ -245,7 +275,7 @@ class Run:
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""
         values = {
-            **{name: getattr(self, name) for name in ("round", "status", "reason", "first", "empty")},
+            **{name: getattr(self, name) for name in CARRIED},
             **{name: getattr(self, name) for name in ("totals", "message_bytes")},
             "since": self.since._asdict(),
             "open_since": self.open_since._asdict(),
@@ -265,7 +295,7 @@ class Run:
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._store(True)
         self.store.restore(arrays)
-        for name in ("round", "status", "reason", "first", "empty", "totals", "message_bytes"):
+        for name in (*CARRIED, "totals", "message_bytes"):
             setattr(self, name, values[name])
         self.before = tuple(values["before"])
         self.since, self.open_since = Since(**values["since"]), Since(**values["open_since"])

@@ -42,7 +42,7 @@ def more(total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"]
 
 
 def closed(
-    total: Sections, old: Tree, step: Tree, skipped: Bool[Array, ""], client: Client, task: Task, N: int
+    total: Sections, old: Tree, aggregate: Tree, skipped: Bool[Array, ""], client: Client, task: Task, N: Array
 ) -> dict[str, Tree]:
     """Both sections after the round.
 
@@ -51,17 +51,17 @@ def closed(
     Args:
       total: of the round.
       old: the shared variables that were sent.
-      step: what the rule adds to `params`.
+      aggregate: what the rule returned, before the optimisers behind it.
       skipped: whether too little arrived for a step.
       client: whose reducers they are.
       task: of its own reducers.
-      N: clients in all.
+      N: clients that can take part.
     """
     whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
     sent = {name: tree.add(old["aux"][name], whole[client.reduce[name]](sum)) for name, sum in total.aux.items()}
     aux = {**old["aux"], **sent}
     if reducers := own_reducers(client):
         pace = tree.divide(total.lr_sum[0], total.arrived)
-        own = {name: how(task, aux[name], old, step, pace) for name, how in reducers.items()}
+        own = {name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()}
         aux |= tree.select(skipped, {name: aux[name] for name in own}, own)
     return {"state": tree.select(skipped, old["state"], tree.divide(total.state, total.weight)), "aux": aux}

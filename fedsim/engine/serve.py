@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
-from fedsim.compose import line
+from fedsim.compose import ServerStep, line, server_step
 from fedsim.engine import sections
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
@@ -29,6 +29,15 @@ class Server(NamedTuple):
 
     bank: Tree  # the shared variables
     carry: dict[str, Tree]  # states of wire, stages, and rule with its optimisers
+
+
+class RoundInfo(NamedTuple):
+    """Which round of which run: what the server's programs know beside the rows."""
+
+    root: Array  # key of all randomness of the run
+    round: Int[Array, ""]
+    clients: Float[Array, ""]  # that can take part: those with samples
+    samples: Float[Array, ""]  # of all of them together
 
 
 class Looked(NamedTuple):
@@ -74,6 +83,7 @@ class Outcome(NamedTuple):
 
     reported: Int[Array, ""]
     nonfinite: Int[Array, ""]
+    usable: Int[Array, ""]
     skipped: Bool[Array, ""]  # too little arrived: model and optimisers stay as they were
     finite: Bool[Array, ""]  # are the shared params
 
@@ -81,17 +91,18 @@ class Outcome(NamedTuple):
 class Serve(NamedTuple):
     """The server's program."""
 
-    init: Callable  # (shared) -> Server
+    init: Callable  # (shared, present) -> Server
     zero: Callable  # (rows, jobs) -> accumulator
-    add: Callable  # (accumulator, server, memory, rows, loss, jobs, key, first) -> (accumulator, memory, Met)
-    close: Callable  # (accumulator, server, memory, jobs, key) -> (Server, memory, Outcome)
-    look: Callable  # (sum or None, server, rows of the first pass, jobs, key) -> sum
+    add: Callable  # (accumulator, server, memory, rows, loss, jobs, info, first) -> (accumulator, memory, Met)
+    close: Callable  # (accumulator, server, memory, jobs, info) -> (Server, memory, Outcome)
+    look: Callable  # (sum or None, server, rows of the first pass, jobs, info) -> sum
     tell: Callable  # (sum, server) -> the server, whose clients now know the mean of the first pass
     shown: Callable  # (server) -> the variables that are evaluated, with the bank's axis
     least: int  # clients that must report
     folds: bool  # whether a block is forgotten once it is added
     asks: bool  # whether a round has a first pass
     losses: bool  # whether clients tell their loss in it
+    line: "_Line"
 
 
 def serve(
@@ -103,24 +114,20 @@ def serve(
     task: Task,
     *,
     drop: bool,
-    N: int,
-    samples: int,
     width: int,
     block: int,
     blocks: int,
 ) -> Serve:
-    """The program of steps 3 to 5 of a round.
+    """The program of steps 3 to 5 of a round, with no optimizer behind the rule.
 
     Args:
       wire: what happens to messages on their way.
       stages: what the server does with the stack before the rule.
-      rule: the reducing rule with the optimisers chained behind it.
+      rule: the reducing rule.
       memories: the client method's memory.
       client: the client method, whose `aux` is reduced as it says.
       task: of its reducers.
       drop: give weight 0 to a row that is not finite.
-      N: clients in all.
-      samples: of all of them together.
       width: rows that a row-wise stage works on at a time.
       block: rows of a block.
       blocks: blocks of the largest cohort.
@@ -128,7 +135,7 @@ def serve(
     travel, screen = line(wire, width), line(stages, width)
     folds = rule.fold is not None and all(isinstance(s, RowStage) for s in (*wire, *stages))
     room, least = None if folds else blocks * block, max(travel.least, screen.least, rule.least)
-    made = _Line(travel, screen, rule, memories, client, task, drop, N, samples, room, least)
+    made = _Line(travel, screen, rule, server_step(), memories, client, task, drop, room, least)
     losses = "loss" in rule.needs
     return Serve(
         init=jax.jit(made.init),
@@ -142,7 +149,14 @@ def serve(
         folds=folds,
         asks=losses or client.first is not None,
         losses=losses,
+        line=made,
     )
+
+
+def with_optimizers(serve: Serve, behind: ServerStep) -> Serve:
+    """The program with optimisers behind its rule: what comes before them is compiled once, whichever they are."""
+    made = serve.line._replace(behind=behind)
+    return serve._replace(init=jax.jit(made.init), close=jax.jit(made.close, donate_argnums=2), line=made)
 
 
 class _Line(NamedTuple):
@@ -151,23 +165,23 @@ class _Line(NamedTuple):
     travel: Stage
     screen: Stage
     rule: Rule
+    behind: ServerStep
     memories: Memories
     client: Client
     task: Task
     drop: bool
-    N: int
-    samples: int
     room: int | None  # rows of a round that are gathered; None: blocks are folded
     least: int  # clients that must report
 
-    def context(self, server: Server, jobs: Jobs, key, phase: Phase) -> Context:
-        root, r = key
-        known = (round_key(root, r, phase), r, self.N, jobs.lr[0], server.bank, jobs.id, jobs.malicious)
-        return Context(*known, samples=self.samples)
+    def context(self, server: Server, jobs: Jobs, info: RoundInfo, phase: Phase) -> Context:
+        key, lr = round_key(info.root, info.round, phase), jobs.lr[0]
+        known = (key, info.round, info.clients, lr, server.bank, jobs.id, jobs.malicious)
+        return Context(*known, samples=info.samples)
 
-    def init(self, shared: Tree) -> Server:
+    def init(self, shared: Tree, present: Array) -> Server:
         links = {"wire": self.travel, "stages": self.screen, "rule": self.rule}
-        carry = {name: link.init(shared["params"], self.N) for name, link in links.items()}
+        carry = {name: link.init(shared["params"], present) for name, link in links.items()}
+        carry["behind"] = self.behind.init(shared["params"])
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Server(shared, carry))
 
     def sent(self, server: Server) -> Tree:
@@ -182,10 +196,10 @@ class _Line(NamedTuple):
         return {**server.bank, "params": jax.tree.map(lambda leaf: leaf[None], params)}
 
     def arrive(
-        self, updates: Updates, server: Server, jobs: Jobs, key, phase=Phase.WIRE
+        self, updates: Updates, server: Server, jobs: Jobs, info: RoundInfo, phase=Phase.WIRE
     ) -> tuple[Updates, Tree, Array]:
         """Step 3, and the filter behind it -> (updates, wire's carry, which rows were not finite)."""
-        context = self.context(server, jobs, key, phase)
+        context = self.context(server, jobs, info, phase)
         updates, carry, _ = self.travel.apply(updates, server.carry["wire"], context)
         sent = (updates.delta, updates.state, updates.aux)
         bad = (updates.weight > 0) & ~tree.finite_rows(sent, updates.weight.shape[0])
@@ -198,9 +212,9 @@ class _Line(NamedTuple):
         alive = tree.finite_rows(jax.tree.map(lambda leaf: leaf[None], old.bank["params"]), 1)[0]
         return self.memories.scatter(memory, jobs, rows, (arrived.weight > 0) & alive)
 
-    def look(self, total: Looked | None, server: Server, rows: Rows, jobs: Jobs, key) -> Looked:
+    def look(self, total: Looked | None, server: Server, rows: Rows, jobs: Jobs, info: RoundInfo) -> Looked:
         """More messages of the first pass: they travel like those of the second, and count alike."""
-        arrived, _, _ = self.arrive(_received(rows, None, jobs), tree.take(server, 0), jobs, key, Phase.FIRST)
+        arrived, _, _ = self.arrive(_received(rows, None, jobs), tree.take(server, 0), jobs, info, Phase.FIRST)
         nothing = Looked(tree.zero_row(arrived.delta), jnp.zeros_like(arrived.weight[0]))
         w = reported(arrived)
         return Looked(*tree.fold(tuple(total or nothing), (arrived.delta, jnp.ones_like(w)), w))
@@ -218,59 +232,70 @@ class _Line(NamedTuple):
         none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
         return Total(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none)
 
-    def add(self, total, server: Server, memory: Memory, rows: Rows, loss, jobs: Jobs, key, first):
+    def add(self, total, server: Server, memory: Memory, rows: Rows, loss, jobs: Jobs, info: RoundInfo, first):
         """A block's rows: folded and forgotten, or gathered until the close."""
-        met = Met(jnp.where(jobs.steps > 0, rows.loss, 0), jnp.where(jobs.steps > 0, rows.seen, 0))
+        met = self.met(rows, jobs)
         updates, old = _received(rows, loss, jobs), tree.take(server, 0)
         if self.room is None:
-            total, memory = self.fold(total, old, memory, updates, rows.message.memory, jobs, key)
+            total, memory = self.fold(total, old, memory, updates, rows.message.memory, jobs, info)
         else:
             new = Gathered(updates, columns(jobs), rows.message.memory)
             place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
             total = jax.tree.map(place, total, new)
         return total, memory, met
 
-    def fold(self, total: Total, old: Server, memory: Memory, updates: Updates, remembered: Tree, jobs: Jobs, key):
+    def met(self, rows: Rows, jobs: Jobs) -> Met:
+        """What training met; a client whose message will be dropped as not finite has no say in the mean loss either."""
+        sent = rows.message
+        finite = tree.finite_rows((sent.delta, sent.state, sent.aux), rows.loss.shape[0])
+        counts = (jobs.steps > 0) & (finite | (not self.drop))
+        return Met(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
+
+    def fold(
+        self, total: Total, old: Server, memory: Memory, updates: Updates, remembered: Tree, jobs: Jobs, info: RoundInfo
+    ):
         assert self.rule.fold is not None
-        arrived, _, bad = self.arrive(updates, old, jobs, key)
-        kept, _, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, key, Phase.SERVER))
+        arrived, _, bad = self.arrive(updates, old, jobs, info)
+        kept, _, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, info, Phase.SERVER))
         memory = self.keep(memory, old, jobs, remembered, arrived)
         return Total(
-            self.rule.fold.add(total.rule, kept, self.context(old, jobs, key, Phase.RULE)),
+            self.rule.fold.add(total.rule, kept, self.context(old, jobs, info, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
             jax.tree.map(jnp.add, total.counts, _counts(kept, bad, jobs)),
         ), memory
 
-    def close_fold(self, total: Total, old: Server, memory: Memory, jobs: Jobs, key):
+    def close_fold(self, total: Total, old: Server, memory: Memory, jobs: Jobs, info: RoundInfo):
         assert self.rule.fold is not None
-        context = self.context(old, jobs, key, Phase.RULE)
-        step, carry, _ = self.rule.fold.finish(total.rule, old.carry["rule"], context)
-        return step, {**old.carry, "rule": carry}, total.sections, total.counts, memory
+        context = self.context(old, jobs, info, Phase.RULE)
+        aggregate, carry, _ = self.rule.fold.finish(total.rule, old.carry["rule"], context)
+        return aggregate, {**old.carry, "rule": carry}, total.sections, total.counts, memory
 
-    def close_stack(self, total: Gathered, old: Server, memory: Memory, key):
+    def close_stack(self, total: Gathered, old: Server, memory: Memory, info: RoundInfo):
         updates, jobs = total.updates, total.jobs
-        arrived, wire, bad = self.arrive(updates, old, jobs, key)
-        kept, stages, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, key, Phase.SERVER))
-        step, carry, _ = self.rule.apply(kept, old.carry["rule"], self.context(old, jobs, key, Phase.RULE))
+        arrived, wire, bad = self.arrive(updates, old, jobs, info)
+        kept, stages, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, info, Phase.SERVER))
+        aggregate, carry, _ = self.rule.apply(kept, old.carry["rule"], self.context(old, jobs, info, Phase.RULE))
         memory = self.keep(memory, old, jobs, total.memory, arrived)
         none = sections.nothing(kept, self.client)
         others = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        return step, {"wire": wire, "stages": stages, "rule": carry}, others, _counts(kept, bad, jobs), memory
+        carry = {**old.carry, "wire": wire, "stages": stages, "rule": carry}
+        return aggregate, carry, others, _counts(kept, bad, jobs), memory
 
-    def close(self, total, server: Server, memory: Memory, jobs: Jobs, key):
+    def close(self, total, server: Server, memory: Memory, jobs: Jobs, info: RoundInfo):
         """Steps 4 and 5: the next server, of all sections together."""
         old = tree.take(server, 0)
         if self.room is None:
-            closed = self.close_fold(total, old, memory, jobs, key)
+            closed = self.close_fold(total, old, memory, jobs, info)
         else:
-            closed = self.close_stack(total, old, memory, key)
-        step, carry, others, counts, memory = closed
+            closed = self.close_stack(total, old, memory, info)
+        aggregate, carry, others, counts, memory = closed
+        step, carry["behind"] = self.behind.apply(aggregate, old.carry["behind"], old.bank["params"])
         skipped, moved = counts.usable < self.least, tree.add(old.bank["params"], step)
         params, carry = tree.select(skipped, (old.bank["params"], old.carry), (moved, carry))
-        rest = sections.closed(others, old.bank, step, skipped, self.client, self.task, self.N)
+        rest = sections.closed(others, old.bank, aggregate, skipped, self.client, self.task, info.clients)
         stacked = jax.tree.map(lambda leaf: leaf[None], Server({"params": params, **rest}, carry))
         finite = tree.finite_rows(stacked.bank["params"], 1)[0]
-        return stacked, memory, Outcome(counts.reported, counts.nonfinite, skipped, finite)
+        return stacked, memory, Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite)
 
 
 def _counts(kept: Updates, bad: Array, jobs: Jobs) -> Counts:

@@ -57,16 +57,19 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
     return Task(value_and_grad, model.apply, loss, optimizer, rate, classes, model.features)
 
 
-def evaluator(task: Task) -> Callable:
-    """-> compiled `(bank, x [n, E, ...], y [n, E]) -> (loss [n, E], hit [n, E])`: one plain forward per batch, no gradient."""
+def evaluator(forward: Callable, loss: Callable, labelled: bool) -> Callable:
+    """A model's `apply` and a loss per row -> compiled `(bank, x [n, E, ...], y [n, E]) -> (loss [n, E], hit [n, E])`.
+
+    One plain forward per batch, no gradient; without labels nothing is a hit.
+    """
 
     def evaluate(bank, x, y):
         variables = tree.take(bank, 0)
 
         def batch(pair):
             x, y = pair
-            outputs, _ = task.apply(variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
-            return task.loss(outputs, y), outputs.argmax(-1) == y if task.classes else jnp.zeros(len(x), bool)
+            outputs, _ = forward(variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
+            return loss(outputs, y), outputs.argmax(-1) == y if labelled else jnp.zeros(len(x), bool)
 
         return lax.map(batch, (x, y))
 

@@ -17,7 +17,7 @@ from fedsim.engine.blocks import Blocks
 from fedsim.engine.crews import hands
 from fedsim.engine.pack import capacity
 from fedsim.engine.processes import joined
-from fedsim.engine.round import CALL_SECONDS, Buffers, Hand, Pieces, Played, Program, play
+from fedsim.engine.round import CALL_SECONDS, Buffers, Pieces, Played, Program, play
 from fedsim.engine.run import Rest, Row, Run
 from fedsim.fleet import Plan
 
@@ -63,7 +63,7 @@ def events(
         if not any(plays):
             continue
         begin = time.perf_counter()
-        table = [Hand(run.program.serve, run.server, run.store, run.key, False) for run in places]
+        table = [run.hand() for run in places]
         for i, now in enumerate(plays):
             table[i] = table[i]._replace(server=servers[i], plays=now)
         played, buffers = play(program, blocks, table, buffers, data, r, pieces)
@@ -74,7 +74,9 @@ def events(
                 here.append((runs[i], one, _evaluated(runs[i], one, r)))
         flying.append(here)
         resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
-        careful = any(run.empty or any(run.policy) for run in runs)  # never past a possible end
+        careful = any(
+            run.empty or run.policy.nonfinite or run.policy.impossible for run in runs
+        )  # never past a possible end
         ahead = 0 if resting or slow or careful else AHEAD
         while len(flying) > ahead:
             yield from _settled(flying.popleft())

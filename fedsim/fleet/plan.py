@@ -50,6 +50,7 @@ class Plan:
     Attributes:
       sizes: training samples of every client `[N]`.
       steps: planned local steps of every client `[N]`.
+      present: clients that can take part, which are those with samples `[N]`.
       malicious: clients that the attacker controls `[N]`.
       labels: samples of every client and class `[N, C]`, where the client method wants to know; else `[N, 0]`.
     """
@@ -67,7 +68,8 @@ class Plan:
         self.federation, self.cohort, self.local, self.seed = federation, cohort, local, seed
         self.rounds, self.malicious = rounds, malicious
         self.sizes = federation.sizes
-        self.eligible = np.flatnonzero(self.sizes > 0)  # a client without samples cannot train
+        self.present = self.sizes > 0  # a client without samples cannot train
+        self.eligible = np.flatnonzero(self.present)
         self.population = Population(self.eligible, self.sizes[self.eligible])
         self.steps = planned_steps(self.sizes, local)
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)

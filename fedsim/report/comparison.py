@@ -187,7 +187,7 @@ def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list
     own = {**MORE, **ORDER}[name]
     variant = ["variant", *varied] if varied else []
     setting = ["tuned", *tuned] if tuned and name in (*ORDER, "tuning") else []
-    more = ["status", "reason"] if name == "summary" else frames.SENSITIVITY if name == "compare" and tuned else []
+    more = ["status"] if name == "summary" else frames.SENSITIVITY if name == "compare" and tuned else []
     after = 2 if name == "compare" else 1 if own[0] == "method" else 0
     return [*own[:after], *variant, *setting, *own[after:], *more]
 

@@ -35,12 +35,13 @@ PARTITION = ("seed", "client", "label", "samples")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
     "virtual_seconds_to_target", "diverged",
-    *(f"client_accuracy_p{10 * decile}" for decile in range(1, 10)), "client_accuracy_worst", "client_accuracy_std",
+    *(f"client_accuracy_p{10 * decile}" for decile in range(1, 10)), "client_accuracy_worst", "client_accuracy_std", "reason",
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed",
 )  # fmt: skip
+GROWN = 1000  # times the first loss: a run that ends there, with its largest one, says so
 SENSITIVITY = ("tuned", "sensitivity_low", "sensitivity_high")  # of compare.csv, where something was tuned
 ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")
 PROFILES = ("method", "metric", "score", "threshold", "share")
@@ -123,8 +124,19 @@ def inert(text: str) -> str:
     return f"'{text}" if text.startswith(COMPUTED) else text
 
 
-def summarise(records: Sequence[Record], metric: str, last: int, target: float | None, diverged: bool) -> Record:
-    """One run's line of `summary.csv`, from its lines of `rounds.csv`."""
+def summarise(
+    records: Sequence[Record], metric: str, last: int, target: float | None, status: str, reason: str
+) -> Record:
+    """One run's line of `summary.csv`, from its lines of `rounds.csv`; a run that diverged has no score to end with.
+
+    Args:
+      records: its evaluated rounds.
+      metric: as in the scenario.
+      last: evaluated rounds that `mean_last_k` is over, at most.
+      target: of the metric, where one is set.
+      status: how the run ended.
+      reason: why, where it did not end as `done`.
+    """
     if not any(record.get(metric) is not None for record in records):
         metric = "test_loss" if any("test_loss" in record for record in records) else "train_loss"
     known = [record for record in records if record.get(metric) is not None]
@@ -135,18 +147,34 @@ def summarise(records: Sequence[Record], metric: str, last: int, target: float |
     reached = [
         r for r in known if target is not None and (r[metric] >= target if better is max else r[metric] <= target)
     ]
-    first = reached[0] if reached else None
+    first, diverged = reached[0] if reached else None, status == "diverged"
     return {
         "metric": metric,
-        "final": values[-1] if values else None,
+        "final": values[-1] if values and not diverged else None,
         "best": better(finite) if finite else None,
-        "mean_last_k": sum(tail) / len(tail) if tail else None,
+        "mean_last_k": sum(tail) / len(tail) if tail and not diverged else None,
         "k": len(tail),
         "rounds_to_target": first["round"] if first else None,
         "bytes_to_target": first["bytes_up"] + first["bytes_down"] if first else None,
         "virtual_seconds_to_target": first["virtual_seconds"] if first else None,
         "diverged": int(diverged),
+        **({"reason": reason} if reason else {}),
     }
+
+
+def growth(records: Sequence[Record]) -> str:
+    """In words, where the loss of a run grew more than GROWN-fold and was at its largest in the end; else nothing.
+
+    >>> growth([{"round": 0, "test_loss": 2.0}, {"round": 9, "test_loss": 5e6}])
+    'test_loss grew from 2 to 5e+06 in round 9, its largest value: the run grows without bound'
+    """
+    name = "test_loss" if any("test_loss" in record for record in records) else "train_loss"
+    known = [record for record in records if record.get(name) is not None]
+    values = [record[name] for record in known]
+    if len(values) < 2 or not 0 < GROWN * values[0] < values[-1] or max(values) > values[-1]:
+        return ""
+    where = f"in round {known[-1]['round']}, its largest value"
+    return f"{name} grew from {values[0]:.3g} to {values[-1]:.3g} {where}: the run grows without bound"
 
 
 def fairness(clients: Record) -> Record:

@@ -136,6 +136,15 @@ class Result(Tables):
         """
         return self._one(self._states, method, seed)()
 
+    @property
+    def notes(self) -> dict[int, str]:
+        """What a user should know of seeds that ended as `done`: a loss that grows without bound."""
+        rows: dict[int, list[frames.Record]] = {}
+        for record in self.records["rounds"]:
+            rows.setdefault(record["seed"], []).append(record)
+        notes = {seed: frames.growth(lines) for seed, lines in rows.items() if seed not in self.reasons}
+        return {seed: note for seed, note in notes.items() if note}
+
     def _one(self, kept: dict[tuple[str, int], Any], method: str | None, seed: int | None) -> Any:
         found = [v for (m, s), v in kept.items() if method in (None, m) and seed in (None, s)]
         if len(found) != 1:
@@ -182,7 +191,7 @@ def close(journal: Journal, run: Run, who: dict[str, Any], evaluate: Any, severa
       several: whether there are more seeds, so that partitions have to be told apart.
     """
     rows = journal.records["rounds"]
-    line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, run.status == "diverged")
+    line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason)
     clients = _clients(run)
     journal.add("summary", {**who, **line, **frames.fairness(clients)})
     journal.add("clients", {**who, **clients})

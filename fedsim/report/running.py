@@ -123,7 +123,8 @@ def run(
             spent = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
             record["memory"] = memory(devices)
             reasons = {str(seed): why for seed, why in result.reasons.items()}
-            record |= {"status": result.status, "reasons": reasons}
+            notes = {str(seed): note for seed, note in result.notes.items()}
+            record |= {"status": result.status, "reasons": reasons} | ({"notes": notes} if notes else {})
             result.save(place.path)
             if pictures:
                 derived.write(place.path, derived.derived(place.path, record))

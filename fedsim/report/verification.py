@@ -281,7 +281,7 @@ def _of_rows(seed: Recorded, checked: Scenario) -> list[str]:
         if [row["round"] for row in rows] != expected:
             return [f"{where}: rounds.csv has not the rounds 0, {evaluate.every}, ... {end['round']}"]
         problems = list(_falling(rows, where))
-        line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, end["status"] == "diverged")
+        line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, end["status"], end["reason"])
         fair = frames.fairness(seed.tables["clients"][0])
         if json.dumps([{**seed.who, **line, **fair}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{where}: summary.csv does not follow from rounds.csv")

@@ -103,15 +103,17 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     if not average:
         return folding(Fold(zero, add, finish), reported)
     middle = lambda params, carry: tree.mix(params, carry.before, 0.5)
-    return folding(Fold(zero, add, finish), reported, lambda params, N: Iterate(params))._replace(evaluated=middle)
+    return folding(Fold(zero, add, finish), reported, lambda params, present: Iterate(params))._replace(
+        evaluated=middle
+    )
 
 
 @rule
 def mean_over_all() -> Rule:
     """The sum of what arrived, divided by the number of all clients: absent ones count as unchanged.
 
-    x ← x + (1/N) Σ_{i∈S} Δ_i, with N clients in all. Where clients send how something of theirs changed, and x starts as
-    the mean of it, x stays the mean over all of them, whoever takes part.
+    x ← x + (1/N) Σ_{i∈S} Δ_i, with N clients that can take part. Where clients send how something of theirs
+    changed, and x starts as the mean of it, x stays the mean over all of them, whoever takes part.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
     Where everybody reports: `mean(uniform)`.
@@ -134,8 +136,8 @@ def mean_over_all() -> Rule:
 def horvitz_thompson() -> Rule:
     """The unbiased estimate, from a uniform cohort, of the sample-weighted mean over all clients.
 
-    Δ̄ = (N/m) Σ_{i∈S} (n_i/n) Δ_i, with n samples of all N clients, and m that reported. `mean(samples)` behind the cohort
-    `uniform` divides by the samples of the cohort instead, which is biased and varies less; `mean(uniform)` behind the
+    Δ̄ = (N/m) Σ_{i∈S} (n_i/n) Δ_i, with n samples of all N clients that can take part, and m that reported.
+    `mean(samples)` behind the cohort `uniform` divides by the samples of the cohort instead, which is biased and varies less; `mean(uniform)` behind the
     cohort `weighted`, which draws clients by their samples, with replacement, is unbiased as well.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
@@ -167,7 +169,7 @@ def horvitz_thompson() -> Rule:
 def dyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
     """FedDyn's rule: the uniform mean, corrected by what all clients have drifted so far.
 
-    h ← h − (α/N) Σ_{i∈S} Δ_i ;  x ← mean_S (x + Δ_i) − h/α, with h = 0 at the start and N clients in all.
+    h ← h − (α/N) Σ_{i∈S} Δ_i ;  x ← mean_S (x + Δ_i) − h/α, with h = 0 at the start and N clients that can take part.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    State: h, one model.
     Needs: one block at a time, and the client method `feddyn` with the same α.
@@ -193,5 +195,5 @@ def dyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
         step = jax.tree.map(lambda d, h: d - h / alpha, tree.divide(moved, m), h)
         return step, Dynamics(h), {}
 
-    made = folding(Fold(zero, add, finish), reported, lambda params, N: Dynamics(tree.zeros_like(params)))
+    made = folding(Fold(zero, add, finish), reported, lambda params, present: Dynamics(tree.zeros_like(params)))
     return made._replace(client=("feddyn", {"alpha": alpha}))

@@ -63,7 +63,8 @@ def agnostic(lr: Annotated[float, Ge(0)] = 0.1) -> Rule:
     """Agnostic federated learning: clients' weights climb against the model, towards the worst mixture of clients.
 
     x ← x + Σ_{i∈S} λ_i Δ_i / Σ_{i∈S} λ_i ;  λ ← Π(λ + γ_λ F), where F_i = f_i(x) of the clients that reported, their mean
-    for all others, and Π projects on the simplex; λ_i = 1/N at the start. The paper takes one gradient step, of
+    for all others, and Π projects on the simplex; λ_i = 1/N at the start for the N
+    clients that can take part. The paper takes one gradient step, of
     everybody: `fedsgd`.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), and O(N log N).    State: λ, a number a client.
@@ -76,15 +77,16 @@ def agnostic(lr: Annotated[float, Ge(0)] = 0.1) -> Rule:
       Mohri, Sivek, Suresh 2019, Agnostic Federated Learning, arXiv:1902.00146, Figure 3.
     """
 
-    def init(params, N: int):
-        return Mixture(jnp.full(N, 1 / N, jnp.result_type(*jax.tree.leaves(params))))
+    def init(params, present):
+        dtype = jnp.result_type(*jax.tree.leaves(params))
+        return Mixture(present.astype(dtype) / jnp.maximum(jnp.sum(present, dtype=dtype), 1))
 
     def apply(updates: Updates, carry, context):
         here, weights = reported(updates), carry.lambda_
         step = tree.weighted_mean(updates.delta, here * weights[context.ids])
         above = updates.loss - tree.weighted_mean(updates.loss, here)  # Π does not see what all gain alike
         gained = jnp.where(here > 0, lr * above, 0)
-        there = jnp.where(here > 0, context.ids, context.N)  # beyond the last client: not written
+        there = jnp.where(here > 0, context.ids, len(weights))  # beyond the last client: not written
         return step, Mixture(_projected(weights.at[there].add(gained, mode="drop"))), {}
 
     return Rule(apply, init, needs=frozenset({"loss"}))

@@ -225,4 +225,4 @@ def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Annotated[int
         v = lax.fori_loop(0, iterations, move, carry)
         return tree.select(count > 0, v, tree.zeros_like(v)), v, {}
 
-    return Rule(apply, init=lambda params, N: tree.zeros_like(params))
+    return Rule(apply, init=lambda params, present: tree.zeros_like(params))

@@ -59,7 +59,7 @@ class Experiment(NamedTuple):
             jax.random.key(seed),
             spec.rounds,
             spec.evaluate.every,
-            Policy(nonfinite=spec.on_nonfinite == "stop", impossible=spec.on_impossible == "stop"),
+            Policy(spec.on_nonfinite == "stop", spec.on_impossible == "stop", _still(spec)),
             folder,
             int(spec.checkpoint.resident_mb * 1e6),
         )
@@ -148,7 +148,6 @@ def build(
     crews = len(devices) if devices and len(devices) > 1 else min(hands, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, crews)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    shape |= {"N": some.N, "samples": int(some.sizes.sum())}
     server, sums = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
     possible_rule(scenario, server.least, K, sums, cohort.repeats)
     right_partner(scenario)
@@ -254,6 +253,11 @@ def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
     lanes_ = even if wanted.lanes == "auto" else wanted.lanes
     block = max(min(K, 1024, (1 << 28) // max(model_bytes, 1)), 1) if wanted.block == "auto" else wanted.block
     return Width(lanes_, block)
+
+
+def _still(spec: Any) -> bool:
+    """Whether a learning rate of the clients or of the server is 0 throughout."""
+    return any(getattr(section, "lr", None) == 0 for section in (spec.client, *spec.server))
 
 
 def _method(spec: Any) -> str:

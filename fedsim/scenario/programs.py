@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from fedsim.clients import carrying, mean_loss
-from fedsim.compose import FAMILIES, chain
+from fedsim.compose import FAMILIES, server_step
 from fedsim.engine.lanes import Lanes, lanes
 from fedsim.engine.memory import Memories, memories
-from fedsim.engine.serve import Serve, serve
+from fedsim.engine.serve import Serve, serve, with_optimizers
 from fedsim.engine.task import LOSSES, evaluator, task
 from fedsim.models import as_model
 from fedsim.scenario.links import link, server_of, stages_of
@@ -90,7 +90,13 @@ def training(net: Model, loss: Callable | str, classes: int, section: Written) -
     if c.optimizer_state == "carry":
         client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
     first = lanes(client.first or mean_loss, job)
-    return Training(client, job, lanes(client, job), first, memories(client), evaluator(job))
+    return Training(client, job, lanes(client, job), first, memories(client), evaluation(net, cost, classes))
+
+
+@functools.lru_cache(KEPT)
+def evaluation(net: Model, cost: Callable, classes: int) -> Callable:
+    """The program that evaluates a model, which is the same whoever trains it."""
+    return evaluator(net.apply, cost, classes > 0)
 
 
 @functools.lru_cache(KEPT)
@@ -108,8 +114,25 @@ def serving(
     Raises:
       OrderError: for a server list in an order that means nothing.
     """
-    stages, rule, tail = server_of([w.section for w in server])
-    rule = chain(rule, *tail)
-    before, trained = stages_of([w.section for w in wire]), training(net, loss, classes, client)
-    made = serve(before, stages, rule, trained.memories, trained.client, trained.task, **shape)
+    _, rule, tail = server_of([w.section for w in server])
+    plain = receiving(
+        net, loss, classes, client, wire, tuple(w for w in server if w.section.family != "optimizer"), **shape
+    )
+    made = with_optimizers(plain, server_step(*tail)) if tail else plain
     return made, rule.fold is not None
+
+
+@functools.lru_cache(KEPT)
+def receiving(
+    net: Model,
+    loss: Callable | str,
+    classes: int,
+    client: Written,
+    wire: tuple[Written, ...],
+    server: tuple[Written, ...],
+    **shape: Any,
+) -> Serve:
+    """The server's program without the optimisers behind its rule."""
+    stages, rule, _ = server_of([w.section for w in server])
+    before, trained = stages_of([w.section for w in wire]), training(net, loss, classes, client)
+    return serve(before, stages, rule, trained.memories, trained.client, trained.task, **shape)

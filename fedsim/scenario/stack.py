@@ -58,14 +58,16 @@ def aggregate(
     except OrderError as error:
         raise ScenarioError([Problem("server", str(error))], "aggregate") from None
     stack = _arrays(deltas)
-    K = tree.rows(stack)
-    w = np.ones(K) if weights is None else np.asarray(weights, float)
+    w = _weights("aggregate", weights, tree.rows(stack))
     if 0 < (w > 0).sum() < least:
         what = f"{int((w > 0).sum())} rows reported, at least {least} are needed"
         raise ScenarioError([Problem("", what)], "aggregate")
     if "loss" in needs and loss is None:
         what = "a rule of the list asks for every client's loss; pass loss="
         raise ScenarioError([Problem("server", what)], "aggregate")
+    if loss is not None and np.shape(loss) != w.shape:
+        what = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
+        raise ScenarioError([Problem("loss", what)], "aggregate")
     return _on_device(reduce, stack, w, seed, params=params, reference=reference, lr=lr, loss=loss)
 
 
@@ -95,10 +97,7 @@ def transmit(
     send = _sending(tuple(map(Written, _checked("wire", wire))))
     stack = _arrays(deltas)
     K = tree.rows(stack)
-    w = np.ones(K) if weights is None else np.asarray(weights, float)
-    mask = np.zeros(K, bool)
-    if malicious is not None:
-        mask[np.asarray(malicious)] = True
+    w, mask = _weights("transmit", weights, K), _mask(malicious, K)
     arrived = _on_device(send, stack, w, seed, params=params, malicious=mask)
     return arrived, np.full(K, tree.payload_bytes(tree.take(stack, 0)))
 
@@ -111,14 +110,13 @@ def _reducing(server: tuple[Written, ...]) -> tuple[Callable, int, frozenset[str
     least = max(rule.least, before.least)
 
     def reduce(updates: Updates, context: Context) -> Tree:
-        N = updates.weight.shape[0]
-        shared = context.shared["params"]
-        updates, _, _ = before.apply(updates, before.init(shared, N), context)
-        step, _, _ = rule.apply(updates, rule.init(shared, N), context)
+        shared, present = context.shared["params"], jnp.ones_like(updates.weight, bool)
+        updates, _, _ = before.apply(updates, before.init(shared, present), context)
+        step, _, _ = rule.apply(updates, rule.init(shared, present), context)
         moved = jnp.sum(updates.weight > 0) >= least
         return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
 
-    return _compiled(reduce), least, rule.needs
+    return jax.jit(reduce), least, rule.needs
 
 
 @functools.lru_cache(KEPT)
@@ -127,15 +125,10 @@ def _sending(wire: tuple[Written, ...]) -> Callable:
     before = line(stages_of([w.section for w in wire]))
 
     def send(updates: Updates, context: Context) -> Tree:
-        N = updates.weight.shape[0]
-        return before.apply(updates, before.init(context.shared["params"], N), context)[0].delta
+        present = jnp.ones_like(updates.weight, bool)
+        return before.apply(updates, before.init(context.shared["params"], present), context)[0].delta
 
-    return _compiled(send)
-
-
-def _compiled(function: Callable) -> Callable:
-    """`(updates, context without N) -> tree`; N, the number of rows, may be a shape."""
-    return jax.jit(lambda u, c: function(u, c._replace(N=u.weight.shape[0])))
+    return jax.jit(send)
 
 
 def _on_device(
@@ -165,10 +158,56 @@ def _on_device(
         losses = jnp.full_like(w, jnp.nan) if loss is None else jnp.asarray(loss, dtype)
         updates = Updates(stack, {}, {}, w, one, losses, one, one)
         context = Context(
-            jax.random.key(seed), jnp.int32(1), K, jnp.asarray(lr, dtype), {"params": shared}, jnp.arange(K), mask, own
+            jax.random.key(seed),
+            jnp.int32(1),
+            jnp.asarray(K, dtype),
+            jnp.asarray(lr, dtype),
+            {"params": shared},
+            jnp.arange(K),
+            mask,
+            own,
         )
-        out = function(updates, context._replace(N=None))
+        out = function(updates, context)
         return jax.tree.map(np.asarray, out) if host else out
+
+
+def _weights(of: str, weights: Any, K: int) -> np.ndarray:
+    """Sample counts of K rows, 1 each where none are given.
+
+    Raises:
+      ScenarioError: for another number of them, or one that is negative or not finite.
+    """
+    if weights is None:
+        return np.ones(K)
+    try:
+        w = np.asarray(weights, float)
+    except (TypeError, ValueError) as error:
+        raise ScenarioError([Problem("weights", f"are no numbers: {error}")], of) from None
+    if w.shape != (K,):
+        raise ScenarioError([Problem("weights", f"{K} rows need {K} weights, found shape {list(w.shape)}")], of)
+    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
+    if len(bad):
+        what = f"the weight of row {bad[0]} is {w[bad[0]]}; sample counts are finite and at least 0"
+        raise ScenarioError([Problem("weights", what)], of)
+    return w
+
+
+def _mask(malicious: Any, K: int) -> np.ndarray:
+    """Mask `[K]` of the rows an attack controls, from a mask or from row numbers.
+
+    Raises:
+      ScenarioError: for a mask of another length, or a row that is not there.
+    """
+    given = np.asarray([] if malicious is None else malicious)
+    if given.dtype == bool and given.shape != (K,):
+        what = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
+        raise ScenarioError([Problem("malicious", what)], "transmit")
+    if given.dtype != bool and given.size and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < K):
+        what = f"rows are 0 to {K - 1}, found {given.tolist()}"
+        raise ScenarioError([Problem("malicious", what)], "transmit")
+    mask = np.zeros(K, bool)
+    mask[given if given.size else []] = True
+    return mask
 
 
 def _arrays(trees: Any) -> Tree:

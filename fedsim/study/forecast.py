@@ -14,6 +14,7 @@ from fedsim.engine.blocks import Blocks
 from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.engine.round import Program
 from fedsim.engine.run import held_out
+from fedsim.engine.serve import RoundInfo
 from fedsim.fleet import Plan
 from fedsim.scenario import Experiment
 from fedsim.scenario.links import link
@@ -67,12 +68,13 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     local, jobs = mesh.jobs(block.layout)
     data = (f.x, f.y) if block.samples is None else block.samples
     data = tuple(Shape(part.shape, part.dtype) for part in data)
-    key = (jax.random.key(0), 1)
-    server = jax.eval_shape(serve.init, next(iter(experiment.shared.values())))
+    number = jnp.ones((), program.dtype)
+    info = RoundInfo(jax.random.key(0), 1, number, number)
+    server = jax.eval_shape(serve.init, next(iter(experiment.shared.values())), plan.present)
     store = jax.eval_shape(lambda bank: memories.empty(bank, room.members), server.bank)
     if _bytes(store.rows) > spec.checkpoint.resident_mb * 1e6:
         store = jax.eval_shape(lambda bank: memories.empty(bank, room.blocks * K), server.bank)
-    lent = jax.eval_shape(memories.gather, store, server.bank, jobs, key)
+    lent = jax.eval_shape(memories.gather, store, server.bank, jobs, info.root)
     mine = jax.eval_shape(lambda m: m if crews == 1 else tree.take(m, jnp.zeros(block.layout.seats, int)), lent)
     rows = jax.eval_shape(lambda *a: mesh.empty(None, *a, block.layout.seats)[0], [server.bank], [mine], local)
     begin, train = mesh.programs
@@ -80,12 +82,12 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     stack = jax.eval_shape(mesh.collect, [rows] * crews, local)
     total = jax.eval_shape(serve.zero, stack, jobs)
     held_sets = held_out(f, program.crews)[0]
-    before = _first_pass(program, plan, held, server, data, key)
+    before = _first_pass(program, plan, held, server, data, info[:2])
     temporary = {
         "first": before.temporary,
-        "train": _temporary(train, server.bank, mine, local[0], data, key, lane, rows, 0, 1, 0) * crews,
-        "add": _temporary(serve.add, total, server, store, stack, None, jobs, key, 0),
-        "close": _temporary(serve.close, total, server, store, jobs, key),
+        "train": _temporary(train, server.bank, mine, local[0], data, info[:2], lane, rows, 0, 1, 0) * crews,
+        "add": _temporary(serve.add, total, server, store, stack, None, jobs, info, 0),
+        "close": _temporary(serve.close, total, server, store, jobs, info),
         **{k: program.crews * _temporary(program.evaluate, server.bank, *v[0]) for k, v in held_sets.items()},
     }
     parts = {

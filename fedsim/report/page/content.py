@@ -84,7 +84,8 @@ def _verdict(sources: Sequence[Source], summary: pd.DataFrame | None) -> list[st
     if len(sources) == 1 and sources[0].record.get("verdict"):
         return list(sources[0].record["verdict"])
     reasons = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("reasons", {}).items()]
-    return [*(came_to(summary) if summary is not None else []), *reasons]
+    notes = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("notes", {}).items()]
+    return [*(came_to(summary) if summary is not None else []), *reasons, *notes]
 
 
 def _setting(source: Source) -> dict[str, Any]:
