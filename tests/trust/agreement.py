@@ -92,8 +92,8 @@ def compared(quick: bool) -> Figure:
         told.append(f"{name} {low:+.2f} to {high:+.2f} points{'' if same else ', INTEGERS DIFFER'}")
         print(f"  {told[-1]}", flush=True)
     text = (
-        f"{seeds} seeds x 30 rounds, against {HERE}, jax {here['jax']} (mean {np.mean(here['accuracy']):.2f} %): 95 % interval of "
-        f"the paired difference: {'; '.join(told)}; cohorts, batches, partitions and counts equal in "
+        f"{seeds} seeds x 30 rounds, against {HERE}, jax {here['jax']} (mean {np.mean(here['accuracy']):.2f} %): 95 % "
+        f"interval of the paired difference: {'; '.join(told)}; cohorts, batches, partitions and counts equal in "
         f"{sum('DIFFER' not in line for line in told)} of {len(told)}"
     )
     return Figure(text, met)

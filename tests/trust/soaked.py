@@ -32,12 +32,13 @@ def judged(log: Path) -> Figure:
     compiled = warm[-1]["compiled"] - warm[0]["compiled"]
     spread = {name: (min(s[name] for s in warm), max(s[name] for s in warm)) for name in STEADY}
     least = min(s["trimmed"] for s in warm)
+    memory, trimmed, objects, maps = (_per_hour(slopes[name]) for name in ("rss", "trimmed", "objects", "maps"))
+    (least_open, most_open), (least_threads, most_threads) = spread["descriptors"], spread["threads"]
     text = (
-        f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after a "
-        f"warm-up of {soak.WARM * last / 60:.0f} min: memory {_per_hour(slopes['rss'], 'MiB')} ({_per_hour(slopes['trimmed'], 'MiB')} "
-        f"after malloc_trim, from {least:.0f} MiB), descriptors {spread['descriptors'][0]} to {spread['descriptors'][1]}, threads "
-        f"{spread['threads'][0]} to {spread['threads'][1]}, Python objects {_per_hour(slopes['objects'], '')}, maps "
-        f"{_per_hour(slopes['maps'], '')}, {compiled} compilations after warm-up ({warm[0]['compiled']} before)"
+        f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after "
+        f"a warm-up of {soak.WARM * last / 60:.0f} min: memory {memory} MiB/h ({trimmed} MiB/h after malloc_trim, from "
+        f"{least:.0f} MiB), descriptors {least_open} to {most_open}, threads {least_threads} to {most_threads}, Python objects "
+        f"{objects}/h, maps {maps}/h, {compiled} compilations after warm-up ({warm[0]['compiled']} before)"
     )
     level = all(
         abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 or low == high for name, (low, high) in spread.items()
@@ -45,5 +46,5 @@ def judged(log: Path) -> Figure:
     return Figure(text, last >= 7000 and slopes["rss"][0] < 1 and slopes["trimmed"][0] < 1 and level and compiled == 0)
 
 
-def _per_hour(slope: tuple[float, float], unit: str) -> str:
-    return f"{slope[0]:+.3g} ± {slope[1]:.2g} {unit}/h".replace(" /h", "/h")
+def _per_hour(slope: tuple[float, float]) -> str:
+    return f"{slope[0]:+.3g} ± {slope[1]:.2g}"

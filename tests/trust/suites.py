@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 import fedsim
-from fedsim.report import frames
+from fedsim.report import frames, reading
 from fedsim.study.grid import asked
 from trust import ROOT
 from trust.table import Figure
@@ -215,11 +215,11 @@ def inert(quick: bool) -> Figure:
         "name": "inert", "rounds": 2, "seeds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},
         "client": {"batch": 30},
     }  # fmt: skip
-    labels, refused = [], []
+    labels, refused, broken = [], [], []
     for text in payloads:
         try:
             asked([{"method": "mean", "label": text}])
-            labels.append(text)
+            (labels if _reads_back(text) else broken).append(text)
         except fedsim.ScenarioError:
             refused.append(text)
     with tempfile.TemporaryDirectory() as place:
@@ -234,10 +234,23 @@ def inert(quick: bool) -> Figure:
     counts = played("tests/test_page.py", "-k", "inert or one_small_file")
     text = (
         f"{len(labels)} payloads as labels of methods, {len(refused)} refused as labels; in {len(kept)} files (tables, page, "
-        f"pictures as SVG) {len(active)} with something active{f': {active}' if active else ''}, {len(lost)} labels lost; "
+        f"pictures as SVG) {len(active)} with something active{f': {active}' if active else ''}, {len(lost)} labels lost, {len(broken)} that break a table"
+        f"{f' ({broken})' if broken else ''}; "
         f"tests/test_page.py: {told(counts)}"
     )
-    return Figure(text, not active and not lost and counts["code"] == 0 and (quick or len(payloads) >= 30))
+    return Figure(
+        text, not active and not lost and not broken and counts["code"] == 0 and (quick or len(payloads) >= 30)
+    )
+
+
+def _reads_back(label: str) -> bool:
+    """Whether a table with this label has the row that was written."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "rounds.csv").write_text(
+            frames.to_csv([{"method": label, "seed": 0}], ["method", "seed"]), newline=""
+        )
+        table = reading.read_table(Path(folder), "rounds")
+    return table is not None and table["method"].tolist() == [label]
 
 
 class Elements(html.parser.HTMLParser):

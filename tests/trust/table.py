@@ -182,7 +182,7 @@ def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) ->
     """Write down a figure, in place of the row's older one."""
     entry = {
         "figure": figure.text,
-        "met": figure.met,
+        "met": bool(figure.met),
         "command": command,
         "date": datetime.date.today().isoformat(),
         "seconds": round(seconds),
