@@ -41,6 +41,15 @@ def some(cases, every: int = 2, start: int = 0) -> list:
     return list(cases)[slice(None) if WHOLE else slice(start, None, every)]
 
 
+def sampled(cases, every: int = 2, start: int = 0) -> list:
+    """All cases; those outside a fixed share are marked long."""
+    chosen = range(start, len(cases := list(cases)), every)
+    return [
+        case if i in chosen else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long)
+        for i, case in enumerate(cases)
+    ]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Each worker has files of its own, and takes from the other when it has none left: what a file makes is made once."""

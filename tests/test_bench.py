@@ -15,6 +15,8 @@ from fedsim.study.bench import bench, matmul_peak, step_flops
 from fedsim.study.rivals import cohort, rivals
 from fedsim.study.rules import NUMPY, bench_rules
 
+pytestmark = pytest.mark.long
+
 SMALL = ("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6", "numerics.dtype=float64")
 
 

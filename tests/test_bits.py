@@ -56,6 +56,7 @@ def random_packing(seed):
     return pack
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", some(range(4)))
 def test_packing(reference, seed):
     assert digest(fedsim.run(scenario(), pack=random_packing(seed))) == reference
@@ -103,6 +104,7 @@ print(digest(fedsim.run(scenario())))
 """
 
 
+@pytest.mark.long
 def test_two_processes_and_another_hash_seed(reference, root):
     for hash_seed in ("1", "77"):
         code = PROCESS.format(tests=str(root / "tests"))
@@ -144,6 +146,7 @@ def variant(name, **sections):
     return fedsim.run(written)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", some(VARIANTS, 3))
 def test_block_under_every_kind_of_link(name):
     whole = digest(variant(name))
@@ -151,10 +154,12 @@ def test_block_under_every_kind_of_link(name):
         assert digest(variant(name, numerics={"lanes": 4, "block": block})) == whole
 
 
+@pytest.mark.long
 def test_links_differ():
     assert len({digest(variant(name)) for name in VARIANTS}) == len(VARIANTS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["scaffold", "median", "mime"])
 def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(name):
     written = {**scenario(rounds=6, numerics={"lanes": 4, "block": 7}), **VARIANTS[name]}

@@ -38,6 +38,7 @@ def fedsim(*words, cwd):
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sections", [{"method": method} for method in some(["scaffold", "mime", "qfedavg"])])
 def test_what_is_foretold_is_what_happens(sections, tmp_path, monkeypatch):
     path = written(tmp_path, **sections)
@@ -51,6 +52,7 @@ def test_what_is_foretold_is_what_happens(sections, tmp_path, monkeypatch):
     assert told["longest_client_steps"] * 6 >= told["steps_a_round"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", some(["median", "mean"]))
 def test_the_memory_of_a_large_stack_is_foretold(server, tmp_path):
     """Within a fifth, of which the interpreter, JAX and the compiler take the most in the second case."""

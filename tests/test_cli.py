@@ -64,6 +64,7 @@ def test_pictures(out):
     assert "figures/curves.svg" in record["files"]  # `verify` looks at them too
 
 
+@pytest.mark.long
 def test_pictures_are_the_same_bytes_from_python(out, tmp_path, pictures):
     fedsim.run(out / "scenario.yaml", out=tmp_path / "again")
     for path in (out / "figures").iterdir():
@@ -135,6 +136,7 @@ def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
     assert hits.mean() == pd.read_csv(out / "rounds.csv")["test_accuracy"].iloc[3]
 
 
+@pytest.mark.long
 def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
     done = run("run", out / "scenario.yaml", "--out", tmp_path / "again", "--quiet", "--no-pictures")
     assert done.returncode == 0 and done.stdout == "" and done.stderr == ""
@@ -149,6 +151,7 @@ def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes(), name
 
 
+@pytest.mark.long
 def test_existing_directory(out, root):
     scenario = root / "scenarios/iid.yaml"
     taken = run("run", scenario, "--out", out)
@@ -157,6 +160,7 @@ def test_existing_directory(out, root):
     assert foreign.returncode == 4 and "holds no fedsim run" in foreign.stderr and (root / "fedsim/cli/run.py").exists()
 
 
+@pytest.mark.long
 def test_force_replaces_a_run(root, tmp_path):
     words = ("run", root / "scenarios/iid.yaml", "--set", "rounds=1", "--json", "--no-pictures")
     assert run(*words, "--out", tmp_path / "x").returncode == 0
@@ -188,6 +192,7 @@ def test_wrong_command_lines(words, code, said, root, tmp_path):
     assert list(tmp_path.iterdir()) == []  # nothing was written
 
 
+@pytest.mark.long
 def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
     words = [
         "--set",
@@ -207,6 +212,7 @@ def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
     assert summary["diverged"].tolist() == [1, 1]
 
 
+@pytest.mark.long
 def test_ten_empty_rounds_end_a_run(root, tmp_path):
     """Every message is non-finite and dropped: the model stays, rounds are skipped, the tenth one ends it."""
     words = ["--set", "client.lr=1e38", "--set", "rounds=30", "--no-pictures", "--out", tmp_path / "d"]
@@ -234,6 +240,7 @@ def test_list_names_every_kind():
     assert run("list", "ruls").returncode == 2
 
 
+@pytest.mark.long
 def test_a_run_of_supplied_samples_says_so(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)

@@ -144,6 +144,7 @@ def test_output_into_a_closed_pipe_is_no_error(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", some(["explain fedprox", "--help", "list", "check iid.yaml", "partition iid.yaml"], 3))
 def test_an_old_locale_and_a_narrow_terminal_lose_nothing(line, desk):
     done = fedsim(line, desk, **OLD, NO_COLOR="1")
@@ -152,12 +153,14 @@ def test_an_old_locale_and_a_narrow_terminal_lose_nothing(line, desk):
         assert done.stdout.isascii()
 
 
+@pytest.mark.long
 def test_a_run_without_a_terminal_says_only_its_table(desk):
     done = fedsim("run iid.yaml --set rounds=2", desk, **OLD)
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
     assert re.search(r"^fedavg +0 +2 +test_accuracy ", done.stdout, re.M)
 
 
+@pytest.mark.long
 def test_new_writes_a_scenario_that_runs(tmp_path):
     done = fedsim("new mine", tmp_path)
     assert done.returncode == 0 and "fedsim run mine.yaml" in done.stdout
@@ -169,6 +172,7 @@ def test_new_writes_a_scenario_that_runs(tmp_path):
     assert run.returncode == 0 and (tmp_path / "reports/mine/rounds.csv").is_file()
 
 
+@pytest.mark.long
 def test_the_lines_that_a_new_scenario_offers_as_comments_work(tmp_path):
     fedsim("new mine", tmp_path)
     path = tmp_path / "mine.yaml"
@@ -179,6 +183,7 @@ def test_the_lines_that_a_new_scenario_offers_as_comments_work(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_doctor_says_what_a_run_would_use(tmp_path):
     done = fedsim("doctor --json", tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     found = json.loads(done.stdout)
@@ -215,6 +220,7 @@ def test_explain_gives_equation_defaults_and_source():
     assert "batch = 16   [an integer of at least 1 or full]" in invoke("explain", "client.batch").output
 
 
+@pytest.mark.long
 def test_the_shell_completes_commands_options_and_names(tmp_path):
     def completed(line):
         words = {"_FEDSIM_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}

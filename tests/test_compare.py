@@ -141,6 +141,7 @@ def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
     assert row["probability_of_improvement"] == 0 and "3 of 3 runs diverged" in " ".join(found.verdict)
 
 
+@pytest.mark.long
 def test_the_scenario_may_say_what_is_compared(tmp_path):
     path = tmp_path / "s.yaml"
     section = {"methods": ["fedavg", {"method": "fedprox(mu=1)", "label": "prox"}], "baseline": "prox"}
@@ -151,6 +152,7 @@ def test_the_scenario_may_say_what_is_compared(tmp_path):
     assert fedsim.run(path).status == "done"  # which leaves it alone
 
 
+@pytest.mark.long
 def test_more_methods_and_seeds_may_be_added_and_nothing_is_done_again(tmp_path):
     out = tmp_path / "out"
     fedsim.compare({**SCENARIO, "seeds": 2}, ["fedavg", "median"], out=out)
@@ -235,6 +237,7 @@ def test_profiles_count_the_runs_that_are_better(kept):
         assert row["share"] == (scores > row["threshold"]).mean()
 
 
+@pytest.mark.long
 def test_the_resolved_scenario_repeats_the_comparison(tmp_path):
     """Whatever of it stood on the command line."""
     grid = {"vary": ["data.partition={kind: dirichlet, alpha: 1},iid"], "baseline": "plain", "score": "best"}

@@ -31,6 +31,7 @@ KINDS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", some(KINDS, 3))
 def test_any_number_of_crews_gives_the_same_bytes(monkeypatch, kind):
     sections = {"numerics": {"lanes": 2}, **KINDS[kind]}

@@ -15,6 +15,8 @@ from workloads import WORKLOADS, digest, run
 import fedsim
 from fedsim.engine.machine import DeviceError
 
+pytestmark = pytest.mark.long
+
 FEDSIM = Path(sys.executable).parent / "fedsim"
 
 

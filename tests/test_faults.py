@@ -38,6 +38,7 @@ def run(kind, rounds=3, out=None, **sections):
     return fedsim.run(written, data=ragged(clients=14), out=out)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "value"), some(PAIRS, 7))
 def test_one_non_finite_client_is_dropped_and_counted(kind, value):
     result = run(kind, wire=[{"kind": "nonfinite", "value": value}], fleet={"malicious": [2]})
@@ -47,6 +48,7 @@ def test_one_non_finite_client_is_dropped_and_counted(kind, value):
     np.testing.assert_allclose(result.model()["W"], without.model()["W"], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", some(KINDS, 3, 0))
 def test_nobody_usable_leaves_everything_as_it_was(kind):
     result = run(

@@ -205,6 +205,7 @@ ODD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("scenario", [SCENARIO, {}], ids=["scenario", "no scenario"])
 def test_any_frame_can_be_drawn(name, scenario):
@@ -255,6 +256,7 @@ def test_the_partition_is_named_with_its_parameters_and_seed():
     assert "dirichlet (alpha 0.3), 30 clients, " in said and "seed 7" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "held",
     [
@@ -301,6 +303,7 @@ print(json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in
 """
 
 
+@pytest.mark.long
 def test_bytes_are_the_same_in_another_process_whatever_the_user_has_set_up_and_nothing_is_said(tmp_path):
     pd.concat([rows("fedavg", seeds=3), rows("$x$", seeds=2)]).to_csv(tmp_path / "rounds.csv", index=False)
     (tmp_path / "matplotlibrc").write_text(

@@ -12,6 +12,8 @@ from directories import bits, finished, leftovers, started, tiny, whole, written
 sys.path.insert(0, __file__.rpartition("/")[0] + "/deep")
 from signals import CODES, SCENARIO, interrupted, trial
 
+pytestmark = pytest.mark.long
+
 SIGNALS = [pytest.param(number, id=number.name) for number in CODES]
 PAIRS = [pytest.param(number, wait, id=f"{number.name}-{wait}") for wait in (0.0, 0.11, 0.3) for number in CODES]
 

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-LAYERS = ["tree", "types", "compose", "FAMILY", "engine", "scenario", "study", "report", "cli"]
+LAYERS = ["limits", "tree", "types", "compose", "FAMILY", "engine", "scenario", "study", "report", "cli"]
 FAMILIES = {"data", "models", "clients", "stages", "rules", "fleet"}
 # the plan reads a federation's sizes: the one arrow between families, from fleet to data
 ALLOWED = {("fleet", "data")}

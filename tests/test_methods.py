@@ -6,7 +6,7 @@ import re
 import jax
 import numpy as np
 import pytest
-from conftest import some
+from conftest import sampled, some
 from test_lanes import X64, ragged
 
 import fedsim
@@ -43,7 +43,7 @@ TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
+    sampled([
         ({"client": client("fedprox", mu=0.0)}, {}),
         ({"server": ["mean", {"kind": "sgd", "lr": 1.0}]}, {}),
         ({"server": ["mean", {"kind": "fedavgm", "momentum": 0.0}]}, {}),
@@ -123,7 +123,7 @@ TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
             {"server": [*UNIFORM, {"kind": "fedadam", "lr": {"kind": "constant_schedule", "value": 0.1}}]},
             {"method": "fedadam"},
         ),
-    ],
+    ], 8),
 )  # fmt: skip
 def test_limit_identity(one, other):
     np.testing.assert_allclose(weights(**one), weights(**other), **CLOSE)
@@ -136,6 +136,7 @@ def lacking():
     return fedsim.Arrays(data.x[keep], data.y[keep], np.asarray(data.client)[keep], data.x_test, data.y_test)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("one", "other"),
     some([
@@ -183,6 +184,7 @@ def test_is_another_method(one, other):
     assert np.abs(weights(**one) - weights(**other)).max() > 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "lr"),
     [
@@ -205,6 +207,7 @@ def test_identical_clients_leave_nothing_to_correct(method, lr):
     np.testing.assert_allclose(got, weights(data=same, server=UNIFORM, **want), rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", [1, 2])
 def test_scaffold_c_is_the_mean_of_all_c_i_after_every_round(option):
     """10 of 100 clients: the server moves by (1/N) Σ δ, not by the mean over the cohort."""
@@ -223,6 +226,7 @@ def test_scaffold_c_is_the_mean_of_all_c_i_after_every_round(option):
         np.testing.assert_allclose(c, c_i.mean(0), rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.long
 def test_horvitz_thompson_is_unbiased_and_the_ratio_is_not():
     """Over all cohorts of two of four clients, by what one round does to the model."""
     data = ragged(clients=4)
@@ -239,6 +243,7 @@ def test_horvitz_thompson_is_unbiased_and_the_ratio_is_not():
     np.testing.assert_allclose(weights(**once, server=["horvitz_thompson"]), want, **CLOSE)
 
 
+@pytest.mark.long
 def test_feddyn_s_h_is_the_mean_of_all_g_i_after_every_round():
     """Whoever took part: the server moves by (1/N) Σ over the cohort."""
     data = ragged(clients=40)
@@ -250,6 +255,7 @@ def test_feddyn_s_h_is_the_mean_of_all_g_i_after_every_round():
         np.testing.assert_allclose(state["server"]["h"]["W"], g_i.mean(0), rtol=1e-11, atol=1e-15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("optimizer", "mu", "wanted"),
     [
@@ -316,6 +322,7 @@ def test_scaffold_sends_and_receives_two_models():
         assert (scaffold.rounds[column] == 2 * plain.rounds[column]).all()
 
 
+@pytest.mark.long
 def test_schedule_by_round_and_by_step():
     """Halving every round is one lr per round; a schedule of steps starts again in every round."""
     halving = {"kind": "exponential_decay", "init_value": 0.4, "transition_steps": 1, "decay_rate": 0.5}
@@ -338,6 +345,7 @@ SENT = {"one model": 1, "one model, and one number": 1, "two models": 2}
 RECEIVED = {"": 1, "receives two": 2, "receives three": 3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", some(n for n, f in FAMILIES["client"].items() if f.__module__.startswith("fedsim.")))
 def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
@@ -362,6 +370,7 @@ def test_rules_that_ask_for_losses_take_one_number_more():
     assert (fair.rounds["bytes_up"] - plain.rounds["bytes_up"]).tolist() == [0, 8 * 12]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["mime", "fedlin"])
 def test_a_pass_before_training_is_poisoned_and_filtered_like_any_other(kind):
     """Two clients whose messages are not finite: nobody else hears of them, in either pass."""
@@ -411,6 +420,7 @@ def test_poisson_cohorts_vary_and_an_empty_round_is_skipped():
     assert rounds["skipped"].sum() > 0 and result.status == "done"
 
 
+@pytest.mark.long
 def test_cohorts_are_the_same_whatever_the_method():
     joined = [
         run(cohort={"kind": "uniform", "size": 5}, **s).clients["rounds_joined"].tolist()
@@ -508,6 +518,7 @@ def test_every_optimizer_steps_downhill_on_the_server(kind):
     )  # whose first step only looks
 
 
+@pytest.mark.long
 def test_a_client_may_use_any_of_them():
     for optimizer in ("adam", {"kind": "rmsprop", "decay": 0.5}, {"kind": "sgd", "momentum": 0.9, "nesterov": True}):
         assert np.isfinite(weights(client=client("sgd", lr=0.01, optimizer=optimizer))).all()

@@ -78,6 +78,7 @@ class TestLaws:
         assert outputs.shape == (6, 10) and state == variables["state"]
         np.testing.assert_array_equal(outputs[:4], changed[:4])
 
+    @pytest.mark.long
     def test_one_program_for_several_weights(self, name, x64):
         model = self.build(name)
         start = [model.init(jax.random.key(i))["params"] for i in range(3)]
@@ -88,6 +89,7 @@ class TestLaws:
         for i in range(3):
             close(jax.tree.map(lambda leaf: leaf[i], together), step(start[i], x[i], mask[i]), 1e-10)
 
+    @pytest.mark.long
     def test_float64_throughout(self, name, x64):
         model = self.build(name)
         variables = model.init(KEY)
@@ -95,6 +97,7 @@ class TestLaws:
         for leaf in jax.tree.leaves((variables, gradient)):
             assert leaf.dtype == jnp.float64
 
+    @pytest.mark.long
     def test_head_of_features_is_the_model(self, name, x64):
         model = self.build(name)
         variables, x = model.init(KEY), numbers(4, *self.shape)
@@ -109,6 +112,7 @@ class TestLaws:
 # Sizes and starts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("build", "shape", "outputs", "count"),
     [
@@ -125,6 +129,7 @@ def test_parameters(build, shape, outputs, count):
     assert size(build(shape, outputs).init(KEY)["params"]) == count
 
 
+@pytest.mark.long
 def test_linear_learns_least_squares():
     x, W = np.random.default_rng(0).normal(size=(40, 3)), np.asarray([[1.0, -1], [2, 0], [0, 3]])
     data = fedsim.Arrays(x, x @ W + 5, client=np.arange(40) % 4)
@@ -163,6 +168,7 @@ def test_convolution_is_xlas(B, H, W, C, out, k, x64):
     close(mine[1], theirs[1], 1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("build", "shape"),
     some(
@@ -230,6 +236,7 @@ def plain_mlp():
     return start, train(model, params=start).model()
 
 
+@pytest.mark.long
 def test_plain_functions():
     start, end = plain_mlp()
 
@@ -302,6 +309,7 @@ class TestLinen:
     def nn(self):
         return pytest.importorskip("flax.linen", reason="flax is not installed")
 
+    @pytest.mark.long
     def test_trajectory_of_our_mlp(self, nn):
         start, end = plain_mlp()
         module = nn.Sequential([nn.Dense(7), nn.relu, nn.Dense(4)])
@@ -312,6 +320,7 @@ class TestLinen:
         close(train(model, params=theirs(start)).model(), theirs(end), 1e-12)
         learns(model)
 
+    @pytest.mark.long
     def test_statistics_and_noise(self, nn):
         class Net(nn.Module):
             @nn.compact
@@ -336,6 +345,7 @@ class TestLinen:
         assert not model.mixes_rows
         learns(model)
 
+    @pytest.mark.long
     def test_rows_mixed_without_a_mask_are_declared(self, nn):
         class Net(nn.Module):
             @nn.compact
@@ -374,6 +384,7 @@ class TestNnx:
 
         return Net
 
+    @pytest.mark.long
     def test_trajectory_of_our_mlp(self, make):
         start, end = plain_mlp()
         model = as_model(make(KEY), classes=4)
@@ -384,12 +395,14 @@ class TestNnx:
         close(train(model, params=theirs(start)).model(), theirs(end), 1e-12)
         learns(model)
 
+    @pytest.mark.long
     def test_seeds(self, make):
         fixed, drawn = as_model(make(KEY)), as_model(lambda key: make(key))
         kernels = lambda model: [model.init(jax.random.key(i))["params"]["first"]["kernel"] for i in (1, 2)]
         assert jnp.all(kernels(fixed)[0] == kernels(fixed)[1])
         assert jnp.any(kernels(drawn)[0] != kernels(drawn)[1])
 
+    @pytest.mark.long
     def test_statistics_and_noise(self, nnx):
         class Net(nnx.Module):
             def __init__(self):
@@ -418,6 +431,7 @@ class TestEquinox:
     def eqx(self):
         return pytest.importorskip("equinox", reason="equinox is not installed")
 
+    @pytest.mark.long
     def test_trajectory_of_our_mlp(self, eqx):
         start, end = plain_mlp()
         with jax.enable_x64(True):
@@ -429,12 +443,14 @@ class TestEquinox:
         want = [end["layer0"]["W"].T, end["layer0"]["b"], end["layer1"]["W"].T, end["layer1"]["b"]]
         close(got, want, 1e-12)
 
+    @pytest.mark.long
     def test_seeds(self, eqx):
         model = as_model(lambda key: eqx.nn.Linear(6, 4, key=key))
         first, second = (model.init(jax.random.key(i))["params"].weight for i in (1, 2))
         assert jnp.any(first != second)
         learns(model)
 
+    @pytest.mark.long
     def test_noise_only_while_training(self, eqx):
         module = eqx.nn.Sequential([eqx.nn.Linear(6, 4, key=KEY), eqx.nn.Dropout(0.5)])
         model = as_model(module)

@@ -97,6 +97,7 @@ def cells(text, nth=0):
     return head, [list(map(html.unescape, row)) for row in rows if row]
 
 
+@pytest.mark.long
 def test_the_page_is_rebuilt_to_the_byte(out):
     before = (out / "report.html").read_bytes()
     assert page.page_of([page.Source(out, directory.read_record(out))]) == before
@@ -198,6 +199,7 @@ def test_names_are_inert_in_every_file(out):
     assert fedsim.verify(out).equal
 
 
+@pytest.mark.long
 def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
     rng, path = np.random.default_rng(0), tmp_path / "large"
     shutil.copytree(out, path)
@@ -212,6 +214,7 @@ def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
     assert len(page.page_of([page.Source(path, directory.read_record(path))])) < 500_000
 
 
+@pytest.mark.long
 def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     for name in ("mean", "median"):
         fedsim.run({**SCENARIO, "name": name}, seeds=2, edits=[f"method={name}", "rounds=2"], out=tmp_path / name)
@@ -223,6 +226,7 @@ def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     assert "mean: test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.long
 def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
     """By the program that Linux opens files with; without one, a line says where the page is."""
     browser = tmp_path / "bin/xdg-open"
@@ -250,6 +254,7 @@ def test_axes_hold_what_is_drawn_on_them():
     assert Axis(1, 100, 0, 2, log=True).at(10) == 1
 
 
+@pytest.mark.long
 def test_opens_without_a_request_or_a_word(chromium, out):
     for how in ({}, {"color_scheme": "dark"}, {"locale": "de-DE"}):
         with Visit(chromium, out / "report.html", **how) as visit:
@@ -258,6 +263,7 @@ def test_opens_without_a_request_or_a_word(chromium, out):
             assert visit.page.locator(".verdict li").count() >= 2
 
 
+@pytest.mark.long
 def test_toggle_zoom_axis_and_sort_work(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         here = visit.page
@@ -291,6 +297,7 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         assert visit.said == [] and here.evaluate("window.hit") is None
 
 
+@pytest.mark.long
 def test_everything_is_reached_by_the_keyboard(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         reached, at = set(), "(e => e.dataset.axis || e.className || e.tagName)(document.activeElement)"
@@ -304,6 +311,7 @@ def test_everything_is_reached_by_the_keyboard(chromium, out):
         assert visit.page.locator(".chart .line").first.get_attribute("d") != before
 
 
+@pytest.mark.long
 def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         here = visit.page
@@ -317,6 +325,7 @@ def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
         assert here.pdf(format="A4")[:5] == b"%PDF-"
 
 
+@pytest.mark.long
 def test_nothing_moves_while_it_opens(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         shift = """() => new Promise(done => { let sum = 0;
@@ -326,6 +335,7 @@ def test_nothing_moves_while_it_opens(chromium, out):
         assert visit.page.evaluate(shift) < 0.02
 
 
+@pytest.mark.long
 def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):
     with Visit(chromium, out / "report.html", java_script_enabled=False) as visit:
         assert visit.page.locator("table").first.is_visible() and visit.page.locator(".chart svg").first.is_visible()

@@ -296,6 +296,7 @@ def test_every_file_says_what_is_published_and_how_to_run_it(path):
     assert max(map(len, text.split("\n"))) <= 120
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("G", "K", "lr", "x"), [(1, 2, 0.1, 0.0556), (10, 2, 0.1, 0.556), (100, 10, 0.05, 26.767)])
 def test_the_pair_with_a_straight_line(G, K, lr, x):
     """The paper's f₂ = −Gx itself, which no least squares are: a model whose output is the loss."""

@@ -131,6 +131,7 @@ def test_every_operation_fails(kind, part, lasting, undisturbed, tmp_path):
     assert n > 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_descriptor_is_free(kind, undisturbed, tmp_path):
     expected, scenario = undisturbed(kind, (0,)), tiny(KINDS[kind], seeds=[0])
@@ -195,6 +196,7 @@ def test_killed_while_replacing_an_older_run(option, undisturbed, tmp_path):
     assert n > 25
 
 
+@pytest.mark.long
 def test_replacing_fails(undisturbed, tmp_path):
     older, scenario = tmp_path / "older", tiny(0.0, seeds=[0])
     fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)

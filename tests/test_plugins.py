@@ -69,6 +69,7 @@ def test_names_cannot_be_taken_twice():
             return lambda updates, context: updates.delta
 
 
+@pytest.mark.long
 def test_command_line(root, tmp_path):
     scenario = tmp_path / "s.yaml"
     scenario.write_text(

@@ -15,6 +15,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "deep"))
 from kill_loop import kill_loop, scenario
 from races import SCENARIO, quick_races, race
 
+pytestmark = pytest.mark.long
+
 BIG = tiny(0.0, seeds=[0], rounds=40, model={"kind": "mlp", "hidden": [256]})  # 80 kB of state, as much per client
 
 

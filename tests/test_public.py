@@ -114,6 +114,7 @@ def test_a_user_s_file_is_fully_typed(root):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.long
 def test_a_user_s_file_runs_as_it_is_typed(root, tmp_path):
     command = [sys.executable, "tests/plugins/typed.py", str(tmp_path)]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)

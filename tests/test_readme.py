@@ -155,12 +155,14 @@ def same(a: str, b: str) -> bool:
         return a == b
 
 
+@pytest.mark.long
 def test_python_block(root, monkeypatch, capsys):
     monkeypatch.chdir(root)
     exec(compile(block(text_of(root), "python"), "README.md", "exec"), {"__name__": "readme"})
     assert "(64, 64)" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_own_block(root, capsys):
     exec(compile(block(text_of(root), "own"), "README.md", "exec"), {"__name__": "readme"})
     median, clipped, midrange = capsys.readouterr().out.strip().split("\n")
@@ -174,6 +176,7 @@ def test_a_method_costs_ten_lines(root):
     assert 0 < sum(bool(line) and not line.startswith('"""') for line in lines) <= 10
 
 
+@pytest.mark.long
 def test_the_readme_s_method_is_listed_and_explained(root, tmp_path):
     (tmp_path / "near.py").write_text(block(text_of(root), "method"))
     for command, wanted in (("list methods", "near → mean"), ("explain fednear", "server: {kind: mean}")):
@@ -182,6 +185,7 @@ def test_the_readme_s_method_is_listed_and_explained(root, tmp_path):
         assert done.returncode == 0 and wanted in done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_robust_block(root, tmp_path):
     (tmp_path / "robust.yaml").write_text(block(text_of(root), "robust"))
     result = fedsim.run(tmp_path / "robust.yaml")
@@ -189,6 +193,7 @@ def test_robust_block(root, tmp_path):
     assert result.summary["final"][0] > mean.summary["final"][0] + 0.1  # the defence is worth its place in the README
 
 
+@pytest.mark.long
 def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
     fedsim.run(root / "scenarios/iid.yaml", edits=["rounds=1"], out=tmp_path / "iid")
     some = ["rounds=1", "data.validation=0.1"]
@@ -212,6 +217,7 @@ def test_every_link_leads_somewhere(root):
         assert (root / "".join(target)).exists(), target
 
 
+@pytest.mark.long
 def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pictures):
     """And those come from the scenario that the README names."""
     kept = root / "reports/readme"

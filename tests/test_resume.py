@@ -98,7 +98,7 @@ def test_fewer_rounds(killed):
 SAID = {"method=fedavg": "method"}  # where the field that differs is not the one that was edited
 EDITS = """
 name=other seeds=[1] seeds=2 method=fedavg method=fedavg()
-data.clients=13 data.test=0.3 data.validation=0.1 data.client_test=0.1 data.server.samples=20 data.seed=1
+data.clients=13 data.test=0.3 data.validation=0.1 data.client_test=0.1 data.seed=1
 data.partition=shards data.partition={kind:dirichlet,alpha:0.3} data.partition={kind:dirichlet,alpha:1.0}
 data=gaussian_blobs data=synthetic
 model=mlp model={kind:mlp,hidden:[8]} model={kind:logistic,loss:squared}

@@ -257,6 +257,7 @@ def test_order_statistics_are_those_of_numpy_in_every_block_of_columns():
         np.testing.assert_array_equal(fedsim.aggregate("median", X), np.median(X, 0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("K", [1, 2, 5, 17, 64, 100])
 @pytest.mark.parametrize("dtype", some([np.float32, np.float64]))
 def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_not_finite(K, dtype):
@@ -280,6 +281,7 @@ def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_n
     np.testing.assert_array_equal(fedsim.aggregate("median", stack)["a"], middle)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", some(["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"], 3))
 def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
     """Wide enough for several blocks, and for matrix products that add up in another order when they are larger."""

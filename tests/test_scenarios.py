@@ -101,6 +101,7 @@ def tolerance(column: str, said: float, sd: float) -> float:
 @pytest.mark.parametrize(
     "path", some([path for path in SCENARIOS if path not in LESSONS], 4), ids=lambda path: path.stem
 )
+@pytest.mark.long
 def test_runs_shortened(path):
     result = fedsim.run(path, edits=["rounds=2", "seeds=[0]", "evaluate.every=1"])
     assert result.status == "done" and result.rounds["round"].tolist() == [0, 1, 2]
@@ -121,6 +122,7 @@ def test_every_change_that_is_proposed_says_what_comes_out(path):
     assert path.read_text(encoding="utf-8").count("--set ") == sum(line.command.count("--set ") for line in lines)
 
 
+@pytest.mark.long
 @each(some([line for line in LINES if line not in PLAYED], 3))
 def test_what_is_proposed_runs_shortened(line):
     assert fedsim.run(line.path, edits=[*line.edits, "rounds=1", "seeds=[0]"]).status == "done"
@@ -145,6 +147,7 @@ def test_methods_that_may_replace_the_rule_stand_beside_it(root):
     assert set(beside[1:]) == {found[1] for found in proposed if found}
 
 
+@pytest.mark.long
 def test_scaffold_sends_exactly_twice_the_bytes_of_fedavg(root):
     path = root / "scenarios/scaffold.yaml"
     twice, once = (fedsim.run(path, edits=["rounds=1", "seeds=[0]", *edits]) for edits in ((), ["method=fedavg"]))
@@ -152,6 +155,7 @@ def test_scaffold_sends_exactly_twice_the_bytes_of_fedavg(root):
         assert twice.rounds[column].tolist() == [2 * sent for sent in once.rounds[column]] != [0, 0]
 
 
+@pytest.mark.long
 def test_clients_of_the_skewed_scenarios_are_as_described(root):
     skewed = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=5, edits=["rounds=0"]).clients
     assert skewed["classes"].quantile([0.25, 0.75]).tolist() == [4, 6] and skewed["classes"].min() == 1
@@ -185,6 +189,7 @@ def test_the_proximal_term_helps_in_every_seed(root):
     assert (pulled["test_accuracy"].mean() > plain["test_accuracy"].mean()).all()
 
 
+@pytest.mark.long
 def test_iid_reaches_93_percent(root):
     summary = fedsim.run(root / "scenarios/iid.yaml").summary.iloc[0]
     assert summary["mean_last_k"] >= 0.93 and summary["rounds_to_target"] <= 40

@@ -11,6 +11,8 @@ import sys
 import pytest
 from conftest import some
 
+pytestmark = pytest.mark.long
+
 SHORT = 60  # lines
 NAMES = ["own_client", "own_data", "own_model", "own_rule", "sweep"]
 

@@ -52,6 +52,7 @@ def test_many_pairs_are_tested_on_a_fixed_sample_of_signs():
     assert sign_flip(np.ones(40)) == smallest_p(40) > 0
 
 
+@pytest.mark.long
 def test_the_interval_covers_the_truth_as_often_as_it_says():
     """4,000 paired samples of ten seeds each."""
     rng = np.random.default_rng(0)

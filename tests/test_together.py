@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import some
+from conftest import sampled
 
 import fedsim
 from fedsim.engine import together
@@ -61,7 +61,7 @@ def noisy(params, x, *, key, train, **_):
     return (x * kept) @ params["W"]
 
 
-@pytest.mark.parametrize("kind", some(["dropout", *KINDS], 4))
+@pytest.mark.parametrize("kind", sampled([*KINDS, "dropout"], 24))
 def test_company_changes_no_bit(kind):
     checked = read(scenario(**KINDS.get(kind, {})))
     own = (lambda key, x: {"W": jnp.zeros((x.shape[-1], 10))}, noisy)
@@ -96,6 +96,7 @@ def banks(experiment, seeds, monkeypatch, most):
     return banked([experiment.program] * len(seeds), [experiment.plans[seed] for seed in seeds], 1000)
 
 
+@pytest.mark.long
 def test_groups_are_even_and_share_one_program(monkeypatch):
     checked = read(scenario())
     with numerics(checked):
@@ -110,6 +111,7 @@ def test_groups_are_even_and_share_one_program(monkeypatch):
         assert found == expected and all(np.array_equal(end[2][name], other[2][name]) for name in end[2])
 
 
+@pytest.mark.long
 def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
     checked = read(
         scenario(client={"lr": 1e30, "batch": 8, "epochs": 2}, model={"kind": "linear", "loss": "squared"}, rounds=14)
@@ -128,6 +130,7 @@ def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
             assert repr(rows([experiment.run(seed)], [name], experiment.program)[0][name]) == repr(found[name])
 
 
+@pytest.mark.long
 def test_runs_that_were_left_after_different_rounds_meet_again(monkeypatch):
     checked = read(scenario(method="scaffold", rounds=5))
     with numerics(checked):
@@ -161,6 +164,7 @@ def test_a_rest_is_one_moment_for_all():
         assert [rest.round for rest in rests] == [2] and rests[0].runs == runs  # after the last round nothing goes on
 
 
+@pytest.mark.long
 def test_groups_of_any_size_compile_once(monkeypatch):
     monkeypatch.setattr(together, "MOST", 2)
     sizes, programs = [], []
@@ -182,6 +186,7 @@ def compared(**more):
     return fedsim.compare(scenario(), methods, vary={"client.lr": [0.05, 0.1], "fleet.malicious": [0, 0.2]}, **more)
 
 
+@pytest.mark.long
 def test_a_comparison_has_the_same_bytes_with_and_without_company(monkeypatch, tmp_path):
     sizes = []
     real = together.events
@@ -196,6 +201,7 @@ def test_a_comparison_has_the_same_bytes_with_and_without_company(monkeypatch, t
         assert (tmp_path / f"many/{name}.csv").read_bytes() == (tmp_path / f"one/{name}.csv").read_bytes()
 
 
+@pytest.mark.long
 def test_a_cell_that_fails_in_company_fails_alone():
     """A rule that needs more clients than there are is found when it is built; this one breaks while it runs."""
 

@@ -17,6 +17,8 @@ from fedsim.report import directory, trackers
 from fedsim.report.playing import Interrupted
 from fedsim.report.result import slug
 
+pytestmark = pytest.mark.long
+
 TINY = {
     "name": "tiny", "rounds": 6, "evaluate": {"every": 2, "target": 0.5},
     "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},

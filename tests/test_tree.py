@@ -109,6 +109,7 @@ def test_squared_distances_keep_their_digits(kind):
     np.testing.assert_array_equal(got, got.T)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "outlier"])
 def test_absent_rows_change_no_bit_of_distances(kind):
     X, rng = far(kind), np.random.default_rng(5)

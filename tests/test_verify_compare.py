@@ -8,6 +8,8 @@ from fedsim.report.derived import rebuilt
 from fedsim.report.exporting import exported
 from fedsim.report.reading import read_table
 
+pytestmark = pytest.mark.long
+
 SCENARIO = {
     "name": "small",
     "rounds": 2,

@@ -71,9 +71,9 @@ def _line(kind: dict[str, Any]) -> str:
 
 
 def _devices() -> dict[str, Any]:
-    import jax
+    from fedsim.engine.machine import devices_of
 
-    return {name: _named(name, d.device_kind) for d in jax.devices() for name in [f"{d.platform}:{d.id}"]}
+    return {name: _named(name, d.device_kind) for d in devices_of(None) for name in [f"{d.platform}:{d.id}"]}
 
 
 def _plugins() -> dict[str, Any]:

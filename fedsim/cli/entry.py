@@ -2,7 +2,6 @@
 
 import difflib
 import io
-import os
 import shlex
 import sys
 import warnings
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from fedsim import __version__
+from fedsim.cli import streams
 from fedsim.cli.errors import leave, say, say_usage
 from fedsim.cli.options import debug
 from fedsim.report.interrupts import Interrupts
@@ -70,17 +70,12 @@ def cli() -> None:
     """
 
 
-def _pipe_closed() -> None:
-    """Whoever read our output has seen enough of it: that is no error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(0)
-
-
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point: every error is one line per problem and an exit code; tracebacks only with --debug."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
+    streams.settle()
     warnings.showwarning = lambda message, *_, **__: click.echo(f"fedsim: warning: {message}", err=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -93,12 +88,6 @@ def main(arguments: list[str] | None = None) -> Any:
             sys.stdout.flush()
         except click.exceptions.Exit as done:
             sys.exit(done.exit_code)
-        except BrokenPipeError:
-            _pipe_closed()
-        except SystemExit:
-            if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):  # how click meets a closed pipe
-                _pipe_closed()
-            raise
         except click.ClickException as error:
             sys.exit(say_usage(error))
         except (click.Abort, KeyboardInterrupt):
@@ -113,3 +102,5 @@ def main(arguments: list[str] | None = None) -> Any:
                 raise
             click.echo(f"fedsim: interrupted {error}; {farewell}", err=True)
             leave(interrupts.code)
+        finally:
+            streams.flush()

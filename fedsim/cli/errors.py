@@ -8,6 +8,7 @@ import traceback
 
 import click
 
+JAX_SETTINGS = os.path.join("jax", "_src", "config.py")  # where JAX reads JAX_* from the environment
 PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
 EXIT = {
     **dict.fromkeys(("ScenarioError", "DeviceError", "ProcessError"), 2),
@@ -15,7 +16,7 @@ EXIT = {
     **dict.fromkeys(("DirectoryError", "MissingFileError"), 4),
     "LockedError": 6,
     **dict.fromkeys(("CheckpointError", "CorruptError"), 7),
-    "MemoryError": 8,
+    **dict.fromkeys(("MemoryError", "TooLarge", "TooLargeError"), 8),
 }
 
 
@@ -61,6 +62,9 @@ def say(error: Exception, farewell: str) -> int:
     if "RESOURCE_EXHAUSTED" in str(error):  # how XLA says that a device is full
         what = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
         code, error = 8, MemoryError(f"device memory: {what}; lower numerics.block, client.batch or the model")
+    setting = _in_a_setting(error)
+    if setting:
+        code, error = 2, ValueError(setting)
     if code == 1:
         with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
             file.write(traceback.format_exc())
@@ -71,10 +75,23 @@ def say(error: Exception, farewell: str) -> int:
     if code == 4 and isinstance(error, OSError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
     # a scenario's problems begin with FILE:LINE:COLUMN, which editors and terminals open
-    before = "" if type(error).__name__ in ("ScenarioError", "MissingFileError") else "fedsim: error: "
+    before = "" if type(error).__name__ in ("ScenarioError", "MissingFileError", "TooLargeError") else "fedsim: error: "
     for line in text.splitlines():
         click.echo(before + printable(line), err=True)
     return code
+
+
+def _in_a_setting(error: Exception) -> str:
+    """Which environment variable has a value that JAX refuses when it is imported, and what JAX says; empty when none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not (isinstance(error, ValueError) and frames and frames[-1].filename.endswith(JAX_SETTINGS)):
+        return ""
+    named = (name.upper() for name in re.findall(r"\bjax_\w+", str(error), re.IGNORECASE))
+    name = next((name for name in named if name in os.environ), None)
+    said = " ".join(str(error).split())[:200]
+    return (
+        f"environment variable {name}: JAX does not take {os.environ[name][:80]!r} ({said}); unset it" if name else ""
+    )
 
 
 def _in_a_plugin(error: Exception) -> str:

@@ -29,10 +29,11 @@ def report_command(directories: tuple[Path, ...], out: Path | None, look: bool, 
     """
     import json
 
+    from fedsim.report import files
     from fedsim.report.derived import PAGE, paged, rebuilt
 
     if out is not None:
-        out.write_bytes(paged(directories))
+        files.write_named(out, paged(directories))
         found = {str(out.parent): [out.name]}
     else:
         found = {str(path): rebuilt(path) for path in directories}
@@ -61,11 +62,12 @@ def export_command(directory: Path, form: str, table: str | None, out: Path | No
       fedsim export reports/iid --table rounds --format parquet --out rounds.parquet
       fedsim export reports/robust_basic-compare --format latex --out table.tex
     """
+    from fedsim.report import files
     from fedsim.report.exporting import exported
 
     content = exported(directory, table, form, excel_safe)
     if out is not None:
-        out.write_bytes(content)
+        files.write_named(out, content)
         click.echo(f"{out} written")
     elif form == "parquet":
         raise click.UsageError("parquet is no text; give --out FILE", click.get_current_context())

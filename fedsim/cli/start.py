@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from fedsim.cli import options
+from fedsim.report.files import write, write_named
 
 SCHEMA = "fedsim.schema.json"  # beside a new scenario, where its first line tells editors to look for it
 
@@ -33,7 +34,7 @@ def new_command(name: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(starter.replace("STARTER", path.stem).replace("starter.yaml", str(path)))
-    (path.parent / SCHEMA).write_text(_schema(), encoding="utf-8")
+    write(path.parent / SCHEMA, _schema())  # of an earlier fedsim perhaps; a link there is replaced, not followed
     click.echo(f"{path} and {path.parent / SCHEMA} written; next: fedsim check {path}, fedsim run {path}")
 
 
@@ -55,7 +56,7 @@ def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
     if out is None:
         click.echo(_schema(), nl=False)
         return
-    out.write_text(_schema(), encoding="utf-8")
+    write_named(out, _schema())
     click.echo(f"{out} written; name it in a scenario's first line: # yaml-language-server: $schema={out}")
 
 

@@ -68,8 +68,11 @@ def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
       DataError: lengths that differ, non-finite numbers, labels that are no classes, ids that are none.
     """
     x, y = np.asarray(arrays.x), np.asarray(arrays.y)
-    if x.ndim == 0 or len(x) == 0:
+    _demand_rows("x", x)
+    _demand_rows("y", y)
+    if len(x) == 0:
         raise DataError("x: no samples")
+    arrays = _without_empty_test_set(arrays)
     if arrays.x_test is None and arrays.y_test is not None:
         raise DataError("y_test is given without x_test")
     if arrays.x_test is not None and arrays.y_test is None:
@@ -80,10 +83,26 @@ def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
         done += [np.zeros((0, *x.shape[1:]), dtype), done[1][:0]]
     else:
         x_test, y_test = np.asarray(arrays.x_test), np.asarray(arrays.y_test)
+        _demand_rows("y_test", y_test)
         done.append(_features("x_test", x_test, x.shape[1:], len(y_test), dtype))
         done.append(_labels("y_test", y_test, y.shape[1:], regression, dtype))
     classes = 0 if regression else int(max(labels.max() for labels in (done[1], done[3]) if len(labels))) + 1
     return Arrays(done[0], done[1], _ids(arrays.client, len(x)), done[2], done[3]), classes
+
+
+def _demand_rows(name: str, values: np.ndarray) -> None:
+    """Refuse what has no axis of rows, or rows without a number in them."""
+    if values.ndim == 0:
+        raise DataError(f"{name}: a single number; needed is an array with a row for every sample")
+    if values.size == 0 and len(values):
+        raise DataError(f"{name}: samples of shape {values.shape[1:]} hold no numbers")
+
+
+def _without_empty_test_set(arrays: Arrays) -> Arrays:
+    """A test set of no rows is none, whatever its type."""
+    pair = [None if part is None else np.asarray(part) for part in (arrays.x_test, arrays.y_test)]
+    empty = [part is not None and part.ndim > 0 and len(part) == 0 for part in pair]
+    return arrays._replace(x_test=None, y_test=None) if all(empty) else arrays
 
 
 def numbered(ids: np.ndarray) -> tuple[np.ndarray, int]:

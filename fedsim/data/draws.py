@@ -11,7 +11,7 @@ def dirichlet_draw(alpha: float | np.ndarray, shape: int | tuple[int, ...], rng:
       shape: of the result.
       rng: generator.
     """
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
         log_power = np.maximum(np.log1p(-rng.random(shape)) / alpha, -1e300)
     log_gamma = np.log(rng.gamma(np.asarray(alpha) + 1, size=shape)) + log_power
     weight = np.exp(log_gamma - log_gamma.max(-1, keepdims=True))

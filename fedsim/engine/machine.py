@@ -3,16 +3,21 @@
 import os
 import re
 import resource
+import subprocess
 import sys
 import warnings
 from pathlib import Path as File
+from typing import Any
 
 import jax
 from jax.extend import backend
 
+MOST_THREADS = 1024  # as of `numerics.threads`
+NAMED = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS")  # which devices there are
+
 
 class DeviceError(ValueError):
-    """A device that is not there (exit code 2)."""
+    """A device that is not there, or an environment variable that asks for what cannot be (exit code 2)."""
 
 
 _in_force: list[int] = []  # the number found when the backend was first used
@@ -28,10 +33,26 @@ def settle_threads(wanted: int | None) -> None:
     if not _in_force:
         if not _started() and wanted:
             os.environ["NPROC"] = str(wanted)
-        _in_force.append(int(os.environ.setdefault("NPROC", str(cores()))))
+        _in_force.append(_threads())
     if wanted and wanted != _in_force[0]:
         what = f"XLA runs with {_in_force[0]} threads in this process since its first use, {wanted} were asked for"
         warnings.warn(f"{what}; the bits of large products depend on it", stacklevel=2)
+
+
+def _threads() -> int:
+    """The number of threads in NPROC, which XLA reads as well; set to the number of cores where nobody has set it.
+
+    Raises:
+      DeviceError: when it is no number that XLA would take as it is written.
+    """
+    written = os.environ.get("NPROC")
+    if written is None:
+        os.environ["NPROC"] = str(cores())
+        return cores()
+    if not re.fullmatch(r"[0-9]{1,4}", written) or not 1 <= int(written) <= MOST_THREADS:
+        what = f"should be a number of threads, an integer from 1 to {MOST_THREADS}, found {ascii(written)[:80]}"
+        raise DeviceError(f"environment variable NPROC: {what}; correct it, or unset it for one thread per core")
+    return int(written)
 
 
 def threads_in_force() -> int:
@@ -59,8 +80,9 @@ def devices_of(asked: str | None) -> list:
     Raises:
       DeviceError: when they are not there.
     """
+    there = _all_devices()
     if asked is None:
-        return jax.devices()
+        return there
     form = re.fullmatch(r"([a-z]+)(?::(\d+(?:,\d+)*))?", asked.lower())
     if not form:
         raise DeviceError(
@@ -69,13 +91,50 @@ def devices_of(asked: str | None) -> list:
     try:
         found = jax.devices(form[1])
     except RuntimeError:
-        there = sorted(backend.backends())
-        raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {', '.join(there)}") from None
+        kinds = ", ".join(sorted(backend.backends()))
+        raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {kinds}") from None
     numbers = [int(n) for n in form[2].split(",")] if form[2] else range(len(found))
     missing = [n for n in numbers if n >= len(found)]
     if missing or len(set(numbers)) < len(numbers):
         raise DeviceError(f"--device {asked}: there are {len(found)} devices of that kind, numbered from 0")
     return [found[n] for n in numbers]
+
+
+def _all_devices() -> list[Any]:
+    """All devices of the default kind; JAX starts its backends here, as the environment asks it to.
+
+    Raises:
+      DeviceError: when it cannot.
+    """
+    if jax.config.values["jax_disable_jit"]:
+        raise DeviceError("JAX_DISABLE_JIT is set, and a round is a compiled program; unset it")
+    if not _started():
+        _demand_flags()
+    try:
+        return jax.devices()
+    except (RuntimeError, AssertionError, ValueError) as error:
+        asked = ", ".join(f"{name}={ascii(os.environ[name])[1:81]}".rstrip("'") for name in NAMED if name in os.environ)
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        where = f"environment variable {asked}" if asked else "devices"
+        what = (
+            "unset it, or name what is there (JAX_PLATFORMS=cpu)" if asked else "JAX_PLATFORMS=cpu computes on the CPU"
+        )
+        raise DeviceError(f"{where}: JAX cannot start: {said}; {what}") from None
+
+
+def _demand_flags() -> None:
+    """Look whether XLA takes XLA_FLAGS, in a process of its own: of flags that it does not know it dies, with a page of help.
+
+    Raises:
+      DeviceError: when it does not.
+    """
+    if not os.environ.get("XLA_FLAGS"):
+        return
+    trial = [sys.executable, "-c", "from jaxlib import _jax; _jax.CompileOptions()"]  # reads the flags, 0.2 s
+    done = subprocess.run(trial, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    said = re.search(r"flags\w*\.cc:\d+\] (.*)", done.stderr)
+    if done.returncode and said:
+        raise DeviceError(f"environment variable XLA_FLAGS: {ascii(said[1])[1:-1][:200]}; correct it, or unset it")
 
 
 def memory_now() -> int:

@@ -37,6 +37,7 @@ class Mesh(NamedTuple):
     collect: Callable  # (rows, jobs) -> rows by slot
     by: Callable  # (crews) -> the same by so many, where that is a choice
     programs: tuple = ()  # what was compiled
+    shapes: Callable = tuple  # (bank, memory, jobs) -> shapes of one row
 
 
 class Place(NamedTuple):
@@ -102,7 +103,7 @@ def _crewed(lanes: Lanes, places: list[Place], total: int, collect: Callable, by
         return [list(part) for part in zip(*side_by_side(train, calls), strict=True)]
 
     spread = lambda values: everywhere(jax.device_put(values, places[0].device))
-    return Mesh(total, spread, jobs, lend, empty, begin_all, train_all, collect, by, (begin, train))
+    return Mesh(total, spread, jobs, lend, empty, begin_all, train_all, collect, by, (begin, train), lanes.shapes)
 
 
 def _columns(layout: Layout, crew: int, wide: int) -> dict[str, np.ndarray]:

@@ -155,7 +155,7 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
 
     for plans in banks:
         for plan in plans:
-            batch = max(batch, int(plan.sizes.max(initial=1)) if plan.local.batch is None else plan.local.batch)
+            batch = max(batch, plan.local.widest(plan.sizes))
         for works in zip_longest(*(plan.survey() for plan in plans)):
             there = [(plan, work) for plan, work in zip(plans, works, strict=True) if work is not None]
             look([work for _, work in there], [plan.looked(work) for plan, work in there])
@@ -217,6 +217,16 @@ def lay_out(
             index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
             t = end
     return Layout(index, valid, slot, ends_from(slot), ints, floats, labels, R), total
+
+
+def laid_out(width: Width, room: Capacity, dtype: np.dtype, classes: int) -> Layout:
+    """The shapes of any `lay_out` that stays within `room`, for all crews together; `classes`: of its `labels`."""
+    shape, wide = jax.ShapeDtypeStruct, room.crews * width.lanes
+    by_lane = ((room.steps, wide, room.batch), (room.steps, wide), (room.steps + 1, wide), (room.steps,))
+    slots = room.runs * width.block
+    by_slot = (shape((6, slots), np.int32), shape((5, slots), dtype), shape((slots, classes), dtype))
+    shapes: list[Any] = [*(shape(sides, np.int32) for sides in by_lane), *by_slot, room.seats]
+    return Layout(*shapes)
 
 
 def _columns(

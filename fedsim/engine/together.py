@@ -23,6 +23,7 @@ from fedsim.fleet import Plan
 
 MOST = 16  # runs side by side: more fill no lane that these leave idle
 ROWS = 1 << 26  # bytes of the stack of all of them together
+BATCHES = 1 << 28  # bytes of the batches of all of them together, as the host lays them out
 AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
 
 Flying = list[tuple[Run, Played, dict[str, list] | None]]  # what runs played in a round, and their evaluations
@@ -116,7 +117,8 @@ def banked(
       model_bytes: of one of their models.
     """
     program, width, K = programs[0], programs[0].width, programs[0].width.block
-    most = min(MOST, ROWS // max(model_bytes * K * program.room.blocks, 1), len(plans))
+    a_stack, a_batch = model_bytes * K * program.room.blocks, 4 * program.room.steps * width.lanes * program.room.batch
+    most = min(MOST, ROWS // max(a_stack, 1), BATCHES // max(a_batch, 1), len(plans))
     if most < 2 or joined() or program.alone or not alike(programs, plans):
         return [(i, i + 1) for i in range(len(plans))], program
     count = -(-len(plans) // most)

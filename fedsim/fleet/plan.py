@@ -29,6 +29,11 @@ class Local(NamedTuple):
     lr: Callable[[int], float]  # round, from 1 -> client learning rate
     rate: Callable[[int], float] | None = None  # local step, from 0 -> learning rate instead
 
+    def widest(self, sizes: np.ndarray) -> int:
+        """Rows of the widest batch B of clients with so many samples: no batch holds more than a client has."""
+        largest = int(sizes.max(initial=1))
+        return largest if self.batch is None else min(self.batch, largest)
+
 
 class RoundPlan(NamedTuple):
     """Who trains in a round; arrays `[K]` over slots, in the order of client ids."""
@@ -71,6 +76,8 @@ class Plan:
         self.present = self.sizes > 0  # a client without samples cannot train
         self.eligible = np.flatnonzero(self.present)
         self.population = Population(self.eligible, self.sizes[self.eligible])
+        if local.batch is not None:  # wider batches would be padding alone
+            self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
         self._draws = Draws(seed, Stream.BATCHES)

@@ -35,13 +35,16 @@ def cnn(
       kernel: side of their square kernels.
       hidden: width of the hidden layer.
     Raises:
-      ValueError: for samples that are no images, or too small to be halved so often.
+      ValueError: for samples that are no images, or too small for the kernel or to be halved so often.
     References:
       McMahan et al. 2017, Communication-Efficient Learning of Deep Networks from Decentralized Data, arXiv:1602.05629.
     """
 
     def build(shape: tuple[int, ...], outputs: int) -> Model:
         height, width, depth = _image(shape, len(channels))
+        if kernel >= 2 * max(height, width):
+            what = f"cnn: kernels of {kernel}×{kernel} reach beyond {height}×{width} images from everywhere"
+            raise ValueError(f"{what}; `kernel` at most {2 * max(height, width) - 1}")
         pixels = (height >> len(channels)) * (width >> len(channels))
         names = [f"conv{i}" for i in range(len(channels))]
 

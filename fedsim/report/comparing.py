@@ -12,6 +12,7 @@ from fedsim.engine.checkpoint import CheckpointError
 from fedsim.report import derived, directory, trackers
 from fedsim.report.comparison import Comparison
 from fedsim.report.environment import memory, numerical, surroundings
+from fedsim.report.form import SCORES
 from fedsim.report.playing import Interrupted, Watch, shown
 from fedsim.report.result import label_of
 from fedsim.report.running import Place, place_of
@@ -21,9 +22,7 @@ from fedsim.scenario import Scenario, ScenarioError, read
 from fedsim.scenario.build import numerics
 from fedsim.scenario.plugins import own_links
 from fedsim.scenario.problems import Problem
-from fedsim.study.grid import Cell, asked, axes, chosen_baseline, grid, section_of, variations
-
-SCORES = ("final", "best", "mean_last_k")
+from fedsim.study.grid import MOST_RUNS, Cell, asked, axes, chosen_baseline, demand_few, grid, section_of, variations
 
 
 def compare(
@@ -154,7 +153,13 @@ def _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, ed
     twice = sorted(varied.keys() & grids.keys())
     if twice:
         raise ScenarioError([Problem("", f"{twice[0]} is varied already; take out one of them")], "--tune")
-    cells = grid(base.document, wanted, variations(varied), variations(grids))
+    variants, settings = variations(varied, "compare.vary"), variations(grids, "compare.tune")
+    demand_few(
+        "seeds x variations x methods x settings",
+        *map(len, (base.spec.seeds, variants, wanted, settings)),
+        most=MOST_RUNS,
+    )
+    cells = grid(base.document, wanted, variants, settings)
     labels = [method.label for method in wanted]
     by = score or written.score
     if by not in SCORES:

@@ -166,10 +166,11 @@ def _setting(scenario: Mapping[str, Any]) -> str:
     kind = cohort.get("kind")
     if kind == "all":
         parts.append("all in every round")
-    elif "size" in cohort:
+    elif isinstance(cohort.get("size"), int):
         parts.append(f"{cohort['size']:,} a round ({kind})")
     elif kind:
-        parts.append(f"{kind} cohorts" + (f" at rate {cohort['rate']:g}" if "rate" in cohort else ""))
+        rate = cohort.get("rate")
+        parts.append(f"{kind} cohorts" + (f" at rate {rate:g}" if isinstance(rate, int | float) else ""))
     return ", ".join(parts)
 
 

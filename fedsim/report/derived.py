@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedsim.report import directory, figures, files, holdings, page, tables
 from fedsim.report.files import DirectoryError
-from fedsim.report.reading import read_table
+from fedsim.report.reading import as_written, read_table
 from fedsim.report.result import LISTED
 
 PAGE = "report.html"
@@ -62,7 +62,8 @@ def rebuilt(path: Path) -> list[str]:
     """
     record = _ended(path)
     with directory.claimed(path, force=False, resume=True):
-        found = derived(path, record)
+        with as_written(path):
+            found = derived(path, record)
         write(path, found)
         hashes = {**record["files"], **{name: files.sha256(path / name) for name in found}}
         directory.write_record(path, {**record, "files": dict(sorted(hashes.items()))})
@@ -82,16 +83,14 @@ def paged(paths: Sequence[Path]) -> bytes:
     names = [path.resolve().name for path in paths]
     labels = names if len(set(names)) == len(names) else list(map(str, paths))
     several = len(paths) > 1
-    return page.page_of(
-        [page.Source(p, r, name if several else "") for p, r, name in zip(paths, records, labels, strict=True)]
-    )
+    sources = [page.Source(p, r, name if several else "") for p, r, name in zip(paths, records, labels, strict=True)]
+    with as_written(*paths):
+        return page.page_of(sources)
 
 
 def _ended(path: Path) -> dict[str, Any]:
     """The record of a run that has ended."""
-    record = directory.read_record(path)
-    if record is None or directory.odd(record):
-        raise DirectoryError(f"{path / directory.RECORD}: is damaged")
+    record = directory.sound_record(path)
     if "files" not in record:
         raise DirectoryError(f"{path}: the run has not ended; go on with --resume")
     return record

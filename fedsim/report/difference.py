@@ -77,9 +77,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
       DirectoryError: when one holds no run, or its record is damaged.
     """
     paths = Path(a), Path(b)
-    for path in paths:
-        directory.demand_plain(path)
-    one, two = map(_record, paths)
+    one, two = map(directory.sound_record, paths)
     return Difference(
         str(a),
         str(b),
@@ -88,13 +86,6 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
         _models(*paths),
         _fields(_surroundings(one), _surroundings(two)),
     )
-
-
-def _record(path: Path) -> dict[str, Any]:
-    record = directory.read_record(path)
-    if record is None or directory.odd(record):
-        raise directory.DirectoryError(f"{path / directory.RECORD}: is damaged; fedsim verify says what is wrong")
-    return record
 
 
 def _scenario(record: dict[str, Any]) -> dict[str, Any]:

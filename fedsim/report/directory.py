@@ -8,7 +8,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,14 @@ from safetensors import numpy as safetensors
 
 from fedsim.report import files
 from fedsim.report.files import DirectoryError
+from fedsim.report.form import odd
 
 RECORD = "run.json"
 LOCK = ".lock"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 COMMITS = "checkpoints"
 FIGURES = "figures"
 TRACKED = ("tensorboard", "wandb", *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")))  # of trackers
-STARTED = {
-    "method": str, "scenario": dict, "hashes": dict, "environment": dict, "supplied": list, "own_links": dict,
-}  # fmt: skip
-SECTIONS = {"seeds": list, "rounds": int, "data": dict}  # of the scenario, as far as it is looked at before it is read
 
 
 class LockedError(OSError):
@@ -51,17 +49,22 @@ def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | 
     _look(path, force, resume)
     with contextlib.ExitStack() as held:
         for folder in reversed(made):
-            held.callback(_attempt, os.rmdir, folder)  # only what is empty goes
-        files.make_folder(path)
+            files.make_folder(folder)
+            with files.told(folder):
+                held.callback(_unmake, folder, os.open(folder, FOLDER))
         _lock(path, held)
         record = _look(path, force, resume)
         yield record if resume else None
 
 
-def _attempt(what: Callable[[Path], None], path: Path) -> None:
-    """Tidy up if it can be done: whatever happened has been said already."""
-    with contextlib.suppress(OSError):
-        what(path)
+def _unmake(path: Path, folder: int) -> None:
+    """Take a folder away again where nothing lies in it, and it is still the one that was made; its descriptor is closed."""
+    try:
+        with contextlib.suppress(OSError):  # whatever happened has been said already
+            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(folder)):
+                os.rmdir(path)
+    finally:
+        os.close(folder)
 
 
 def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
@@ -83,7 +86,8 @@ def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
         what = "use --resume to go on, --force to replace it, or --out for another place"
         raise DirectoryError(f"{path}: exists already; {what}")
     if RECORD in there and not force and (record is None or odd(record)):
-        raise DirectoryError(f"{path / RECORD}: is damaged; --force starts anew")
+        why = f" ({odd(record)[0]} is not what a run writes there)" if record else ""
+        raise DirectoryError(f"{path / RECORD}: is damaged{why}; --force starts anew")
     return record
 
 
@@ -104,10 +108,15 @@ def demand_plain(path: Path) -> None:
 
 
 def _lock(path: Path, held: contextlib.ExitStack) -> None:
-    """Lock a directory until `held` ends, or the process: then the kernel frees it, however that may be."""
+    """Lock a directory until `held` ends, or the process: then the kernel frees it, however that may be.
+
+    What is locked and freed is the directory that has this name now, not whatever has it later.
+    """
     while True:
         with files.told(path / LOCK):
-            lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            folder = os.open(path, FOLDER)
+            held.callback(os.close, folder)
+            lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666, dir_fd=folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -118,13 +127,15 @@ def _lock(path: Path, held: contextlib.ExitStack) -> None:
                 f"{path}: cannot be locked ({error.strerror}); choose an --out on a local disk"
             ) from None
         with contextlib.suppress(FileNotFoundError):
-            if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
+            there = os.stat(LOCK, dir_fd=folder, follow_symlinks=False), os.stat(path)
+            if all(map(os.path.samestat, there, (os.fstat(lock), os.fstat(folder)))):
                 break
-        os.close(lock)  # it was deleted between opening and locking
+        os.close(lock)  # it was deleted between opening and locking, or the directory renamed
+    mark = files.Held(path, folder, lock, LOCK)
     held.callback(os.close, lock)
-    held.callback(_attempt, os.unlink, path / LOCK)
-    files.HELD.add(path / LOCK)
-    held.callback(files.HELD.discard, path / LOCK)
+    held.callback(files.free, mark)
+    files.HELD.add(mark)
+    held.callback(files.HELD.discard, mark)
     with files.told(path / LOCK):
         who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(lock, 0)
@@ -188,14 +199,22 @@ def read_record(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def odd(record: dict[str, Any], **more: type) -> list[str]:
-    """Entries of a record that are not of the kind that a run writes: whoever made it, it was no run."""
-    found = [name for name, kind in {**STARTED, **more}.items() if not isinstance(record.get(name), kind)]
-    scenario = record["scenario"] if "scenario" not in found else {}
-    wrong = [
-        name for name, kind in SECTIONS.items() if not (isinstance(scenario.get(name), kind) and scenario[name] != [])
-    ]
-    return [*found, *(f"scenario.{name}" for name in wrong if "scenario" not in found)]
+def sound_record(path: Path) -> dict[str, Any]:
+    """The `run.json` of a directory that may be a stranger's: nothing there leads elsewhere, and every entry has its form.
+
+    Raises:
+      DirectoryError: when it is not so, or there is none.
+    """
+    demand_plain(path)
+    record = read_record(path)
+    strange = (
+        ["its SHA-256 does not fit"]
+        if record is None
+        else [f"{name} is not what a run writes there" for name in odd(record)]
+    )
+    if record is None or strange:
+        raise DirectoryError(f"{path / RECORD}: is damaged ({strange[0]}); fedsim verify says what is wrong")
+    return record
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

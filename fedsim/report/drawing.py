@@ -3,6 +3,8 @@
 import contextlib
 import io
 import logging
+import os
+import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
@@ -62,8 +64,7 @@ def look() -> Iterator[None]:
     level = log.level
     log.setLevel(logging.CRITICAL)
     try:
-        import matplotlib
-
+        matplotlib = _imported()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a character that the font lacks is drawn as a box
             settings: Any = {**_defaults(), **LOOK}
@@ -71,6 +72,26 @@ def look() -> Iterator[None]:
                 yield
     finally:
         log.setLevel(level)
+
+
+def _imported() -> Any:
+    """matplotlib, imported whatever MPLBACKEND says: a figure is drawn by Agg, SVG and PDF, and never by that backend.
+
+    A notebook names one there, `module://...`, which an environment without it cannot import, and matplotlib then refuses
+    to be imported. What is left to the user's own pyplot is what they have asked for, as far as it is there.
+    """
+    if "matplotlib" in sys.modules:
+        return sys.modules["matplotlib"]
+    asked = os.environ.pop("MPLBACKEND", None)
+    try:
+        import matplotlib
+    finally:
+        if asked is not None:
+            os.environ["MPLBACKEND"] = asked
+    if asked:
+        with contextlib.suppress(ValueError):
+            matplotlib.rcParams["backend"] = asked
+    return matplotlib
 
 
 def _defaults() -> dict[str, Any]:
@@ -142,8 +163,14 @@ def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
     }
     files = {}
     with look():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.backends.backend_pdf import FigureCanvasPdf
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+        canvases = {"png": FigureCanvasAgg, "svg": FigureCanvasSVG, "pdf": FigureCanvasPdf}
         for kind, nothing in metadata.items():
             file = io.BytesIO()
+            canvases[kind](figure)
             figure.savefig(file, format=kind, dpi=RESOLUTION, metadata=nothing, facecolor="white")
             files[f"{name}.{kind}"] = file.getvalue()
     return files

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from fedsim import __version__
-from fedsim.engine.machine import memory_peak, threads_in_force
+from fedsim.engine.machine import devices_of, memory_peak, threads_in_force
 
 EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
 INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
@@ -64,7 +64,8 @@ OPTIONAL = ("flax", "equinox")
 
 def examined() -> dict[str, Any]:
     """What a run would use here (`fedsim doctor`), and `problems`: what keeps it from working, or from being quick."""
-    devices, problems = jax.devices(), []
+    threads, devices = threads_in_force(), devices_of(None)
+    problems: list[str] = []
     for device in devices:
         try:
             jax.block_until_ready(jax.device_put(1.0, device) + 1)
@@ -88,7 +89,7 @@ def examined() -> dict[str, Any]:
             "instructions": _instructions(),
             "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB",
             "devices": [f"{d.platform}:{d.id} {d.device_kind}" for d in devices],
-            "threads": threads_in_force(),
+            "threads": threads,
         },
         "settings": {
             **(around["flags"] or {"flags": "none set"}),

@@ -8,7 +8,7 @@ import pandas as pd
 from fedsim.report import directory, tables
 from fedsim.report.files import DirectoryError
 from fedsim.report.frames import inert
-from fedsim.report.reading import read_table
+from fedsim.report.reading import as_written, read_table
 
 
 def exported(path: Path, table: str | None, form: str, excel_safe: bool = False) -> bytes:
@@ -46,14 +46,15 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False)
 
 
 def _table(path: Path, name: str | None) -> pd.DataFrame:
-    record = directory.read_record(path)
+    record = directory.sound_record(path)
     if name is not None:
-        found = read_table(path, name)
+        names = sorted(file.stem for file in path.glob("*.csv"))
+        found = read_table(path, name) if name in names else None  # a name, no path
         if found is None:
-            there = ", ".join(sorted(file.stem for file in path.glob("*.csv"))) or "none"
-            raise DirectoryError(f"{path}: has no table '{name}'; there are {there}")
+            raise DirectoryError(f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}")
         return found
     summary = read_table(path, "summary")
     if summary is None:
         raise DirectoryError(f"{path}: has no summary.csv; the run has not ended")
-    return tables.for_paper(summary, read_table(path, "compare"), (record or {}).get("score", "final"))
+    with as_written(path):
+        return tables.for_paper(summary, read_table(path, "compare"), record.get("score", "final"))

@@ -4,17 +4,62 @@ import contextlib
 import hashlib
 import os
 import shutil
+import stat
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 WRITING = threading.RLock()  # held while a file is half written: whoever ends the process from outside waits for it
 BESIDE = ".tmp"  # ending of a file that is not whole yet
-HELD: set[Path] = set()  # locks of this process, for whoever ends it from outside
 
 
 class DirectoryError(OSError):
     """A run directory that cannot be used (exit code 4)."""
+
+
+class Held(NamedTuple):
+    """A directory that this process has locked: open, so that it stays the same one whatever it is renamed to.
+
+    Attributes:
+      path: its name when it was locked.
+      folder: descriptor of the directory.
+      lock: descriptor of the lock's file, which lies in it.
+      name: of that file.
+    """
+
+    path: Path
+    folder: int
+    lock: int
+    name: str
+
+
+HELD: set[Held] = set()  # of this process; whoever ends it from outside frees them
+
+
+def free(held: Held) -> None:
+    """Delete the file of a lock, in whatever its directory is called by now; a lock of somebody else stays."""
+    with contextlib.suppress(OSError):
+        there = os.stat(held.name, dir_fd=held.folder, follow_symlinks=False)
+        if os.path.samestat(there, os.fstat(held.lock)):
+            os.unlink(held.name, dir_fd=held.folder)
+
+
+def demand_held(path: Path) -> None:
+    """Look before a file is written or deleted whether its directory is still the one that was locked under that name.
+
+    Raises:
+      DirectoryError: when that was renamed or replaced, so that another run may lie there by now.
+    """
+    for held in tuple(HELD):
+        if held.path == path.parent or held.path in path.parents:
+            try:
+                same = os.path.samestat(os.stat(held.path), os.fstat(held.folder))
+            except FileNotFoundError:
+                same = False
+            if not same:
+                what = "was renamed or replaced while this run wrote there"
+                raise DirectoryError(f"{held.path}: {what}; go on where it is now: --out PLACE --resume")
 
 
 @contextlib.contextmanager
@@ -25,7 +70,8 @@ def told(path: Path) -> Iterator[None]:
     except DirectoryError:
         raise
     except OSError as error:
-        where = error.filename if isinstance(error.filename, str | Path) else path
+        named = isinstance(error.filename, str | Path) and str(error.filename) != path.name  # else: in a descriptor
+        where = error.filename if named else path
         raise DirectoryError(f"{where}: {error.strerror or error}{_room(path)}") from error
 
 
@@ -41,6 +87,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
     pieces = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
     beside, digest = path.with_name(path.name + BESIDE), hashlib.sha256()
     with WRITING, told(path):
+        demand_held(path)
         try:
             file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
             try:
@@ -59,9 +106,24 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
     return digest.hexdigest()
 
 
+def write_named(path: Path, content: str | bytes) -> None:
+    """Write a file that the user has named: whole or as it was before, a link followed; a pipe or a device is written to.
+
+    Raises:
+      DirectoryError: when it cannot be written.
+    """
+    place = Path(os.path.realpath(path))
+    with told(path):
+        if not place.exists() or stat.S_ISREG(place.stat().st_mode):
+            write(place, content)
+        else:
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def append(path: Path, at: int, data: bytes | bytearray) -> None:
     """Put data at a place of a file, cut off whatever lay beyond it, and wait until it is on the disk."""
     with WRITING, told(path):
+        demand_held(path)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             os.ftruncate(file, at)
@@ -75,6 +137,7 @@ def append(path: Path, at: int, data: bytes | bytearray) -> None:
 def remove(path: Path) -> None:
     """Delete a file or a folder that may be gone already."""
     with WRITING, told(path):
+        demand_held(path)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

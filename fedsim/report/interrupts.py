@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from fedsim.report.files import HELD, WRITING
+from fedsim.report.files import HELD, WRITING, free
 
 PATIENCE = 4.0  # seconds that the first signal leaves for an orderly end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -77,7 +77,6 @@ class Interrupts:
                 os.write(2, b"\x1b[?25h")  # a progress bar hides the cursor
             os.write(2, f"fedsim: interrupted; {self.farewell}\n".encode())
         WRITING.acquire(timeout=1.0)
-        for lock in HELD:
-            with contextlib.suppress(OSError):
-                lock.unlink()
+        for held in tuple(HELD):
+            free(held)
         os._exit(self.code)

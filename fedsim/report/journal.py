@@ -8,6 +8,7 @@ anywhere: what lies beyond the length that the newest commit names never happene
 import contextlib
 import hashlib
 import json
+import re
 import time
 import warnings
 from pathlib import Path
@@ -89,7 +90,7 @@ class Journal:
             "files": refers,
             "run": snapshot.values,
         }
-        name = f"state-{number:06}.ckpt"
+        name = name_of(number)
         files.append(self.folder / LOG, self.length, self.pending)
         files.write(self.folder / name, encode(Snapshot(values, snapshot.arrays)))
         self.length, self.number, self.pending = length, number, bytearray()
@@ -114,7 +115,7 @@ class Journal:
         for path in found[::-1]:
             try:
                 snapshot = self._read(path, rounds)
-                self.number = max(int(p.stem.split("-")[1]) for p in found)
+                self.number = max(number_of(p.name) for p in found)
                 break
             except CorruptError as error:
                 problems.append(f"{path}: {error}")
@@ -137,6 +138,8 @@ class Journal:
         try:
             identity, log, refers, run = (whole.values[name] for name in ("identity", "log", "files", "run"))
             demand_same(identity, self.identity, str(path))
+            if not 0 <= int(run["round"]) <= rounds:
+                raise CorruptError(f"is of round {int(run['round'])}, and the run has {rounds}")
             goes_on = run["status"] == "done" and run["round"] < rounds  # and its end may be written over already
             length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
             text = b""
@@ -161,7 +164,7 @@ class Journal:
     def _tidy(self) -> None:
         """Delete what no kept commit refers to."""
         assert self.folder is not None
-        self.kept = dict(sorted(self.kept.items())[-KEPT:])
+        self.kept = dict(sorted(self.kept.items(), key=lambda kept: number_of(kept[0]))[-KEPT:])
         wanted = {LOG, *self.kept, *(name for refers in self.kept.values() for name in refers)}
         with files.told(self.folder):
             others = sorted(path for path in self.folder.iterdir() if path.name not in wanted)
@@ -169,10 +172,25 @@ class Journal:
             files.remove(path)
 
 
+def name_of(number: int) -> str:
+    """The file of a commit: at least six digits, so names of runs with more commits do not sort as text."""
+    return f"state-{number:06}.ckpt"
+
+
+def number_of(name: str) -> int:
+    """The number of a commit by the name of its file; −1 where that is no name that `name_of` gives.
+
+    >>> number_of("state-000012.ckpt"), number_of("state-1000000.ckpt"), number_of("state-12.ckpt")
+    (12, 1000000, -1)
+    """
+    found = re.fullmatch(r"state-([0-9]{6,18})\.ckpt", name)
+    return int(found[1]) if found and name_of(int(found[1])) == name else -1
+
+
 def commits(folder: Path) -> list[Path]:
-    """The commits in a folder, oldest first."""
+    """The commits in a folder, oldest first; other files that lie there are none."""
     with files.told(folder):
-        return sorted(p for p in folder.glob("state-*.ckpt") if p.stem.split("-")[1].isdigit())
+        return sorted((p for p in folder.iterdir() if number_of(p.name) >= 0), key=lambda p: number_of(p.name))
 
 
 def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,21 @@ from fedsim.report.files import DirectoryError
 from fedsim.report.frames import COMPUTED
 
 WORDS = ("method", "baseline", "variant", "tuned", "reason")
+
+
+@contextlib.contextmanager
+def as_written(*paths: Path) -> Iterator[None]:
+    """What goes wrong with tables that no run has written is one line: whoever looks into them relies on their columns.
+
+    Raises:
+      DirectoryError: instead of what it was.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        where = ", ".join(map(str, paths))
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise DirectoryError(f"{where}: the tables are not as a run writes them ({said})") from error
 
 
 def read_table(path: Path, name: str, words: Sequence[str] = ()) -> pd.DataFrame | None:

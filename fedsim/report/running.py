@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from fedsim.report.record import identity, record_of
 from fedsim.report.result import Result
 from fedsim.scenario import Experiment, build, read
 from fedsim.scenario.build import numerics
+from fedsim.scenario.fitting import remarks
 from fedsim.scenario.schema import placeless
 
 
@@ -109,6 +111,8 @@ def run(
         within = functools.partial(numerics, checked, threads, device)
         with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
+            for remark in remarks(next(iter(experiment.plans.values())).federation):
+                warnings.warn(remark, stacklevel=2)
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
             if place:
                 _open(place, record, experiment, force)

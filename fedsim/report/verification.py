@@ -13,10 +13,12 @@ from fedsim.engine.checkpoint import CheckpointError
 from fedsim.report import directory, files, frames
 from fedsim.report.comparison import concluded, ordered
 from fedsim.report.environment import numerical
+from fedsim.report.files import DirectoryError
+from fedsim.report.form import odd
 from fedsim.report.frames import Record
 from fedsim.report.journal import LOG, differences
 from fedsim.report.playing import folder_of
-from fedsim.report.reading import read_table
+from fedsim.report.reading import as_written, read_table
 from fedsim.report.record import record_of
 from fedsim.report.replay import Recorded, recorded, replayed
 from fedsim.report.result import ORDER, slug
@@ -26,6 +28,7 @@ from fedsim.scenario.load import confined
 from fedsim.scenario.reader import parse
 
 ENDED = ("done", "diverged", "stopped", "incomplete")
+LISTED = 5  # files that are missing, by name
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
 
 
@@ -34,11 +37,14 @@ class Check(NamedTuple):
 
     name: str
     ok: bool
-    detail: str  # what is wrong, or what was found
+    detail: str  # what is wrong, what was found, or what is missing
+    possible: bool = (
+        True  # False: it could not be checked here, since something is missing that the directory does not hold
+    )
 
 
 class Verification(NamedTuple):
-    """What was looked at in a run directory, in order; a check that fails may end the list.
+    """What was looked at in a run directory, in order; a check that fails, or cannot be made, may end the list.
 
     Attributes:
       path: of the directory.
@@ -53,15 +59,26 @@ class Verification(NamedTuple):
         """Whether the run is what its record says, and came out the same again."""
         return all(check.ok for check in self.checks)
 
+    @property
+    def wrong(self) -> bool:
+        """Whether something is not what the record says; where neither this nor `equal`, something could not be checked."""
+        return any(check.possible and not check.ok for check in self.checks)
+
     def plain(self) -> dict[str, Any]:
         """The same as plain values, for JSON."""
         checks = [check._asdict() for check in self.checks]
-        return {"path": self.path, "equal": self.equal, "checks": checks}
+        return {"path": self.path, "equal": self.equal, "wrong": self.wrong, "checks": checks}
 
 
-Tell = Callable[
-    [str, list[str], str], bool
-]  # (name, problems, what to say when there is none) -> whether there is none
+class Missing(Exception):
+    """What is needed for a check and is not here, a line each: nothing is wrong for that."""
+
+    def __init__(self, *lines: str):
+        super().__init__("; ".join(lines))
+
+
+# (name, problems, or what is missing for the check; what to say when there is none) -> whether there is none
+Tell = Callable[[str, list[str] | Missing, str], bool]
 
 
 def verify(
@@ -94,7 +111,7 @@ def verify(
       data_roots: folders that the record may name data files in, besides the working directory.
 
     Returns:
-      All checks in order, `.equal` where none failed, and `.plain()` for JSON.
+      All checks in order, `.equal` where all were made and none failed, `.wrong` where one failed, `.plain()` for JSON.
 
     Raises:
       DirectoryError: when there is no run, or it cannot be read.
@@ -102,11 +119,13 @@ def verify(
     checks: list[Check] = []
     directory.demand_plain(Path(path))
 
-    def tell(name: str, problems: list[str], fine: str) -> bool:
-        checks.append(Check(name, not problems, "; ".join(problems) or fine))
+    def tell(name: str, problems: list[str] | Missing, fine: str) -> bool:
+        possible = not isinstance(problems, Missing)
+        said = str(problems) if isinstance(problems, Missing) else "; ".join(problems)
+        checks.append(Check(name, not said, said or fine, possible))
         if say:
             say(checks[-1])
-        return not problems
+        return not said
 
     given = {"data": data, "model": model, "params": params, "loss": loss}
     _verify(Path(path), given, data_roots, device, whole, tell)
@@ -136,17 +155,16 @@ def _verify(
         return
     if not tell("files", _of_files(record, found), _besides(record, found)):
         return
+    seeds, problems = _seeds(path, record)
+    if not tell("commits", problems, "fit the record and the logs"):
+        return
+    problems = [*_of_tables(path, record, seeds), *(p for seed in seeds for p in _of_rows(seed, record))]
+    if not tell("tables", [*problems, *_of_ends(record, seeds)], "follow from the logs"):
+        return
     checked, problems = _scenario(path, record, given, data_roots)
     if not tell("scenario", problems, "can be read again") or checked is None:
         return
-    seeds, problems = _seeds(path, record, checked)
-    if not tell("commits", problems, "fit the record and the logs"):
-        return
-    problems = [*_of_tables(path, record, seeds), *(p for seed in seeds for p in _of_rows(seed, checked))]
-    if not tell("tables", [*problems, *_of_ends(record, seeds, checked.spec.rounds)], "follow from the logs"):
-        return
-    threads = record["environment"].get("threads")
-    with numerics(checked, threads if isinstance(threads, int) else None, device) as devices:
+    with numerics(checked, record["environment"].get("threads"), device) as devices:
         if not tell("environment", _of_environment(record, devices), "the recorded one"):
             return
         experiment, problems = _built(record, checked, given, devices)
@@ -163,15 +181,14 @@ def _of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
         return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
     if record.get("status") not in ENDED:
         return [f"the run has not ended (its status is {record.get('status')}); fedsim run --resume goes on with it"]
-    return [
-        f"{directory.RECORD} has no {name} as a run writes it"
-        for name in directory.odd(record, reasons=dict, files=dict)
-    ]
+    return [f"{directory.RECORD} has no {name} as a run writes it" for name in odd(record, "reasons", "files")]
 
 
 def _of_files(record: dict[str, Any], found: dict[str, str]) -> list[str]:
     listed = record["files"]
     missing = [f"{name} is missing" for name in listed if name not in found]
+    if len(missing) > LISTED:
+        missing[LISTED:] = [f"and {len(missing) - LISTED} more of {len(listed)} are missing"]
     changed = [f"{name} is not what was written" for name in listed if name in found and found[name] != listed[name]]
     needed = {*_written(record), *(name for name in found if name.startswith(f"{directory.COMMITS}/"))}  # what is read
     return [*missing, *changed, *(f"{name} is not in the record" for name in sorted(needed.difference(listed)))]
@@ -196,7 +213,11 @@ def _of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     summary, tuning = (_rows_of(path, name, varied) for name in ("summary", "tuning"))
     if summary is None:
         return ["summary.csv is missing"]
-    again = concluded(summary, tuning or [], record["baseline"], record["score"], varied)
+    try:
+        with as_written(path):
+            again = concluded(summary, tuning or [], record["baseline"], record["score"], varied)
+    except DirectoryError as error:
+        return [str(error)]
     problems = []
     for name, rows in again.items():
         with files.told(path), contextlib.suppress(FileNotFoundError):
@@ -223,28 +244,28 @@ def _besides(record: dict[str, Any], found: dict[str, str]) -> str:
 
 def _scenario(
     path: Path, record: dict[str, Any], given: dict[str, Any], data_roots: Iterable[str | os.PathLike[str]]
-) -> tuple[Scenario | None, list[str]]:
+) -> tuple[Scenario | None, list[str] | Missing]:
     """The recorded scenario, read again; what it needs from outside has to be there."""
-    problems = []
+    needed = []
     for link in record["own_links"]:
         family, _, kind = link.partition(" ")
         if kind not in FAMILIES.get(family, {}):
-            problems.append(f"{link} is not fedsim's own; give its file with --plugin, or fedsim.enable in Python")
+            needed.append(f"{link} is not fedsim's own; give its file with --plugin, or fedsim.enable in Python")
     missing = [name for name in record["supplied"] if given.get(name) is None]
     if missing:
         call = ", ".join(f"{name}=..." for name in missing)
-        problems.append(f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})")
-    if problems:
-        return None, problems
+        needed.append(f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})")
+    if needed:
+        return None, Missing(*needed)
     try:
         return confined(read(record["scenario"]), path, data_roots), []
     except ScenarioError as error:
         return None, str(error).splitlines()
 
 
-def _seeds(path: Path, record: dict[str, Any], checked: Scenario) -> tuple[list[Recorded], list[str]]:
+def _seeds(path: Path, record: dict[str, Any]) -> tuple[list[Recorded], list[str]]:
     seeds, problems = [], []
-    for seed in checked.spec.seeds:
+    for seed in record["scenario"]["seeds"]:
         try:
             seeds.append(recorded(path, record, seed))
         except (CheckpointError, KeyError, TypeError) as error:
@@ -272,16 +293,18 @@ def _of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> lis
     ]
 
 
-def _of_rows(seed: Recorded, checked: Scenario) -> list[str]:
+def _of_rows(seed: Recorded, record: dict[str, Any]) -> list[str]:
     """Rows without a gap, sums that never fall, and the summary that follows from them."""
-    evaluate, end, rows = checked.spec.evaluate, seed.end, seed.rows
-    where = f"seed {seed.who['seed']}"
+    evaluate, end, rows = record["scenario"]["evaluate"], seed.end, seed.rows
+    where, every = f"seed {seed.who['seed']}", evaluate["every"]
     try:
-        expected = sorted({*range(0, end["round"] + 1, evaluate.every), end["round"]})
+        whole = end["round"] // every + 1 + (end["round"] % every > 0)  # counted before they are made
+        expected = sorted({*range(0, end["round"] + 1, every), end["round"]}) if whole == len(rows) else []
         if [row["round"] for row in rows] != expected:
-            return [f"{where}: rounds.csv has not the rounds 0, {evaluate.every}, ... {end['round']}"]
+            return [f"{where}: rounds.csv has not the rounds 0, {every}, ... {end['round']}"]
         problems = list(_falling(rows, where))
-        line = frames.summarise(rows, evaluate.metric, evaluate.last, evaluate.target, end["status"], end["reason"])
+        asked = evaluate["metric"], evaluate["last"], evaluate.get("target")
+        line = frames.summarise(rows, *asked, end["status"], end["reason"])
         fair = frames.fairness(seed.tables["clients"][0])
         if json.dumps([{**seed.who, **line, **fair}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{where}: summary.csv does not follow from rounds.csv")
@@ -298,31 +321,38 @@ def _falling(rows: list[Record], where: str) -> Iterator[str]:
             yield f"{where}: {name} falls in round {rows[fall]['round']}"
 
 
-def _of_ends(record: dict[str, Any], seeds: list[Recorded], rounds: int) -> list[str]:
+def _of_ends(record: dict[str, Any], seeds: list[Recorded]) -> list[str]:
     """Status and reasons of the record against the last commits; a run that went to its end has all its rounds."""
     early = [seed for seed in seeds if seed.end["status"] != "done"]
     reasons = {str(seed.who["seed"]): seed.end["reason"] for seed in early}
     problems = []
     if record["reasons"] != reasons or record["status"] != (early[-1].end["status"] if early else "done"):
         problems.append(f"{directory.RECORD} says of the end what the last commits do not")
+    rounds = record["scenario"]["rounds"]
     short = [seed for seed in seeds if seed.end["status"] == "done" and seed.end["round"] != rounds]
     return problems + [f"seed {seed.who['seed']}: ends in round {seed.end['round']} of {rounds}" for seed in short]
 
 
-def _of_environment(record: dict[str, Any], devices: list[Any]) -> list[str]:
+def _of_environment(record: dict[str, Any], devices: list[Any]) -> list[str] | Missing:
     found = differences(record["environment"], json.loads(json.dumps(numerical(devices))))
     fields = [f"{name}: {was}, here {now}" for name, was, now in found]
-    return [f"cannot be replayed here, where bits may differ: {', '.join(fields)}"] if fields else []
+    return Missing(f"cannot be replayed here, where bits may differ: {', '.join(fields)}") if fields else []
 
 
 def _built(
     record: dict[str, Any], checked: Scenario, given: dict[str, Any], devices: list[Any]
-) -> tuple[Experiment | None, list[str]]:
+) -> tuple[Experiment | None, list[str] | Missing]:
     """The run built anew, and in what it is not the recorded one."""
     try:
         experiment = build(checked, devices=devices, **given)
-    except (ScenarioError, DataError, OSError) as error:
+    except ScenarioError as error:
+        lines = str(error).splitlines()
+        elsewhere = all(problem.where == "data.path" for problem in error.problems)  # no such file, or not to be read
+        return None, Missing(*lines) if elsewhere else lines
+    except DataError as error:
         return None, str(error).splitlines()
+    except OSError as error:
+        return None, Missing(*str(error).splitlines())
     now = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
     kept = ("scenario", "method", "hashes", "supplied", "own_links", "lanes", "block")
     was, is_ = ({name: whose.get(name) for name in kept} for whose in (record, now))

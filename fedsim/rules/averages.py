@@ -137,8 +137,9 @@ def horvitz_thompson() -> Rule:
     """The unbiased estimate, from a uniform cohort, of the sample-weighted mean over all clients.
 
     Δ̄ = (N/m) Σ_{i∈S} (n_i/n) Δ_i, with n samples of all N clients that can take part, and m that reported.
-    `mean(samples)` behind the cohort `uniform` divides by the samples of the cohort instead, which is biased and varies less; `mean(uniform)` behind the
-    cohort `weighted`, which draws clients by their samples, with replacement, is unbiased as well.
+    `mean(samples)` behind the cohort `uniform` divides by the samples of the cohort instead, which is biased and varies
+    less; `mean(uniform)` behind the cohort `weighted`, which draws clients by their samples, with replacement, is unbiased
+    as well.
 
     Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
     Where everybody reports: `mean(samples)`.

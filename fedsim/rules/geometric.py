@@ -4,7 +4,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -15,6 +15,7 @@ from fedsim.types import Context, Rule, Updates, reported
 
 alias(geomedian="geometric_median", cclip="centered_clipping", centered_clip="centered_clipping")
 
+Iterations = Annotated[int, Ge(1), Le(100_000)]  # a round of more would not end
 MOST_ITERATIONS = 1000  # of a search that runs until it converges
 
 
@@ -31,7 +32,7 @@ class Search(NamedTuple):
 @rule
 def geometric_median(
     smoothing: Annotated[float, Ge(0)] = 0.0,
-    iterations: Annotated[int, Ge(1)] | None = None,
+    iterations: Iterations | None = None,
     weights: Literal["uniform", "samples"] = "uniform",
 ) -> Rule:
     """The point with the least sum of distances to the updates.
@@ -69,7 +70,7 @@ def geometric_median(
 
 
 @rule
-def rfa(smoothing: Annotated[float, Gt(0)] = 1e-6, iterations: Annotated[int, Ge(1)] = 3) -> Rule:
+def rfa(smoothing: Annotated[float, Gt(0)] = 1e-6, iterations: Iterations = 3) -> Rule:
     """Robust federated averaging: three steps from the mean towards the sample-weighted geometric median.
 
     v₀ = Σ_i p_i x_i,  v ← Σ_i β_i x_i / Σ_i β_i  with  β_i = p_i / max(ν, ‖v − x_i‖₂)  and p_i = n_i / Σ_j n_j.
@@ -185,7 +186,7 @@ def _land(delta, w, point, target, total, others, here, tried) -> tuple[Tree, Bo
 
 
 @rule
-def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Annotated[int, Ge(1)] = 1) -> Rule:
+def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Iterations = 1) -> Rule:
     """Mean of the updates, clipped around the last aggregate.
 
     v ← v + 1/m Σ_i (x_i − v)·min(1, τ / ‖x_i − v‖₂), `iterations` times; v starts at the aggregate of the round before, and at

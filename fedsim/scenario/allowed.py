@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Union
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel
 
+from fedsim.limits import MOST
 from fedsim.scenario.problems import shortened
 
 NOUNS = {int: ("an integer", "integers"), float: ("a number", "numbers"), str: ("text", "texts")}
@@ -94,7 +95,9 @@ def either(parts: list[str]) -> str:
 def _bounds(kind: Any, notes: tuple) -> str:
     """` of at least 1`, ` from 0 to below 1` ..."""
     low = next((note for note in notes if isinstance(note, Ge | Gt)), None)
-    high = next((note for note in notes if isinstance(note, Le | Lt)), None)
+    high = next((note for note in notes if isinstance(note, Le | Lt) and note != Le(MOST)), None)
+    if low == Ge(-MOST - 1):
+        low = None
     if kind is str:
         return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""
     top = "" if high is None else f"{high.le}" if isinstance(high, Le) else f"below {high.lt}"

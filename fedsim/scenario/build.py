@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.crews import TINY, useful_crews
+from fedsim.engine.footprint import least
 from fedsim.engine.keys import start_key
 from fedsim.engine.machine import devices_of, platform, settle_threads
 from fedsim.engine.mesh import mesh
@@ -30,10 +32,12 @@ from fedsim.scenario.demands import (
     known_needs,
     no_idle_key,
     possible_rule,
+    read_server_samples,
     right_partner,
 )
 from fedsim.scenario.federation import federations_of, settled_data
-from fedsim.scenario.links import LinkError, OrderError, link, place_of
+from fedsim.scenario.fitting import demand_fit, held_by
+from fedsim.scenario.links import OrderError, link, placing_faults
 from fedsim.scenario.programs import Training, Written, client_key, is_pair, own, serving, training, zoo
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client, Model
@@ -82,21 +86,10 @@ def numerics(scenario: Scenario, threads: int | None = None, device: str | None 
     devices = devices_of(device)
     here = next(d for d in devices if d.process_index == jax.process_index())
     precision = jax.default_matmul_precision(spec.matmul_precision)
-    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(here):
+    # a hyper-parameter beyond the float type is infinite, and what it does to a model is found there, and told with its round
+    overflow = np.errstate(over="ignore")
+    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(here), overflow:
         yield devices
-
-
-def placing_faults(make: Callable) -> Callable:
-    """Decorator: hyper-parameters that a factory refuses are a line with their place in the scenario."""
-
-    @functools.wraps(make)
-    def placed(scenario: Scenario, **given: Any) -> Experiment:
-        try:
-            return make(scenario, **given)
-        except LinkError as error:
-            raise scenario.error(place_of(scenario.spec, error.section), str(error)) from error
-
-    return placed
 
 
 @placing_faults
@@ -137,14 +130,18 @@ def build(
     needs = trained.client.needs
     known_needs(scenario, needs, net, some.classes)
     no_idle_key(scenario, trained.client.unused)
+    read_server_samples(scenario)
     plans = {seed: _plan(scenario, federation, seed, "labels" in needs) for seed, federation in federations.items()}
-    shared = {seed: _start(scenario, net, trained, seed, params, dtype) for seed in spec.seeds}
-    for seed, plan in plans.items():
-        fitting_model(scenario, net, federations[seed], plan, shared[seed])
-    cohort = next(iter(plans.values())).cohort
-    K = cohort.nominal(some.N)
-    model_bytes = tree.payload_bytes(next(iter(shared.values()))["params"])
+    one, start = next(iter(plans.values())), partial(_start, scenario, net, trained, params=params, dtype=dtype)
+    shared = {seed: start(seed) for seed in spec.seeds} if model is not None or params is not None else {}
+    shapes = (
+        shared[one.seed] if shared else jax.eval_shape(lambda: start(one.seed))
+    )  # ours are made when all is counted
+    cohort, K = one.cohort, one.cohort.nominal(some.N)
+    model_bytes = tree.payload_bytes(shapes["params"])
     width, hands = _width(spec, model_bytes, K, platform()), useful_crews(model_bytes)
+    demand_fit(scenario, least(model_bytes, width, max(plans.values(), key=longest), K, len(spec.seeds)))
+    activations = max(fitting_model(scenario, net, federations[seed], plan, shapes) for seed, plan in plans.items())
     crews = len(devices) if devices and len(devices) > 1 else min(hands, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, crews)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
@@ -155,6 +152,8 @@ def build(
     first = mesh(trained.first, on, crews) if server.asks else None
     parts = (mesh(trained.lanes, on, crews), trained.memories, server, trained.evaluate, hands, trained.task)
     program = Program(*parts, width, room, dtype, pack, spec.evaluate.diagnostics, first, trained.client.alone)
+    demand_fit(scenario, held_by(scenario, program, one, shapes, activations).parts)
+    shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
@@ -169,6 +168,11 @@ def _plan(scenario: Scenario, federation: Federation, seed: int, labelled: bool)
     plan = Plan(federation, cohort, _local(spec.client), seed, spec.rounds, controlled(attackers, N, seed), labelled)
     enough_clients(scenario, len(plan.eligible), cohort.repeats)
     return plan
+
+
+def longest(plan: Plan) -> int:
+    """Local steps of the plan's longest client."""
+    return int(plan.steps.max(initial=0))
 
 
 def _local(c: Any) -> Local:
@@ -228,7 +232,7 @@ def _start(
                 f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into state"
             )
             raise scenario.error(("model",), what)
-    variables = jax.block_until_ready(jax.tree.map(jnp.asarray, variables))
+    variables = jax.tree.map(jnp.asarray, variables)
     aux = trained.client.aux(trained.task, variables["params"])
     first = {} if trained.client.first is None else {"first": tree.zeros_like(variables["params"])}
     return {**variables, "aux": aux | first}

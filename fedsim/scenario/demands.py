@@ -7,6 +7,7 @@ import jax
 from pydantic import BaseModel
 
 from fedsim.data import Federation
+from fedsim.engine.footprint import widest
 from fedsim.fleet import Plan
 from fedsim.scenario.allowed import shown
 from fedsim.scenario.links import link
@@ -110,18 +111,32 @@ def _beyond(ids: Any, N: int, path: tuple) -> Iterator[tuple[tuple, int]]:
             yield (*path, i), id
 
 
-def fitting_model(scenario: Scenario, net: Model, federation: Federation, plan: Plan, variables: Any) -> None:
-    """One batch, traced only: shapes that do not fit are a line, not a traceback; and no short batch may be mixed."""
+def fitting_model(scenario: Scenario, net: Model, federation: Federation, plan: Plan, variables: Any) -> int:
+    """One batch, traced only: shapes that do not fit are a line, not a traceback; and no short batch may be mixed.
+
+    Returns:
+      Bytes of the largest value that the model makes of a batch.
+    """
     sizes = federation.sizes[plan.eligible]
-    batch = scenario.spec.client.batch
-    wide = int(sizes.max(initial=1)) if batch == "full" else batch
+    wide = plan.local.widest(sizes)
     x = jax.ShapeDtypeStruct((wide, *federation.x.shape[1:]), federation.x.dtype)
     mask, key = jax.ShapeDtypeStruct((wide,), bool), jax.eval_shape(jax.random.key, 0)
     try:
-        jax.eval_shape(lambda v, x, mask, key: net.apply(v, x, mask=mask, key=key, train=True), variables, x, mask, key)
+        forward = lambda v, x, mask, key: net.apply(v, x, mask=mask, key=key, train=True)
+        activations = widest(forward, variables, x, mask, key)
     except (TypeError, ValueError) as error:
         raise scenario.error(("model",), str(error).splitlines()[0]) from None
     short = (sizes < wide) if scenario.spec.client.drop_last else (sizes % wide != 0)
     if net.mixes_rows and short.any():
         what = f"mixes the rows of a batch without looking at mask, and client {plan.eligible[short.argmax()]} has short batches"
         raise scenario.error(("model",), f"{what}; set client.drop_last and a batch that every client can fill")
+    return activations
+
+
+def read_server_samples(scenario: Scenario) -> None:
+    """Samples that the server keeps are there for a rule that asks for them; else they are lost to the clients."""
+    spec = scenario.spec
+    asked = any("server" in link(section)().needs for section in spec.server if section.family == "rule")
+    if spec.data.server.samples and not asked:
+        what = f"no link of server reads the server's own samples, and these {spec.data.server.samples} would be lost"
+        raise scenario.error(("data", "server", "samples"), f"{what} to the clients; take it out")

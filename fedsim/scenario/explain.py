@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple, Union
 from pydantic.fields import FieldInfo
 
 from fedsim.compose import ALIASES, FAMILIES
+from fedsim.limits import MOST
 from fedsim.scenario.allowed import (
     BELONGS,
     a_kind_of,
@@ -82,6 +83,8 @@ def _told(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, 
             if not isinstance(written, dict) and plain_types(spot.annotation):
                 return path, f"should be {allowed(spot.annotation)}, found {shown(written)}"
             return (*path, "kind") if isinstance(written, dict) else path, _no_kind(value["kind"], spot.section)
+        case "less_than_equal" | "greater_than_equal" if isinstance(value, int) and not -MOST <= value <= MOST:
+            return path, f"should be {allowed(spot.annotation)}, and at most {MOST}, found {shown(value)}"
     near = nearest(value, words(spot.annotation), 0.87) if isinstance(value, str) else None
     instead = f"; did you mean '{near}'?" if near else advice(value, spot.annotation)
     return path, f"should be {allowed(spot.annotation)}, found {shown(value)}{instead}"

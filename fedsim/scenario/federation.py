@@ -11,11 +11,13 @@ import numpy as np
 from fedsim.data import Arrays, DataError, Federation, PartitionError, Pool, Sets, federate, prepare, sha256_of
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.allowed import shown
-from fedsim.scenario.links import link
+from fedsim.scenario.fitting import demand_population
+from fedsim.scenario.links import link, placing_faults
 from fedsim.scenario.problems import MissingFileError, nearest, shortened
 from fedsim.scenario.schema import Scenario
 
 
+@placing_faults
 def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> dict[int, Federation]:
     """A federation per seed: the samples are loaded once, dealt out anew for every seed.
 
@@ -29,6 +31,7 @@ def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> 
       DataError: for samples that cannot be learned from.
     """
     sets, classes = _loaded(scenario, data, dtype)
+    demand_population(scenario, len(sets.y), classes)
     return {seed: _dealt(scenario, sets, classes, seed) for seed in scenario.spec.seeds}
 
 
@@ -50,7 +53,8 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
 def _loaded(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
     section = scenario.spec.data
     place = {"path": str(_place(scenario, section.path))} if hasattr(section, "path") else {}
-    own = data if data is not None else link(section)(**place)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row
+        own = data if data is not None else link(section)(**place)
     try:
         sets, classes = prepare(
             own,

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from fedsim.compose import FAMILIES, scheduled
 from fedsim.data import DataError, PartitionError
+from fedsim.limits import TooLarge
 from fedsim.types import RowStage, Rule, Stage
 
 
@@ -22,10 +23,13 @@ class OrderError(ValueError):
 
 
 class LinkError(ValueError):
-    """Hyper-parameters that are each allowed, and that a factory refuses all the same; `section` is its link."""
+    """Hyper-parameters that are each allowed, and that a factory refuses all the same; `section` is its link.
 
-    def __init__(self, what: str, section: Any):
-        self.section = section
+    `large`: it is refused for want of memory.
+    """
+
+    def __init__(self, what: str, section: Any, large: bool = False):
+        self.section, self.large = section, large
         super().__init__(what)
 
 
@@ -48,7 +52,8 @@ def link(section: Any) -> Callable:
         except (DataError, PartitionError):
             raise
         except MemoryError as error:
-            raise LinkError(f"needs more memory than there is ({error}); make it smaller", section) from error
+            what = str(error) if isinstance(error, TooLarge) else f"needs more memory than there is ({error})"
+            raise LinkError(f"{what}; make it smaller", section, large=True) from error
         except (ValueError, ArithmeticError) as error:
             raise LinkError(f"{section.kind}: {_first_line(error)}", section) from error
 
@@ -58,6 +63,20 @@ def link(section: Any) -> Callable:
 def _first_line(error: Exception) -> str:
     lines = str(error).strip("'\" \n").splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def placing_faults(make: Callable) -> Callable:
+    """Decorator: hyper-parameters that a factory refuses are a line with their place in the scenario."""
+
+    @functools.wraps(make)
+    def placed(scenario: Any, *arguments: Any, **given: Any) -> Any:
+        try:
+            return make(scenario, *arguments, **given)
+        except LinkError as error:
+            refusal = scenario.too_large if error.large else scenario.error
+            raise refusal(place_of(scenario.spec, error.section), str(error)) from error
+
+    return placed
 
 
 def place_of(spec: Any, section: Any, path: tuple = ()) -> tuple:

@@ -45,6 +45,10 @@ class ScenarioError(ValueError):
         super().__init__("\n".join(problem.text(file) for problem in told))
 
 
+class TooLargeError(ScenarioError):
+    """A scenario that does not fit into memory (exit code 8), found out by counting."""
+
+
 class MissingFileError(ScenarioError):
     """A scenario that names a file that is not there (exit code 4)."""
 

@@ -10,6 +10,7 @@ import inspect
 import itertools
 import json
 import types
+import typing
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 
@@ -23,10 +24,11 @@ import fedsim.models
 import fedsim.rules
 import fedsim.stages  # noqa: F401 (importing a family registers its members)
 from fedsim.compose import ALIASES, FAMILIES, registrations
+from fedsim.limits import MOST
 from fedsim.scenario.allowed import InWords
 from fedsim.scenario.docs import told
 from fedsim.scenario.explain import problem_at
-from fedsim.scenario.problems import ScenarioError
+from fedsim.scenario.problems import ScenarioError, TooLargeError
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.sections import (
     Checkpoint,
@@ -35,6 +37,7 @@ from fedsim.scenario.sections import (
     DataCommon,
     Evaluate,
     Fleet,
+    Index,
     ModelCommon,
     Numerics,
     Section,
@@ -68,6 +71,10 @@ class Scenario(NamedTuple):
         """SHA-256 of the resolved values, wherever the data file lies and whatever it is compared with."""
         plain = {name: value for name, value in placeless(self.resolved()).items() if name != "compare"}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+    def too_large(self, path: Path, what: str) -> TooLargeError:
+        """What does not fit into memory, at a path of this scenario, as an exception."""
+        return TooLargeError([problem_at(self.document, path, what)], self.document.file)
 
     def error(self, path: Path, what: str) -> ScenarioError:
         """A problem at a path of this scenario, as an exception.
@@ -114,7 +121,7 @@ def scenario_model() -> type[BaseModel]:
     seeds = Annotated[list[Seed], MinLen(1), first, AfterValidator(_in_order), InWords(SEEDS)]
     fields: dict[str, Any] = {
         "name": (name, ..., "Of the run directory, unless `--out` says otherwise."),
-        "rounds": (Annotated[int, Ge(0)], 100, "How often the server sends its model out."),
+        "rounds": (Index, 100, "How often the server sends its model out."),
         "seeds": (seeds, [0], "A run for each; a number n means the first n: 0, 1, ... n-1."),
         "method": (str | None, None, "Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."),
         "data": (Data, ..., "Where samples come from, and which client holds which."),
@@ -189,7 +196,8 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
         if parameter.name not in without:
             default = ... if parameter.default is parameter.empty else parameter.default
             changing = family == "optimizer" and parameter.name == "lr"  # by rounds, behind the rule
-            annotation: Any = parameter.annotation | union("schedule") if changing else parameter.annotation
+            bounded = within_int32(parameter.annotation)
+            annotation: Any = bounded | union("schedule") if changing else bounded
             fields[parameter.name] = (annotation, default, told(factory).args.get(parameter.name))
     for n, annotation in typed.items():  # common keys whose types depend on what is registered
         fields[n] = (annotation, common.model_fields[n].default, common.model_fields[n].description)
@@ -199,6 +207,23 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
     body["model_config"] = ConfigDict(use_attribute_docstrings=False)  # made here: there is no source to read them from
     made = {n: field for n, (_, field) in _validated(fields).items()}
     return types.new_class(name, (common,), {}, lambda namespace: namespace.update({**body, **made}))
+
+
+def within_int32(annotation: Any) -> Any:
+    """An annotation whose integers have bounds: without ones of their own, those of the counters on a device."""
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is int:
+        return Annotated[int, Ge(-MOST - 1), Le(MOST)]
+    if origin is Annotated and inside[0] is int:
+        bounded = any(isinstance(note, Le | Lt) for note in inside[1:])
+        return annotation if bounded else Annotated[int, *inside[1:], Le(MOST)]
+    if origin is Annotated:
+        return Annotated[within_int32(inside[0]), *inside[1:]]
+    if origin is list:
+        return list[within_int32(inside[0])]
+    if origin in (Union, types.UnionType) and float not in inside:  # a number that may be a float has a float's range
+        return Union[tuple(map(within_int32, inside))]  # noqa: UP007 (made from a list)
+    return annotation
 
 
 def _validated(fields: dict[str, Any]) -> dict[str, Any]:

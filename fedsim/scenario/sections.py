@@ -5,7 +5,10 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, Lt, MinLen
 from pydantic import BaseModel, ConfigDict, model_validator
 
-Count = Annotated[int, Ge(1)]
+from fedsim.limits import MOST
+
+Count = Annotated[int, Ge(1), Le(MOST)]
+Index = Annotated[int, Ge(0), Le(MOST)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 
 
@@ -17,7 +20,7 @@ class Section(BaseModel):
 
 class DataCommon(Section):
     class Server(Section):
-        samples: Annotated[int, Ge(0)] = 0
+        samples: Index = 0
         """Training samples that no client gets and the server keeps, stratified by label."""
 
     clients: Count = 100
@@ -83,7 +86,7 @@ class ModelCommon(Section):
 
 
 class Fleet(Section):
-    malicious: Annotated[float, Ge(0), Le(1)] | list[Annotated[int, Ge(0)]] = 0.0
+    malicious: Annotated[float, Ge(0), Le(1)] | list[Index] = 0.0
     """Clients that the attacker controls: a share, drawn once per seed, or these."""
 
 

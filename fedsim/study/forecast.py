@@ -3,25 +3,22 @@
 import ctypes
 import gc
 import statistics
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.engine.blocks import Blocks
+from fedsim.engine.footprint import first_pass
 from fedsim.engine.machine import memory_now, memory_peak
-from fedsim.engine.round import Program
 from fedsim.engine.run import held_out
-from fedsim.engine.serve import RoundInfo
-from fedsim.fleet import Plan
 from fedsim.scenario import Experiment
+from fedsim.scenario.fitting import held_by, remarks
 from fedsim.scenario.links import link
 from fedsim.types import Batch, Facts, RowStage, Rule
 
 Shape = jax.ShapeDtypeStruct
-TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
 SURVEYED = 50  # rounds whose plans are looked at
 
 
@@ -58,80 +55,28 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     """Bytes by purpose (`tables` at the end, when those of training are free again), and bytes of one client's message.
 
     What the process holds is measured when everything is built and compiled; what it will hold besides is counted from
-    shapes and from what the compiler says of each program.
+    shapes, as the build has done, and taken from what the compiler says of each program.
     """
-    program, plan, spec = experiment.program, next(iter(experiment.plans.values())), experiment.scenario.spec
-    mesh, memories, serve = program.mesh, program.memories, program.serve
-    f, room, K, crews = plan.federation, program.room, program.width.block, program.mesh.crews
-    held = f.x.nbytes + f.y.nbytes <= spec.data.resident_mb * 1e6
-    block = Blocks([plan], program.width, room, program.dtype, program.pack, held, False).get(1, 0, (True,))
-    local, jobs = mesh.jobs(block.layout)
-    data = (f.x, f.y) if block.samples is None else block.samples
-    data = tuple(Shape(part.shape, part.dtype) for part in data)
-    number = jnp.ones((), program.dtype)
-    info = RoundInfo(jax.random.key(0), 1, number, number)
-    server = jax.eval_shape(serve.init, next(iter(experiment.shared.values())), plan.present)
-    store = jax.eval_shape(lambda bank: memories.empty(bank, room.members), server.bank)
-    if _bytes(store.rows) > spec.checkpoint.resident_mb * 1e6:
-        store = jax.eval_shape(lambda bank: memories.empty(bank, room.blocks * K), server.bank)
-    lent = jax.eval_shape(memories.gather, store, server.bank, jobs, info.root)
-    mine = jax.eval_shape(lambda m: m if crews == 1 else tree.take(m, jnp.zeros(block.layout.seats, int)), lent)
-    rows = jax.eval_shape(lambda *a: mesh.empty(None, *a, block.layout.seats)[0], [server.bank], [mine], local)
-    begin, train = mesh.programs
-    lane = jax.eval_shape(begin, server.bank, mine, local[0], 0)
-    stack = jax.eval_shape(mesh.collect, [rows] * crews, local)
-    total = jax.eval_shape(serve.zero, stack, jobs)
-    held_sets = held_out(f, program.crews)[0]
-    before = _first_pass(program, plan, held, server, data, info[:2])
+    program, plan = experiment.program, next(iter(experiment.plans.values()))
+    held = held_by(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
+    s, serve = held.shapes, program.serve
+    server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
+    _, train = program.mesh.programs
+    on_lanes = (server.bank, s["mine"], jobs, s["data"], info[:2], s["lane"], s["rows"], 0, 1, integer)
+    held_sets = held_out(plan.federation, program.crews)[0]
+    before = first_pass(program, plan, server.bank)
     temporary = {
-        "first": before.temporary,
-        "train": _temporary(train, server.bank, mine, local[0], data, info[:2], lane, rows, 0, 1, 0) * crews,
-        "add": _temporary(serve.add, total, server, store, stack, None, jobs, info, 0),
-        "close": _temporary(serve.close, total, server, store, jobs, info),
+        "train": program.mesh.crews * _temporary(train, *on_lanes),
+        "add": _temporary(serve.add, s["total"], server, s["store"], s["stack"], None, jobs, info, 0),
+        "close": _temporary(serve.close, s["total"], server, s["store"], jobs, info),
         **{k: program.crews * _temporary(program.evaluate, server.bank, *v[0]) for k, v in held_sets.items()},
     }
-    parts = {
-        "samples": _bytes(data) + _bytes(held_sets),
-        "client_memory": _bytes(store) + 2 * _bytes(lent),
-        "lanes": crews * (_bytes(lane) + _bytes(rows)) + 2 * _bytes(local) + before.held,
-        "stack": (_bytes(stack) if crews > 1 else 0) + _bytes(total),
-        "server": 3 * _bytes(server),
-        "temporary": max(temporary.values()),
-        "tables": TABLE_BYTES * f.N + 16 * len(f.x),
-    }
-    return {"process": _resident(), **parts}, _message(rows) + before.sent
-
-
-class Before(NamedTuple):
-    """What a pass before training takes, in bytes: while it runs, of rows that are kept, and of one client's message."""
-
-    temporary: int = 0
-    held: int = 0
-    sent: int = 0
-
-
-def _first_pass(program: Program, plan: Plan, held: bool, server: Any, data: Any, key: tuple) -> Before:
-    mesh = program.first
-    if mesh is None:
-        return Before()
-    block = Blocks([plan], program.width, program.room, program.dtype, program.pack, held, True).get(
-        1, 0, (True,), True
-    )
-    local, _ = mesh.jobs(block.layout)
-    rows = jax.eval_shape(
-        lambda bank, jobs: mesh.empty(None, [bank], [()], jobs, block.layout.seats)[0], server.bank, local
-    )
-    begin, train = mesh.programs
-    lane = jax.eval_shape(begin, server.bank, (), local[0], 0)
-    while_ = _temporary(train, server.bank, (), local[0], data, key, lane, rows, 0, 1, 0)
-    loss = program.serve.losses * rows.loss.dtype.itemsize
-    return Before(mesh.crews * while_, mesh.crews * (_bytes(lane) + _bytes(rows)), _message(rows) + loss)
-
-
-def _message(rows: Any) -> int:
-    """Bytes of what one client sends, from the shapes of a stack."""
-    sent = rows.message
-    return _bytes((sent.delta, sent.state, sent.aux)) // rows.loss.shape[0]
+    if program.first is not None:
+        its, lane, rows = before.shapes
+        _, look = program.first.programs
+        taken = _temporary(look, server.bank, (), its, s["data"], info[:2], lane, rows, 0, 1, integer)
+        temporary["first"] = program.first.crews * taken
+    return {"process": _resident(), **held.parts, "temporary": max(temporary.values())}, held.message
 
 
 def one_batch(experiment: Experiment) -> dict[str, float]:
@@ -188,7 +133,7 @@ def notes(experiment: Experiment) -> list[str]:
         said.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
     if plan.malicious.any() and not attacks:
         said.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
-    return said
+    return said + remarks(plan.federation)
 
 
 def _largest(values: Any) -> float:
@@ -201,15 +146,6 @@ def _temporary(program: Any, *arguments: Any) -> int:
     if stats is None:
         return 0
     return int(stats.temp_size_in_bytes + max(stats.output_size_in_bytes - stats.alias_size_in_bytes, 0))
-
-
-def _bytes(shapes: Any) -> int:
-    return sum(_leaf_bytes(leaf) for leaf in jax.tree.leaves(shapes))
-
-
-def _leaf_bytes(leaf: Any) -> int:
-    dtype = leaf.dtype
-    return int(np.prod(leaf.shape)) * (dtype.itemsize if hasattr(dtype, "itemsize") else 8)
 
 
 def _resident() -> int:

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,9 @@ from fedsim.scenario.merge import label_of, top_level
 from fedsim.scenario.problems import Problem, did_you_mean
 from fedsim.scenario.reader import Document, scalar
 from fedsim.scenario.sections import Compare
+
+MOST_CELLS = 10_000  # of a comparison; each holds a scenario of its own
+MOST_RUNS = 100_000  # of a comparison, under all seeds
 
 
 class Cell(NamedTuple):
@@ -90,7 +94,20 @@ def variations(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str
     [{'data.partition.alpha': '0.1', 'cohort.size': '5'}, {'data.partition.alpha': '1', 'cohort.size': '5'}]
     """
     by_path = axes(written, option)
+    demand_few(option, *map(len, by_path.values()))
     return [dict(zip(by_path, values, strict=True)) for values in itertools.product(*by_path.values())]
+
+
+def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> None:
+    """Refuse a product of so many values before it is expanded.
+
+    Raises:
+      ScenarioError: with the count and the bound.
+    """
+    if (count := math.prod(counts)) > most:
+        factors = " x ".join(map(str, counts))
+        what = f"{factors} = {count} combinations, more than can be played; at most {most}, compare less at a time"
+        raise ScenarioError([Problem("", what)], where)
 
 
 def axes(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> dict[str, list[str]]:
@@ -141,6 +158,7 @@ def grid(
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise ScenarioError([Problem("", f"'{twice[0]}' is given twice; give one of them a label")], "--methods")
+    demand_few("variations x methods x settings", len(variants), len(methods), len(tunings))
     cells, problems, file = [], [], "scenario"
     for varied, method, tuned in itertools.product(variants, methods, tunings):
         changed = (f"{path}={value}" for path, value in {**varied, **tuned}.items())

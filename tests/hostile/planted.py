@@ -159,6 +159,11 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "a commit that ends early": (lambda out: commits(out, checkpoint({})[:40]), resumed),
     "a commit without its round": (lambda out: in_run(out, round=...), resumed),
     "a commit without its sums": (lambda out: in_run(out, totals=..., since=3), resumed),
+    "a commit of round ten billion, resumed": (lambda out: in_run(out, round=10**10), resumed),
+    "a commit of round ten billion, verified": (lambda out: in_run(out, round=10**10), verified),
+    "a record of ten billion rounds": (
+        lambda out: fitted(out, scenario={**SCENARIO, "rounds": 10**10}), verified,
+    ),
     "a log that is a bomb of brackets, resumed": (lambda out: logged(out, b"[" * 100_000), resumed),
     "a log that is a bomb of brackets, verified": (lambda out: logged(out, b"[" * 100_000), verified),
     "a log of no rows": (lambda out: logged(out, b"3\n"), resumed),

@@ -1,0 +1,258 @@
+"""Every number of a scenario, taken from the schema, put to extremes one at a time in an otherwise tiny scenario.
+
+As a program (`python -m hostile.numbers FAMILY`, in a process of its own) it plays all cases of a family under a limit of
+address space and prints a line of JSON for each that went wrong, and a last one with what the others came to.
+"""
+
+import contextlib
+import inspect
+import json
+import re
+import resource
+import signal
+import sys
+import traceback
+import types
+import typing
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Union
+
+import jax
+from pydantic import BaseModel
+
+import fedsim
+from fedsim.data import DataError
+from fedsim.engine.machine import memory_now
+from fedsim.scenario import ScenarioError, build, read
+from fedsim.scenario.build import numerics
+from fedsim.scenario.schema import scenario_model, union
+
+WHOLE = [0, 1, -1, 10**9, 10**18, -(10**18)]
+REAL = [0.0, 1.0, -1.0, 1e9, 1e38, -1e38, 5e-324, 1e-40]
+OURS = (ScenarioError, DataError)
+SPACE = 6 * 10**9  # bytes of address space of a child: JAX alone maps more than two
+MOST = 1 << 30  # bytes that a case may hold on top
+SECONDS = 300  # after which a case hangs, however slow the machine is
+DATA = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60, "clients": 4}
+TINY = {"name": "tiny", "rounds": 2, "data": DATA, "client": {"batch": 4, "steps": 2}}
+NEEDED = {"f": 0, "rounds": [[0, 1]], "transition_steps": 2, "decay_steps": 4, "warmup_steps": 1}
+PLACES = ("dataset", "partition", "model", "cohort", "client", "rule", "stage", "attack", "optimizer", "schedule")
+FAMILIES = (*PLACES, "method", "local optimizer", "sections")
+
+
+class Case(NamedTuple):
+    """A scenario with one extreme number."""
+
+    title: str
+    scenario: dict[str, Any]
+    plays: bool = True  # whether two rounds are played when it is admitted
+
+
+def cases(family: str) -> Iterator[Case]:
+    """All cases of a family of links, or of the sections that are the same for all kinds."""
+    if family == "sections":
+        yield from _of_sections()
+        return
+    kinds = fedsim.compose.FAMILIES["optimizer" if family == "local optimizer" else family]
+    for kind in kinds:
+        model = _model("optimizer" if family == "local optimizer" else family, kind)
+        needed = {name: _filled(name, field) for name, field in model.model_fields.items() if _asked(name, field)}
+        for name, value in _extremes(model):
+            if name in inspect.signature(kinds[kind]).parameters and (family, name) != ("local optimizer", "lr"):
+                written = {"kind": kind, **needed, name: value}
+                # behind the rule each is played; on the clients the outermost, and the others are built
+                plays = family != "local optimizer" or value in (1e38, -1e38, 5e-324)
+                yield Case(f"{family} {kind}.{name} = {value}", _placed(family, written), plays)
+
+
+def _of_sections() -> Iterator[Case]:
+    root = scenario_model()
+    for name, value in _extremes(root):
+        plays = name != "rounds" or (isinstance(value, int) and value <= 2)
+        yield Case(f"{name} = {value}", {**TINY, name: value}, plays)
+    commons = {"data": _model("dataset", "gaussian_blobs"), "client": _model("client", "sgd")}
+    for name in ("data", "client", "fleet", "evaluate", "numerics", "checkpoint"):
+        model = commons.get(name) or root.model_fields[name].annotation
+        for key, value in _extremes(model):
+            section = {**TINY.get(name, {}), key: value}
+            if key == "epochs":
+                section.pop("steps")
+            yield Case(f"{name}.{key} = {value}", {**TINY, name: section})
+    for value in WHOLE:
+        data = {**DATA, "server": {"samples": value}}
+        yield Case(f"data.server.samples = {value}", {**TINY, "data": data})
+
+
+def _model(family: str, kind: str) -> type[BaseModel]:
+    """The model of a kind, with what its family has in common."""
+    root = scenario_model()
+    at = {"dataset": "data", "client": "client"}.get(family)
+    members = _members(root.model_fields[at].annotation) if at else _members(union(family))
+    return next(member for member in members if getattr(member, "__name__", "") == kind)
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    if typing.get_origin(annotation) in (Annotated, Union, types.UnionType):
+        inside = typing.get_args(annotation)
+        for member in inside[:1] if typing.get_origin(annotation) is Annotated else inside:
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+def _asked(name: str, field: Any) -> bool:
+    return name != "kind" and (field.is_required() or name == "lr") and name not in ("partition", "optimizer")
+
+
+def _filled(name: str, field: Any) -> Any:
+    """A plain value for a parameter that must be given."""
+    return NEEDED.get(name, next((1 if kind is int else 0.5 for kind in _numbers(field.annotation)), "x"))
+
+
+def _numbers(annotation: Any, depth: int = 0) -> dict[type, int]:
+    """The numbers that may stand somewhere -> in how many lists."""
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation in (int, float):
+        return {annotation: depth}
+    if origin is Annotated:
+        return _numbers(inside[0], depth)
+    if origin is list:
+        return _numbers(inside[0], depth + 1)
+    found: dict[type, int] = {}
+    for member in inside if origin in (Union, types.UnionType) else ():
+        found = {**_numbers(member, depth), **found}
+    return found
+
+
+def _extremes(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+    """(field, extreme value) of every field of a section that takes numbers."""
+    for name, field in model.model_fields.items():
+        for kind, depth in _numbers(field.annotation).items():
+            for value in WHOLE if kind is int else REAL:
+                for _ in range(depth):
+                    value = [value]
+                yield name, value
+
+
+def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
+    """The tiny scenario with a link of a family."""
+    images = {**TINY, "data": {**DATA, "shape": [4, 4, 1]}}
+    client = {"lr": 0.1, **TINY["client"]}
+    match family:
+        case "dataset":
+            small = {"classes": 3, "samples": 60} if written["kind"] == "gaussian_blobs" else {}
+            few = {"clients": 4} if "clients" not in written else {}
+            return {**TINY, "data": {**small, **few, **written}}
+        case "partition":
+            return {**TINY, "data": {**DATA, "partition": written}}
+        case "model":
+            return {
+                **images,
+                "model": {**({"channels": [2], "hidden": 4} if written["kind"] == "cnn" else {}), **written},
+            }
+        case "client":
+            return {**TINY, "model": {"kind": "mlp", "hidden": [4]}, "client": {**TINY["client"], **written}}
+        case "rule":
+            return {**TINY, "server": [written], "client": {"kind": _partner(written), **TINY["client"]}}
+        case "stage":
+            return {**TINY, "server": [written, "mean"]}
+        case "attack":
+            return {**TINY, "fleet": {"malicious": 0.25}, "wire": [written]}
+        case "optimizer":
+            return {**TINY, "server": ["mean", written]}
+        case "local optimizer":
+            return {**TINY, "client": {**client, "optimizer": {n: v for n, v in written.items() if n != "lr"}}}
+        case "schedule":
+            return {**TINY, "client": {**TINY["client"], "lr": written}}
+        case "method":
+            return {**TINY, "model": {"kind": "mlp", "hidden": [4]}, "method": written}
+    return {**TINY, family: written}
+
+
+def _partner(written: dict[str, Any]) -> dict[str, Any] | str:
+    return "fednova" if written["kind"] == "nova" else "sgd"
+
+
+def outcome(case: Case) -> str:
+    """What becomes of a case: `refused` with a line, `done`, `diverged` ...; anything else is an error."""
+    forget_peak()
+    held = memory_now()
+    try:
+        with within(SECONDS), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "labels run from|test labels|XLA runs with")
+            result = _played(case)
+    except OURS as error:
+        lines = str(error).splitlines()
+        assert lines and all(line.isprintable() and len(line) < 420 and ": " in line for line in lines), lines
+        result = f"refused: {type(error).__name__}"
+    assert peak() - held < MOST, f"held {(peak() - held) / 1e6:.0f} MB"
+    return result
+
+
+def _played(case: Case) -> str:
+    scenario = read(case.scenario)
+    with numerics(scenario) as devices:
+        build(scenario, devices=devices[:1])
+    return fedsim.run(scenario).status if case.plays else "admitted"
+
+
+@contextlib.contextmanager
+def confined(space: int) -> Iterator[None]:
+    """At most so much address space beyond what this process maps now: a bad allocation is an error, not a dead machine."""
+    mapped = int(re.search(r"VmSize:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + space, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@contextlib.contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """What hangs is ended."""
+
+    def end(*_):
+        raise TimeoutError(f"not done in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def peak() -> int:
+    """The most bytes held since `forget_peak`."""
+    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def main(family: str) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    came_to: Counter[str] = Counter()
+    for number, case in enumerate(cases(family)):
+        print(f"{number} {case.title}", file=sys.stderr, flush=True)
+        try:
+            came_to[outcome(case)] += 1
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{where.filename}:{where.lineno}"
+            what = f"{type(error).__name__}: {str(error)[:300]}"
+            print(json.dumps({"case": case.title, "what": what, "at": place}), flush=True)
+        if number % 100 == 99:
+            jax.clear_caches()
+    print(json.dumps({"came to": came_to}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

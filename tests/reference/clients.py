@@ -1,0 +1,135 @@
+"""Client methods without state between rounds, each after its paper's algorithm."""
+
+import numpy as np
+
+from reference.loop import Round, Setting
+from reference.problems import Problem
+
+
+class Client:
+    """Plain local training (McMahan et al. 2017): K_i steps y ← y − η v with v ← ρ v + g, from y = x; sends y − x."""
+
+    def __init__(self, problem: Problem, setting: Setting):
+        self.problem, self.setting = problem, setting
+        zero = lambda: {i: np.zeros_like(problem.start) for i in problem.able}
+        self.zero, self.nothing, self.v = zero, np.zeros_like(problem.start), zero()
+        self.began()
+
+    def began(self):
+        """States at the start of the run."""
+
+    def meet(self, S: list[int], x):
+        """What happens before the clients of a round train."""
+
+    def gradient(self, i: int, y):
+        return self.problem.gradient(i, y)
+
+    def direction(self, i: int, y, x):
+        """What the optimizer is given in a step."""
+        return self.gradient(i, y)
+
+    def rate(self, i: int) -> float:
+        return self.setting.lr
+
+    def horizon(self, i: int) -> float:
+        """K_i η."""
+        return self.setting.steps[i] * self.setting.lr
+
+    def smoothed(self, i: int, direction):
+        """v ← ρ v + g."""
+        self.v[i] = self.setting.momentum * self.v[i] + direction
+        return self.v[i]
+
+    def trained(self, i: int, x):
+        y = x
+        if not self.setting.carry:
+            self.v[i] = self.nothing
+        for _ in range(self.setting.steps[i]):
+            y = y - self.rate(i) * self.smoothed(i, self.direction(i, y, x))
+        return y
+
+    def update(self, i: int, x):
+        """What client i sends."""
+        return self.trained(i, x) - x
+
+    def work(self, i: int) -> float:
+        """‖a_i‖₁ as the client reports it: its steps."""
+        return self.setting.steps[i]
+
+    def close(self, round: Round):
+        """What the server does besides the rule."""
+
+    def server(self) -> dict:
+        return {}
+
+    def memory(self, i: int) -> dict:
+        return {}
+
+
+class FedProx(Client):
+    """Li et al. 2020, Algorithm 2, with gradient steps on f_i(y) + μ/2 ‖y − x‖²."""
+
+    mu = 0.3
+
+    def direction(self, i, y, x):
+        return self.gradient(i, y) + self.mu * (y - x)
+
+
+class FedSGD(Client):
+    """McMahan et al. 2017, section 2: one step along ∇f_i(x)."""
+
+    def trained(self, i, x):
+        return x - self.setting.lr * self.gradient(i, x)
+
+    def work(self, i):
+        return 1
+
+
+class FedNova(Client):
+    """Wang et al. 2020, section 4: y − x = −η Σ_k a_k g_k, with the a_k of heavy-ball momentum and a proximal term.
+
+    The a_k are followed step by step: v and y − x are kept as their coefficients of g_0, g_1, ...
+    """
+
+    mu = 0.3
+
+    def direction(self, i, y, x):
+        return self.gradient(i, y) + self.mu * (y - x)
+
+    def work(self, i):
+        K, lr = self.setting.steps[i], self.setting.lr
+        v, moved = np.zeros(K), np.zeros(K)
+        for k in range(K):
+            v = self.setting.momentum * v + np.eye(K)[k] + self.mu * moved
+            moved = moved - lr * v
+        return np.abs(moved / lr).sum()
+
+
+class FedSAM(Client):
+    """Qu et al. 2022: the gradient at y + ρ g/‖g‖."""
+
+    rho = 0.2
+
+    def direction(self, i, y, x):
+        g = self.gradient(i, y)
+        return self.gradient(i, y + self.rho * g / np.linalg.norm(g))
+
+
+class DeltaSGD(Client):
+    """Kim et al. 2024, Algorithm 1: η_k = min{γ‖y_k − y_{k−1}‖/(2‖g_k − g_{k−1}‖), √(1 + δ θ_{k−1}) η_{k−1}}."""
+
+    gamma, delta, eta0, theta0 = 1.0, 0.3, 0.05, 1.0
+
+    def trained(self, i, x):
+        y, eta, theta, before = x, self.eta0, self.theta0, None
+        if not self.setting.carry:
+            self.v[i] = self.nothing
+        for _ in range(self.setting.steps[i]):
+            g = self.gradient(i, y)
+            if before is not None:
+                smooth = self.gamma * np.linalg.norm(y - before[0]) / (2 * np.linalg.norm(g - before[1]))
+                new = min(smooth, np.sqrt(1 + self.delta * theta) * eta)
+                theta, eta = new / eta, new
+            before = y, g
+            y = y - eta * self.smoothed(i, g)
+        return y

@@ -1,0 +1,82 @@
+"""Client methods that change the loss, each after its paper's equations."""
+
+import numpy as np
+
+from reference.clients import Client
+from reference.problems import slope
+
+
+class FedLC(Client):
+    """Zhang et al. 2022: cross entropy of outputs z_c − τ n_{i,c}^(−1/4); classes without samples count as 1e-8."""
+
+    tau = 0.5
+
+    def gradient(self, i, y):
+        (x, labels), p = self.problem.samples(i), self.problem
+        margin = self.tau * np.maximum(p.labels(i), 1e-8) ** -0.25
+        return slope(lambda w: p.cost(p.outputs(w, x) - margin, labels), y)
+
+
+class FedRS(Client):
+    """Li and Zhan 2021: outputs of classes that the client has no sample of are multiplied by α."""
+
+    alpha = 0.5
+
+    def gradient(self, i, y):
+        (x, labels), p = self.problem.samples(i), self.problem
+        factor = np.where(p.labels(i) > 0, 1, self.alpha)
+        return slope(lambda w: p.cost(p.outputs(w, x) * factor, labels), y)
+
+
+class FedNTD(Client):
+    """Lee et al. 2022: + β T² KL(p_x ‖ p_y) of the softmax of outputs/T over the classes that are not the true one."""
+
+    beta, temperature = 0.7, 1.5
+
+    def direction(self, i, y, x):
+        (rows, labels), p = self.problem.samples(i), self.problem
+        others = np.array([[c for c in range(3) if c != label] for label in labels])
+
+        def log_p(w):
+            z = np.take_along_axis(p.outputs(w, rows), others, 1) / self.temperature
+            return z - np.log(np.exp(z).sum(1, keepdims=True))
+
+        def objective(w):
+            kl = (np.exp(log_p(x)) * (log_p(x) - log_p(w))).sum(1).mean()
+            return p.cost(p.outputs(w, rows), labels) + self.beta * self.temperature**2 * kl
+
+        return slope(objective, y)
+
+
+class Moon(Client):
+    """Li, He, Song 2021, equation 4: + μ times −log of the softmax of cos(z, z_x)/T against cos(z, z_last)/T.
+
+    Before a client has sent a model, its last one is that of the run's start, as in the authors' code.
+    """
+
+    mu, temperature = 0.8, 0.5
+
+    def began(self):
+        self.last = dict.fromkeys(self.problem.able, self.problem.start)
+
+    def direction(self, i, y, x):
+        (rows, labels), p = self.problem.samples(i), self.problem
+        length = lambda z: np.sqrt((z * z).sum(1))
+
+        def like(w, other):
+            z, fixed = p.features(w, rows), p.features(other, rows)
+            return np.exp((z * fixed).sum(1) / (length(z) * length(fixed)) / self.temperature)
+
+        def objective(w):
+            shared, before = like(w, x), like(w, self.last[i])
+            return p.cost(p.outputs(w, rows), labels) - self.mu * np.mean(np.log(shared / (shared + before)))
+
+        return slope(objective, y)
+
+    def update(self, i, x):
+        y = self.trained(i, x)
+        self.last[i] = y
+        return y - x
+
+    def memory(self, i):
+        return {"last": self.last[i]}

@@ -1,0 +1,132 @@
+"""Which names and hyper-parameters of fedsim stand for which reference."""
+
+from typing import Any, NamedTuple
+
+from reference import clients, duals, labels, robust, rules, shared
+
+
+class Method(NamedTuple):
+    """A client method and the rule of its fragment.
+
+    Attributes:
+      shorthand: as `method:` has it.
+      client: the section of fedsim.
+      server: the rule of fedsim, and what its fragment puts behind it.
+      train: the reference of the one.
+      rule: of the other.
+      lr: η_l.
+      problem: the samples that it needs.
+    """
+
+    shorthand: str
+    client: dict[str, Any]
+    server: list[dict[str, Any]]
+    train: type[clients.Client]
+    rule: type[rules.Rule]
+    lr: float = 0.1
+    problem: str = "squares"
+
+
+SGD = {"kind": "sgd"}
+SAMPLES = {"kind": "mean", "weights": "samples"}
+UNIFORM = {"kind": "mean", "weights": "uniform"}
+ONE = {"kind": "sgd", "lr": 1.0}
+
+
+def _sampled(shorthand: str, client: dict, train: type, **more) -> Method:
+    return Method(shorthand, client, [SAMPLES], train, rules.Samples, **more)
+
+
+def _uniform(shorthand: str, client: dict, train: type, *tail: dict, **more) -> Method:
+    return Method(shorthand, client, [UNIFORM, *tail], train, rules.Uniform, **more)
+
+
+def _optimised(name: str, lr: float, **numbers: float) -> Method:
+    rule, train = (SAMPLES, rules.Samples) if name == "fedavgm" else (UNIFORM, rules.Uniform)
+    return Method(f"{name}(lr={lr})", SGD, [rule, {"kind": name, "lr": lr, **numbers}], clients.Client, train)
+
+
+METHODS = {
+    "fedavg": _sampled("fedavg", SGD, clients.Client),
+    "fedsgd": _sampled("fedsgd", {"kind": "fedsgd"}, clients.FedSGD),
+    "fedprox": _sampled("fedprox(mu=0.3)", {"kind": "fedprox", "mu": 0.3}, clients.FedProx),
+    "scaffold": _uniform("scaffold", {"kind": "scaffold", "option": 2}, duals.Scaffold, ONE),
+    "scaffold(option=1)": _uniform("scaffold(option=1)", {"kind": "scaffold", "option": 1}, duals.ScaffoldI, ONE),
+    "fedavgm": _optimised("fedavgm", 0.8, momentum=0.9),
+    "fedadagrad": _optimised("fedadagrad", 0.1, b1=0.0, tau=1e-3),
+    "fedadam": _optimised("fedadam", 0.1, b1=0.9, b2=0.99, tau=1e-3),
+    "fedyogi": _optimised("fedyogi", 0.1, b1=0.9, b2=0.99, tau=1e-3),
+    "fednova": Method(
+        "fednova(mu=0.3)", {"kind": "fednova", "mu": 0.3}, [{"kind": "nova"}], clients.FedNova, rules.Nova
+    ),
+    "fedexp": Method("fedexp", SGD, [{"kind": "fedexp", "eps": 1e-3, "average": True}], clients.Client, rules.FedExP),
+    "feddyn": Method(
+        "feddyn(alpha=0.4)",
+        {"kind": "feddyn", "alpha": 0.4},
+        [{"kind": "dyn", "alpha": 0.4}],
+        duals.FedDyn,
+        rules.Dyn,
+    ),
+    "mime": _uniform("mime(beta=0.8)", {"kind": "mime", "beta": 0.8}, shared.Mime, ONE),
+    "mimelite": _uniform("mimelite(beta=0.8)", {"kind": "mimelite", "beta": 0.8}, shared.MimeLite, ONE),
+    "fedlin": _uniform("fedlin", {"kind": "fedlin"}, shared.FedLin, ONE),
+    "fedcm": _uniform("fedcm(alpha=0.3)", {"kind": "fedcm", "alpha": 0.3}, shared.FedCM, ONE),
+    "fedlion": _uniform("fedlion", {"kind": "fedlion", "b1": 0.9, "b2": 0.99}, shared.FedLion, ONE, lr=0.03),
+    "feddc": _uniform("feddc(alpha=0.3)", {"kind": "feddc", "alpha": 0.3}, duals.FedDC),
+    "fedadmm": Method(
+        "fedadmm(rho=0.5)",
+        {"kind": "fedadmm", "rho": 0.5},
+        [{"kind": "mean_over_all"}],
+        duals.FedADMM,
+        rules.MeanOverAll,
+    ),
+    "scaffnew": _uniform("scaffnew", {"kind": "scaffnew"}, duals.Scaffnew),
+    "fedsam": _sampled("fedsam(rho=0.2)", {"kind": "fedsam", "rho": 0.2}, clients.FedSAM),
+    "delta_sgd": _sampled(
+        "delta_sgd(gamma=1.0, delta=0.3, eta0=0.05)",
+        {"kind": "delta_sgd", "gamma": 1.0, "delta": 0.3, "eta0": 0.05},
+        clients.DeltaSGD,
+    ),
+    "moon": _sampled(
+        "moon(mu=0.8, temperature=0.5)",
+        {"kind": "moon", "mu": 0.8, "temperature": 0.5},
+        labels.Moon,
+        lr=0.02,
+        problem="features",
+    ),
+    "fedlc": _sampled("fedlc(tau=0.5)", {"kind": "fedlc", "tau": 0.5}, labels.FedLC, lr=0.3, problem="softmax"),
+    "fedrs": _sampled("fedrs(alpha=0.5)", {"kind": "fedrs", "alpha": 0.5}, labels.FedRS, lr=0.3, problem="softmax"),
+    "fedntd": _sampled(
+        "fedntd(beta=0.7, temperature=1.5)",
+        {"kind": "fedntd", "beta": 0.7, "temperature": 1.5},
+        labels.FedNTD,
+        lr=0.3,
+        problem="softmax",
+    ),
+    "qfedavg": Method("qfedavg(q=1.5)", SGD, [{"kind": "q_fair", "q": 1.5, "L": None}], clients.Client, rules.QFair),
+    "afl": Method(
+        "afl(lr=0.02)", {"kind": "fedsgd"}, [{"kind": "agnostic", "lr": 0.02}], clients.FedSGD, rules.Agnostic
+    ),
+}
+"""By name; the same name with another option in brackets is the same method."""
+
+RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
+    "mean(samples)": (SAMPLES, rules.Samples),
+    "mean(uniform)": (UNIFORM, rules.Uniform),
+    "mean(steps)": ({"kind": "mean", "weights": "steps"}, rules.Steps),
+    "nova": ({"kind": "nova"}, rules.Nova),
+    "fedexp": ({"kind": "fedexp", "eps": 1e-3, "average": True}, rules.FedExP),
+    "mean_over_all": ({"kind": "mean_over_all"}, rules.MeanOverAll),
+    "horvitz_thompson": ({"kind": "horvitz_thompson"}, rules.HorvitzThompson),
+    "q_fair": ({"kind": "q_fair", "q": 1.5, "L": None}, rules.QFair),
+    "agnostic": ({"kind": "agnostic", "lr": 0.02}, rules.Agnostic),
+    "agnostic(lr=0.3)": ({"kind": "agnostic", "lr": 0.3}, rules.AgnosticFar),
+    "median": ({"kind": "median"}, robust.Median),
+    "trimmed_mean": ({"kind": "trimmed_mean", "trim": 1}, robust.TrimmedMean),
+    "krum": ({"kind": "krum", "f": 1}, robust.Krum),
+    "multi_krum": ({"kind": "multi_krum", "f": 1}, robust.MultiKrum),
+    "geometric_median": ({"kind": "geometric_median"}, robust.GeometricMedian),
+    "rfa": ({"kind": "rfa"}, robust.RFA),
+    "centered_clipping": ({"kind": "centered_clipping", "radius": 0.15, "iterations": 2}, robust.CenteredClipping),
+}
+"""As they stand behind plain local training."""

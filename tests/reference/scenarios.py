@@ -1,0 +1,135 @@
+"""A run as fedsim reads it, the same run in NumPy, and their comparison."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import fedsim
+from fedsim.scenario.federation import federations_of
+from fedsim.types import Model
+from reference import loop, problems, tails
+from reference.conditions import STEPS, Condition, R, cohorts
+
+
+def tailed(server: list[dict[str, Any]], condition: Condition) -> list[dict[str, Any]]:
+    """A rule, and what the condition puts behind it; an optimizer that stands there gets the condition's η_g."""
+    rule, *tail = server
+    if condition.beta is not None:
+        return [rule, {"kind": "fedavgm", "lr": condition.lr or 1.0, "momentum": condition.beta}]
+    if condition.lr is None:
+        return server
+    return [rule, {**(tail[0] if tail else {"kind": "sgd"}), "lr": condition.lr}]
+
+
+TAILS = {
+    "sgd": tails.Tail,
+    "fedavgm": tails.FedAvgM,
+    "fedadagrad": tails.FedAdagrad,
+    "fedadam": tails.FedAdam,
+    "fedyogi": tails.FedYogi,
+}
+
+
+def scenario(client: dict, server: list[dict], lr: float, problem: str, condition: Condition) -> dict[str, Any]:
+    """The run as fedsim reads it."""
+    steps = list(STEPS[: len(condition.sizes)]) if condition.uneven else 3
+    section = {**client, "lr": lr, "batch": "full", "steps": steps}
+    if condition.momentum:
+        section |= {"optimizer": {"kind": "sgd", "momentum": condition.momentum}}
+    if condition.carry:
+        section |= {"optimizer_state": "carry"}
+    sections = {"client": section, "server": tailed(server, condition), "cohort": condition.cohort}
+    data, numerics = {"clients": len(condition.sizes), "test": 0.0}, {"dtype": "float64"}
+    common = {"name": "reference", "rounds": R, "data": data, "numerics": numerics, "evaluate": {"every": R}}
+    return {**common, **KINDS[problem], **sections}
+
+
+def expected(train: type, rule: type, server: list[dict], lr: float, problem: str, condition: Condition) -> loop.Ended:
+    """The same in NumPy; `server` is read for the numbers of what stands behind the rule alone."""
+    steps = STEPS if condition.uneven else (3,) * len(condition.sizes)
+    setting = loop.Setting(lr, steps, condition.momentum, condition.carry)
+    ending = None
+    for link in tailed(server, condition)[1:]:
+        numbers = {"lr": link["lr"]} | ({"momentum": link["momentum"]} if link["kind"] == "fedavgm" else {})
+        ending = functools.partial(TAILS[link["kind"]], **numbers)
+    samples = problems.PROBLEMS[problem](condition.sizes)
+    return loop.play(samples, setting, cohorts(condition), train, rule, ending)
+
+
+def run(written: dict[str, Any], problem: str, sizes: tuple[int, ...]) -> fedsim.Result:
+    """Through `fedsim.run`: client i has the rows that it has in the reference."""
+    samples = problems.PROBLEMS[problem](sizes)
+    data = fedsim.Arrays(samples.x, samples.y)
+    return fedsim.run(
+        written, data=data, model=MODELS.get(problem), params=tree_of(problem, samples.start), deal=dealt(sizes)
+    )
+
+
+def dealt(sizes: tuple[int, ...]):
+    """Deals the rows out in their order, so many to each client, none to some."""
+
+    def deal(scenario, data, dtype):
+        offsets = np.cumsum((0, *sizes), dtype=np.int64)
+        indices = np.arange(offsets[-1], dtype=np.int32)
+        tests = {"test_indices": indices[:0], "test_offsets": 0 * offsets}
+        federations = federations_of(scenario, data, dtype)
+        return {seed: f._replace(indices=indices, offsets=offsets, **tests) for seed, f in federations.items()}
+
+    return deal
+
+
+def _two_layers() -> Model:
+    def features(variables, x):
+        return x @ variables["params"]["U"]
+
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        return features(variables, x) @ variables["params"]["W"], variables["state"]
+
+    start = lambda key: {"params": {"U": jnp.zeros((2, 2)), "W": jnp.zeros((2, 3))}, "state": {}}
+    return Model(start, apply, features)
+
+
+KINDS = {
+    "squares": {"model": "linear"},
+    "line": {"model": {"kind": "linear", "bias": False}},
+    "softmax": {"model": "logistic"},
+    "features": {},
+}
+MODELS: dict[str, Any] = {"features": _two_layers()}
+SHAPES = {
+    "squares": {"W": (2, 1), "b": (1,)},
+    "line": {"W": (3, 1)},
+    "softmax": {"W": (2, 3), "b": (3,)},
+    "features": {"U": (2, 2), "W": (2, 3)},
+}
+
+
+def tree_of(problem: str, flat: np.ndarray) -> dict[str, np.ndarray]:
+    shapes = SHAPES[problem]
+    cuts = np.cumsum([np.prod(shape) for shape in shapes.values()])[:-1]
+    return {name: part.reshape(shapes[name]) for name, part in zip(shapes, np.split(flat, cuts), strict=True)}
+
+
+def flat(tree: Any) -> np.ndarray:
+    """A model as one vector."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def compare(result: fedsim.Result, want: loop.Ended) -> None:
+    """Parameters, and what server and clients remember, by name; clients without samples have no weight."""
+    close = {"rtol": 1e-9, "atol": 1e-12}
+    np.testing.assert_allclose(flat(result.model()), want.x, err_msg="params", **close)
+    state = result.state()
+    for name, value in want.server.items():
+        got = state["server"][name]
+        if isinstance(value, dict):
+            value = np.array([value.get(i, 0.0) for i in range(len(got))])
+        np.testing.assert_allclose(flat(got), value, err_msg=f"server {name}", **close)
+    rows = state["client"].get("method", state["client"])  # beside the optimizer's, where that is carried
+    for i, row in want.client.items():
+        for name, value in row.items():
+            got = flat(jax.tree.map(lambda leaf, i=i: leaf[i], rows[name]))
+            np.testing.assert_allclose(got, value, err_msg=f"client {i} {name}", **close)

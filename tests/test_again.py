@@ -1,0 +1,141 @@
+"""What two equal runs have in common, file by file, against what the README says; and what `verify` could not check."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.report import derived, directory, verification
+
+TINY = {
+    "name": "tiny",
+    "rounds": 2,
+    "data": {"kind": "gaussian_blobs", "clients": 4, "samples": 60, "classes": 3, "shape": [3]},
+    "cohort": {"kind": "uniform", "size": 2},
+    "checkpoint": {"rounds": 1},
+}
+
+
+def allowed(root) -> set[str]:
+    """Files that may differ, by the README's own sentence."""
+    section = (root / "README.md").read_text().partition("## Nothing is lost")[2].partition("\n## ")[0]
+    sentence = re.search(r"Between two equal runs only (.*?) may differ", section, re.S)
+    assert sentence, "the README names the files that may differ"
+    return set(re.findall(r"`([\w./]+)`", sentence[1]))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(root, tmp_path, pictures, monkeypatch):
+    """All but the pictures, which take long: that they are the same bytes again is a test of their own."""
+    monkeypatch.setattr(derived, "_drawn", lambda *_: ())
+    for name in ("one", "two"):
+        fedsim.run(TINY, out=tmp_path / name)
+    one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+    assert one.keys() == two.keys() and {"report.html", "tables/summary.tex"} <= one.keys()
+    differing = {name for name in one if one[name] != two[name]}
+    # the log has the rows of timing.csv, and the commits the hash of the log
+    tops = {name.partition("/")[0] if name.startswith("checkpoints/") else name for name in differing}
+    assert (
+        {"timing.csv", "run.json"} <= tops <= allowed(root) == {"timing.csv", "run.json", "report.html", "checkpoints"}
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what is not here
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A run over a data file beside its scenario."""
+    home = tmp_path_factory.mktemp("home")
+    study = home / "study"
+    study.mkdir()
+    rng = np.random.default_rng(0)
+    lines = [f"{a:.3f},{b:.3f},{int(a > 0)}" for a, b in rng.normal(size=(40, 2))]
+    (study / "samples.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    scenario = {**TINY, "data": {"kind": "csv", "path": "samples.csv", "clients": 4}}
+    (study / "s.yaml").write_text(yaml.safe_dump(scenario))
+    fedsim.run(study / "s.yaml", out=home / "run", pictures=False)
+    return home
+
+
+@pytest.fixture
+def done(played, tmp_path):
+    """A copy of its directory, to be spoiled, and the folder with its samples, which are put back afterwards."""
+    study = played / "study"
+    samples = (study / "samples.csv").read_text()
+    yield shutil.copytree(played / "run", tmp_path / "run"), study
+    (study / "samples.csv").write_text(samples)
+
+
+def verified(out, *words):
+    """`fedsim verify` -> exit code, what it says last, and the checks that are not fine by their mark."""
+    told = CliRunner().invoke(cli, ["verify", str(out), *map(str, words)])
+    assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
+    lines = told.stdout.splitlines()
+    return told.exit_code, lines[-1], {line[5:].partition(":")[0]: line[:3] for line in lines[:-1] if line[:3] != "ok "}
+
+
+WHOLE, UNSEEN, WRONG = "is equal to what its record says", "nothing seen is wrong", "is NOT what its record says"
+
+
+def test_a_data_file_that_is_elsewhere_is_missing_and_not_wrong(done):
+    out, study = done
+    code, last, marks = verified(out)  # from where it may not be read
+    assert (code, marks) == (2, {"data": "-- "}) and last.endswith(UNSEEN) and "NOT" not in last
+    code, last, marks = verified(out, "--data-root", study)
+    assert (code, marks) == (0, {}) and last.endswith(WHOLE)
+    (study / "samples.csv").rename(study / "moved.csv")
+    code, last, marks = verified(out, "--data-root", study)
+    assert (code, marks) == (2, {"data": "-- "}) and last.endswith(UNSEEN)
+    (study / "samples.csv").write_text((study / "moved.csv").read_text().replace("1\n", "0\n", 1))
+    code, last, marks = verified(out, "--data-root", study)  # there, and another one
+    assert (code, marks) == (7, {"data": "NOT"}) and last.endswith(WRONG)
+
+
+def test_what_is_wrong_is_said_although_something_is_missing(done):
+    out, _ = done
+    (out / "rounds.csv").write_text((out / "rounds.csv").read_text().replace("0,1,", "0,2,", 1))
+    record = directory.read_record(out)
+    directory.write_record(out, {**record, "files": directory.hashes(out)})
+    code, last, marks = verified(out)
+    assert (code, marks) == (7, {"tables": "NOT"}) and last.endswith(WRONG)
+
+
+def test_another_machine_is_missing_and_not_wrong(done, monkeypatch):
+    out, study = done
+    here = verification.numerical
+    monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9"})
+    code, last, marks = verified(out, "--data-root", study)
+    assert (code, marks) == (2, {"environment": "-- "}) and last.endswith(UNSEEN)
+    told = CliRunner().invoke(cli, ["verify", str(out), "--json"])
+    said = json.loads(told.stdout)
+    assert told.exit_code == 2 and (said["equal"], said["wrong"]) == (False, False)
+    assert [check["possible"] for check in said["checks"]] == [True] * 5 + [False]
+
+
+@pytest.mark.long
+def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
+    fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
+    found = fedsim.verify(tmp_path / "mine")
+    assert not found.equal and not found.wrong and [c.name for c in found.checks if not c.possible] == ["scenario"]
+    assert [c.name for c in found.checks] == ["record", "files", "commits", "tables", "scenario"]
+    assert verified(tmp_path / "mine")[0] == 2
+    wrong = fedsim.verify(tmp_path / "mine", data=data._replace(x=x + 1))
+    assert wrong.wrong and not wrong.equal
+    shutil.rmtree(tmp_path / "mine")
+
+
+def test_help_says_which_exit_code_is_which():
+    shown = " ".join(CliRunner().invoke(cli, ["verify", "--help"]).output.split())
+    assert "Exit code 7 when something is wrong; 2 when nothing is, and something could not be checked here" in shown

@@ -1,0 +1,286 @@
+"""Environments that nobody asked for: variables of nonsense, standard streams that are closed, full, or read by nobody."""
+
+import errno
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from conftest import some
+
+import fedsim as library
+from fedsim.cli import main
+from fedsim.cli.entry import MODULES
+from fedsim.cli.streams import Outlet
+from fedsim.engine import machine
+from fedsim.engine.machine import DeviceError, devices_of, threads_in_force
+from fedsim.report import drawing
+
+FEDSIM = [sys.executable, "-m", "fedsim.cli"]
+TINY = {
+    "name": "tiny",
+    "rounds": 2,
+    "data": {"kind": "gaussian_blobs", "clients": 4, "samples": 60, "classes": 3, "shape": [3]},
+    "cohort": {"kind": "uniform", "size": 2},
+}
+
+
+def fedsim(line, cwd, **around):
+    """A command line in a shell, so that it may close its streams -> what it ended with."""
+    words = f"set -o pipefail; {shlex.join(FEDSIM)} {line}"
+    return subprocess.run(
+        ["bash", "-c", words], capture_output=True, text=True, cwd=cwd, env={**os.environ, **around}, timeout=120
+    )
+
+
+@pytest.fixture
+def desk(tmp_path):
+    """A folder with a tiny scenario in it."""
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    return tmp_path
+
+
+@pytest.mark.parametrize("written", ["all", "-3", "0", "", "²", "1e3", "99999", "4.0"])
+def test_a_number_of_threads_that_is_none_is_a_line(written, monkeypatch):
+    monkeypatch.setenv("NPROC", written)
+    monkeypatch.setattr(machine, "_in_force", [])
+    with pytest.raises(DeviceError, match=r"^environment variable NPROC: should be .*, found '.*'; .*unset it"):
+        threads_in_force()
+
+
+def test_a_number_of_threads_that_is_one_counts(monkeypatch):
+    monkeypatch.setenv("NPROC", "3")
+    monkeypatch.setattr(machine, "_in_force", [])
+    assert threads_in_force() == 3
+    monkeypatch.delenv("NPROC")
+    monkeypatch.setattr(machine, "_in_force", [])
+    assert threads_in_force() == machine.cores() == int(os.environ["NPROC"])
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Unable to initialize\nbackend 'tpu'"), AssertionError()])
+def test_devices_that_are_not_there_name_who_asked_for_them(error, monkeypatch):
+    """JAX raises these for JAX_PLATFORMS=tpu and for JAX_PLATFORMS=cuda; it is asked once for all kinds of devices."""
+
+    def start(*_):
+        raise error
+
+    monkeypatch.setattr(machine.jax, "devices", start)
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    for asked in (None, "gpu", "cpu:0"):
+        with pytest.raises(
+            DeviceError, match=r"^environment variable .*JAX_PLATFORMS=tpu.*: JAX cannot start: "
+        ) as said:
+            devices_of(asked)
+        assert "\n" not in str(said.value)
+
+
+def test_flags_that_xla_would_die_of_are_a_line(monkeypatch):
+    monkeypatch.setattr(machine, "_started", lambda: False)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_nonsense=1")
+    with pytest.raises(
+        DeviceError, match=r"^environment variable XLA_FLAGS: Unknown flag in XLA_FLAGS: --xla_nonsense=1;"
+    ):
+        devices_of(None)
+
+
+def test_rounds_that_may_not_be_compiled_are_a_line():
+    import jax
+
+    with jax.disable_jit(), pytest.raises(DeviceError, match="JAX_DISABLE_JIT"):
+        devices_of(None)
+
+
+VARIABLES = [  # what is set, what the line says, exit code
+    ("JAX_ENABLE_X64", "maybe", "environment variable JAX_ENABLE_X64: JAX does not take 'maybe'", 2),
+    ("JAX_NUM_CPU_DEVICES", "abc", "environment variable JAX_NUM_CPU_DEVICES: JAX does not take 'abc'", 2),
+    ("JAX_PLATFORMS", "tpu", "environment variable JAX_PLATFORMS=tpu: JAX cannot start: Unable to initialize", 2),
+    ("JAX_PLATFORMS", "cuda", "environment variable JAX_PLATFORMS=cuda: JAX cannot start: ", 2),
+    ("JAX_PLATFORM_NAME", "nonsense", "environment variable JAX_PLATFORM_NAME=nonsense: JAX cannot start: ", 2),
+    ("JAX_DISABLE_JIT", "1", "JAX_DISABLE_JIT is set", 2),
+    ("NPROC", "all", "environment variable NPROC: should be a number of threads", 2),
+    ("XLA_FLAGS", "nonsense", 'environment variable XLA_FLAGS: Could not open file "nonsense"', 2),
+    ("XLA_FLAGS", "--xla_force_host_platform_device_count=abc", "Couldn't interpret value abc", 2),
+    ("XLA_FLAGS", "--xla_force_host_platform_device_count=-1", "environment variable ", 2),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["run tiny.yaml", "check tiny.yaml", "doctor", "list devices"])
+@pytest.mark.parametrize(("name", "value", "said", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES])
+def test_variables_of_nonsense_in_a_command(command, name, value, said, code, desk):
+    done = fedsim(command, desk, **{name: value})
+    if name == "NPROC" and command == "list devices":
+        assert done.returncode == 0  # which asks for no thread
+        return
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (desk / "reports").exists()
+
+
+def test_a_variable_that_jax_refuses_is_named(desk):
+    """One of them in the fast part: it is refused while JAX is imported, which needs a process of its own."""
+    name, value, said, code = VARIABLES[0]
+    done = fedsim("check tiny.yaml", desk, **{name: value})
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1) and said in done.stderr
+
+
+DRAWN = """
+import os, sys
+from fedsim.report import drawing
+with drawing.look():
+    from matplotlib.figure import Figure
+    figure = Figure()
+    figure.add_axes((0.1, 0.1, 0.8, 0.8)).plot([1, 2])
+sizes = {name: len(content) for name, content in drawing.rendered(figure, "x").items()}
+assert min(sizes.values()) > 1000 and len(sizes) == 3, sizes
+assert "matplotlib.pyplot" not in sys.modules and os.environ["MPLBACKEND"] == sys.argv[1]
+import matplotlib
+print(matplotlib.rcParams._get("backend"))
+"""
+
+
+@pytest.mark.parametrize("backend", some(["nonsense", "svg", "module://matplotlib_inline.backend_inline"], 3))
+def test_pictures_are_drawn_whatever_the_backend_of_the_user_is(backend, tmp_path):
+    """And a backend that is there is still the one of the user's own pyplot afterwards."""
+    around = {**os.environ, "MPLBACKEND": backend}
+    done = subprocess.run([sys.executable, "-c", DRAWN, backend], capture_output=True, text=True, env=around)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert (done.stdout == "svg\n") == (backend == "svg")
+
+
+def test_a_figure_is_drawn_by_the_canvas_of_its_file(monkeypatch):
+    """Not by whatever canvas the figure has."""
+    with drawing.look():
+        from matplotlib.backend_bases import FigureCanvasBase
+        from matplotlib.figure import Figure
+
+        class Foreign(FigureCanvasBase):
+            def print_figure(self, *_, **__):
+                raise AssertionError("the user's own canvas")
+
+        figure, plain = Figure(figsize=(1, 1)), Figure(figsize=(1, 1))
+        Foreign(figure)
+    assert drawing.rendered(figure, "x") == drawing.rendered(plain, "x")
+
+
+STREAMS = [">&-", "2>&-", ">&- 2>&-", "<&-", ">&- 2>&- <&-"]
+LINES = {
+    "run": "run tiny.yaml --out out --no-pictures",
+    "compare": "compare tiny.yaml --methods fedavg,median --out out --no-pictures",
+    "check": "check tiny.yaml",
+    "partition": "partition tiny.yaml --out out",
+    "new": "new mine",
+    "list": "list rules",
+    "explain": "explain sgd",
+    "schema": "schema",
+    "report": "report done",
+    "export": "export done",
+    "verify": "verify done",
+    "diff": "diff done done",
+    "doctor": "doctor",
+    "bench": "bench tiny.yaml --out out",
+}
+SHOWN = {"list", "explain", "schema", "export"}  # commands of which nothing else is left than what they print
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that has ended."""
+    folder = tmp_path_factory.mktemp("done") / "done"
+    library.run(TINY, out=folder, pictures=False)
+    return folder
+
+
+def test_every_command_has_a_line():
+    assert set(LINES) == set(MODULES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("closed", some(STREAMS, 4, 0))
+@pytest.mark.parametrize("command", LINES)
+def test_commands_do_their_work_with_closed_streams(command, closed, desk, finished):
+    shutil.copytree(finished, desk / "done")
+    done = fedsim(f"{LINES[command]} {closed}", desk)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert bool(done.stdout) == (not closed.startswith(">"))
+    if command in ("run", "compare"):
+        checked = fedsim("verify out", desk)
+        assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reader", ["true", "head -n 1"])
+@pytest.mark.parametrize("command", LINES)
+def test_commands_do_their_work_when_nobody_reads(command, reader, desk, finished):
+    shutil.copytree(finished, desk / "done")
+    done = fedsim(f"{LINES[command]} 2>&1 | {reader}", desk)
+    assert done.returncode == 0 and done.stderr == "" and "Traceback" not in done.stdout
+    if command in ("run", "compare"):
+        assert fedsim("verify out", desk).returncode == 0
+
+
+def test_a_run_whose_output_nobody_takes_is_kept_and_its_exit_code_is_its_own(desk):
+    """It prints at its end, into a pipe that was closed long before."""
+    early = {**TINY, "wire": ["nonfinite"], "fleet": {"malicious": [0, 1, 2]}, "on_nonfinite": "stop"}
+    (desk / "tiny.yaml").write_text(yaml.safe_dump(early))
+    done = fedsim("run tiny.yaml --out out --no-pictures 2>&1 | true", desk)
+    assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
+    assert {"run.json", "rounds.csv", "summary.csv"} <= {path.name for path in (desk / "out").iterdir()}
+
+
+def test_a_full_disk_behind_a_stream_is_a_line(tmp_path):
+    done = fedsim("--version > /dev/full", tmp_path)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == "fedsim: error: standard output: No space left on device\n"
+
+
+@pytest.mark.long
+def test_a_verification_that_nobody_reads_still_says_what_is_wrong(finished, tmp_path):
+    out = shutil.copytree(finished, tmp_path / "done")
+    (out / "rounds.csv").write_text("round\n1\n")
+    assert fedsim("verify done | true", tmp_path).returncode == 7
+
+
+def test_a_stream_that_nobody_reads_goes_on_and_one_that_is_full_says_so_once():
+    read, write = os.pipe()
+    os.close(read)
+    outlet = Outlet(write, "wb")
+    assert [outlet.write(memoryview(b"four")), outlet.write(b"more")] == [4, 4]
+    outlet.close()
+    full = Outlet("/dev/full", "wb")
+    with pytest.raises(OSError) as error:
+        full.write(b"x")
+    assert (error.value.errno, error.value.filename) == (errno.ENOSPC, "standard error")
+    assert full.write(b"x") == 1  # nothing is left to complain about when the process ends
+    full.close()
+
+
+def test_descriptors_that_were_closed_are_given_to_no_file(tmp_path):
+    """A file that got number 2 would be written into by whatever a library has to complain about."""
+    script = (
+        "import os, sys; from fedsim.cli import streams; streams.settle(); file = os.open('f', os.O_CREAT | os.O_WRONLY);"
+        "os.write(2, b'x'); os.write(1, b'x'); print('x', file=sys.stderr); print('x'); streams.flush();"
+        "sys.exit(not (file > 2 and os.path.getsize('f') == 0 and sys.stdin.read() == ''))"
+    )
+    line = f"{shlex.quote(sys.executable)} -c {shlex.quote(script)} >&- 2>&- <&-"
+    assert subprocess.run(["bash", "-c", line], cwd=tmp_path).returncode == 0
+
+
+def test_main_leaves_the_streams_of_a_program_alone(capsys):
+    before = sys.stdout, sys.stderr
+    main(["--version"])
+    assert (sys.stdout, sys.stderr) == before and "fedsim" in capsys.readouterr().out
+
+
+def test_numbers_of_threads_are_those_that_a_scenario_may_name():
+    """One bound for both."""
+    from fedsim.scenario import ScenarioError, read
+
+    read({**TINY, "numerics": {"threads": machine.MOST_THREADS}})
+    with pytest.raises(ScenarioError):
+        read({**TINY, "numerics": {"threads": machine.MOST_THREADS + 1}})
+    assert np.iinfo(np.int32).max > machine.MOST_THREADS

@@ -1,0 +1,236 @@
+"""A `run.json` in which something has the wrong form, its hash fitting: every command says so in a line, or need not care."""
+
+import copy
+import itertools
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from conftest import WHOLE
+
+import fedsim
+from fedsim.data import DataError
+from fedsim.engine.checkpoint import CheckpointError
+from fedsim.engine.machine import DeviceError
+from fedsim.report import derived, directory
+from fedsim.report.directory import LockedError
+from fedsim.report.exporting import exported
+from fedsim.report.files import DirectoryError
+from fedsim.report.form import COMPARISON, RECORD, odd
+from fedsim.scenario import ScenarioError
+
+TINY = {
+    "name": "tiny",
+    "rounds": 1,
+    "data": {"kind": "gaussian_blobs", "clients": 4, "samples": 60, "classes": 3, "shape": [3]},
+    "cohort": {"kind": "uniform", "size": 2},
+}
+METHODS = ["fedavg", "median"]
+OURS = (ScenarioError, DataError, DirectoryError, LockedError, CheckpointError, DeviceError)
+ODD = ["text", ["a", 3], 3, 2.5, None, {"a": 3}, True, -1, ""]  # each for what has another form
+
+
+def paths(value, above=()):
+    """Every place in a nested value, the first of every list, the last of every long mapping."""
+    inner = (
+        list(value.items())
+        if isinstance(value, dict)
+        else list(enumerate(value))[:1]
+        if isinstance(value, list)
+        else []
+    )
+    for name, one in inner if len(inner) < 30 else inner[:1]:
+        yield (*above, name)
+        yield from paths(one, (*above, name))
+
+
+def changed(record, path, value):
+    """The record with another value at a place."""
+    again = copy.deepcopy(record)
+    place = again
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    return again
+
+
+@pytest.fixture(scope="module")
+def made(root, tmp_path_factory):
+    """A run and a comparison that are kept in the project, without their commits."""
+    home = tmp_path_factory.mktemp("kept")
+    shutil.copytree(root / "reports/readme", home / "run")
+    shutil.copytree(root / "reports/rules", home / "compare")
+    return home
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A run and a comparison, whole and small."""
+    home = tmp_path_factory.mktemp("played")
+    fedsim.run(TINY, out=home / "run", pictures=False)
+    fedsim.compare(TINY, METHODS, out=home / "compare", seeds=1, vary={"client.lr": [0.1, 0.2]}, pictures=False)
+    return home
+
+
+ACTS = {
+    "run --resume": lambda out: fedsim.run(TINY, out=out, resume=True, pictures=False),
+    "compare --resume": lambda out: fedsim.compare(TINY, METHODS, out=out, seeds=1, resume=True, pictures=False),
+    "run": lambda out: fedsim.run(TINY, out=out, pictures=False),
+    "report": derived.rebuilt,
+    "report --out": lambda out: derived.paged([out]),
+    "report of two": lambda out: derived.paged([out, out]),
+    "export": lambda out: exported(out, None, "json"),
+    "export --table": lambda out: exported(out, "rounds", "csv"),
+    "verify": fedsim.verify,
+    "diff": lambda out: fedsim.diff(out, out),
+    "run --force": lambda out: fedsim.run(TINY, out=out, force=True, pictures=False),
+}
+CHEAP = ("run", "export", "diff")  # what builds no model and no page; the others look at the record in the same way
+
+
+def tried(out, record, acts):
+    """What each act comes to on a directory with this record: `done`, or the line that was said."""
+    directory.write_record(out, record)
+    said = {}
+    for name in acts:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = ACTS[name](out)
+            said[name] = "done"
+            if name == "verify":
+                assert all("\n" not in check.detail for check in found.checks)
+        except OURS as error:
+            assert str(error), name
+            said[name] = str(error)
+        if name == "run":
+            assert "exists already" in said[name]
+    return said
+
+
+def cases(out, every):
+    """Records in which one thing has changed."""
+    record = json.loads((out / "run.json").read_text())
+    record.pop("sha256")
+    every_case = itertools.product(paths(record), ODD)
+    for path, value in itertools.islice(every_case, 0, None, every):
+        yield path, value, changed(record, path, value)
+
+
+@pytest.mark.parametrize("kind", ["run", "compare"])
+def test_no_form_of_any_entry_is_unforeseen(kind, made, tmp_path):
+    """A fixed share of places and values by what only reads; the long part has all of them."""
+    out = shutil.copytree(made / kind, tmp_path / kind)
+    refused = 0
+    for path, value, record in cases(out, 41):
+        said = tried(out, record, CHEAP)
+        refused += "is damaged" in said["diff"]
+    assert refused > 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("kind", ["run", "compare"])
+def test_no_form_of_any_entry_is_unforeseen_by_any_command(kind, part, played, tmp_path):
+    for path, value, record in itertools.islice(cases(played / kind, 1 if WHOLE else 29), part, None, 3):
+        out = shutil.copytree(played / kind, tmp_path / "out")
+        tried(out, record, ACTS)
+        shutil.rmtree(out)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["run", "compare"])
+def test_no_form_of_any_entry_is_unforeseen_by_whoever_draws(kind, played, tmp_path, pictures):
+    for path, value, record in cases(played / kind, 5 if WHOLE else 89):
+        out = shutil.copytree(played / kind, tmp_path / "out")
+        tried(out, record, ["report"])
+        shutil.rmtree(out)
+
+
+def test_records_of_runs_have_the_form(made, root):
+    for out in (
+        made / "run",
+        made / "compare",
+        root / "reports/optimisers",
+    ):
+        assert odd(directory.read_record(out), "files", "reasons") == [], out
+
+
+@pytest.mark.parametrize(("form", "kind"), [(RECORD, "run"), (COMPARISON, "compare")])
+def test_every_entry_that_is_looked_at_is_demanded(form, kind, made):
+    record = json.loads((made / kind / "run.json").read_text())
+    for name in (name for name in form if not name.endswith("?")):
+        less = {key: value for key, value in record.items() if key != name}
+        assert odd(less) == [name]
+        for value in ("text" if name not in ("status", "method", "baseline") else 3, None):
+            assert any(entry.startswith(name) for entry in odd({**record, name: value})), name
+    assert odd({**record, "kind": ["run"]}) == ["kind"] and odd({**record, "kind": "walk"}) == ["kind"]
+    assert odd(changed(record, ("scenario", "evaluate", "every"), 0)) == ["scenario.evaluate.every"]
+    assert odd(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds"]
+
+
+# ------------------------------------------------------------------------------------------- files that lead elsewhere
+
+
+@pytest.mark.parametrize("act", ["export", "export --table", "report", "report --out", "diff", "verify"])
+@pytest.mark.parametrize("name", ["rounds.csv", "summary.csv", "run.json", "figures"])
+def test_links_in_a_run_directory_are_followed_by_nobody(act, name, made, tmp_path):
+    out = shutil.copytree(made / "run", tmp_path / "out")
+    secret = tmp_path / "secret"
+    if (out / name).exists():
+        (out / name).rename(secret)
+    else:
+        secret.mkdir()
+    (out / name).symlink_to(secret)
+    before = sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*")))
+    with pytest.raises(DirectoryError, match=f"{name}: is a symbolic link; a run directory holds none"):
+        ACTS[act](out)
+    assert sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*"))) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["../other/rounds", "/etc/passwd", "..", "", ".", "checkpoints/../rounds", "rounds.csv", "a\nb"]
+)
+def test_a_table_is_a_name_and_no_path(name, made, tmp_path):
+    out = shutil.copytree(made / "run", tmp_path / "out")
+    shutil.copytree(made / "run", tmp_path / "other")
+    with pytest.raises(
+        DirectoryError, match=r"has no table '.*'; there are clients, partition, rounds, summary, timing$"
+    ):
+        exported(out, name, "csv")
+
+
+def test_a_table_that_no_run_wrote_is_a_line(made, tmp_path):
+    out = shutil.copytree(made / "run", tmp_path / "out")
+    (out / "summary.csv").write_text("a,b\n1,2\n")
+    for act in ("export", "report --out"):
+        with pytest.raises(DirectoryError, match="the tables are not as a run writes them"):
+            ACTS[act](out)
+
+
+def test_a_file_that_the_user_names_is_whole_or_as_it_was(tmp_path, monkeypatch):
+    """Through a link of theirs, onto a device, and when the disk is full in the middle."""
+    from fedsim.report import files
+
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    target.write_text("before")
+    link.symlink_to(target)
+    files.write_named(link, "after")
+    assert target.read_text() == "after" and link.is_symlink()
+    files.write_named(tmp_path / "new.csv", b"new")
+    files.write_named(Path("/dev/null"), "nowhere")
+    assert not Path("/dev/null").is_file()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "write", full)
+    with pytest.raises(DirectoryError, match="No space left on device"):
+        files.write_named(target, "torn")
+    assert target.read_text() == "after" and sorted(p.name for p in tmp_path.iterdir()) == [
+        "link.csv",
+        "new.csv",
+        "target.csv",
+    ]

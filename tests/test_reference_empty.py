@@ -1,0 +1,43 @@
+"""A law over the registry: clients without samples change nothing, whatever the method or the rule."""
+
+import numpy as np
+import pytest
+from reference import scenarios
+from reference.conditions import FULL, Condition, listed
+from reference.programs import programs  # noqa: F401 (a fixture)
+
+import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
+from fedsim.compose import FAMILIES
+from fedsim.scenario import read
+
+BETWEEN = (0, FULL[0], 0, *FULL[1:4], 0, 0, *FULL[4:], 0)
+REQUIRED = {"krum": {"f": 1}, "multi_krum": {"f": 1}, "centered_clipping": {"radius": 0.1}}
+METHODS = [name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")]
+RULES = [name for name, factory in FAMILIES["rule"].items() if factory.__module__.startswith("fedsim.")]
+
+
+def weights(client: str, server: list[dict], sizes: tuple[int, ...], cohort: str) -> np.ndarray:
+    """Final parameters of a network of two layers, on three classes."""
+    condition = Condition(sizes, listed(sizes) if cohort == "listed" else cohort)
+    written = scenarios.scenario({"kind": client}, server, 0.01, "features", condition)
+    return scenarios.flat(scenarios.run(written, "features", sizes).model())
+
+
+def same(client: str, server: list[dict], cohort: str) -> None:
+    with_others, alone = (weights(client, server, sizes, cohort) for sizes in (BETWEEN, FULL))
+    np.testing.assert_allclose(with_others, alone, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cohort", ["all", "listed"])
+@pytest.mark.parametrize("name", METHODS)
+def test_of_every_method(name, cohort):
+    resolved = read({"name": "x", "data": "digits", "method": name}).resolved()
+    same(resolved["client"]["kind"], resolved["server"], cohort)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cohort", ["all", "listed"])
+@pytest.mark.parametrize("name", RULES)
+def test_of_every_rule(name, cohort):
+    same("feddyn" if name == "dyn" else "sgd", [{"kind": name, **REQUIRED.get(name, {})}], cohort)

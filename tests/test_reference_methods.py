@@ -1,0 +1,128 @@
+"""Every method against its paper's algorithm in plain NumPy: `reference` says what is on both sides."""
+
+import numpy as np
+import pytest
+from reference import problems, scenarios
+from reference.conditions import CONDITIONS, HARD, Condition
+from reference.programs import programs  # noqa: F401 (a fixture)
+from reference.registry import METHODS, Method
+
+import fedsim
+import fedsim.scenario.methods
+from fedsim.compose import FAMILIES
+from fedsim.scenario import ScenarioError, read
+
+OPTIMISED = ("fedavgm", "fedadagrad", "fedadam", "fedyogi")
+UNUSED = "client.{}: {} makes no use of it, and would do the same without; take it out"
+REFUSED = {
+    ("fedlion", "client momentum"): UNUSED.format("optimizer", "fedlion"),
+    ("fedlion", "carried momentum"): UNUSED.format("optimizer", "fedlion"),
+    ("fedlion", "all together"): UNUSED.format("optimizer", "fedlion"),
+    ("fedsgd", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
+    ("afl", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
+    ("mime", "carried momentum"): UNUSED.format("optimizer_state", "mime"),
+    ("mimelite", "carried momentum"): UNUSED.format("optimizer_state", "mimelite"),
+}
+"""What means nothing, and what fedsim says of it."""
+TWICE = [(name, case) for name in OPTIMISED for case in ("server momentum", "all together")]  # theirs stands there
+HALF = {"kind": "sgd", "lr": 0.5}
+OWNED = {
+    "": "owns what stands after the rule; take out one of them",
+    "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
+}
+LATER = (
+    "scaffold(option=1)",
+    "fedlin",
+    "fedprox",
+    "fedsgd",
+    "fedsam",
+    "delta_sgd",
+    "mimelite",
+    "fedlc",
+    "fedrs",
+    "fedntd",
+    "moon",
+)
+"""In the long part alone: a second each to compile, and but for MOON they keep nothing between rounds."""
+CASES = [
+    pytest.param(name, case, id=f"{name}-{case}")
+    for name in METHODS
+    for case in CONDITIONS
+    if (name, case) not in TWICE
+]
+
+
+def run(method: Method, condition: Condition) -> fedsim.Result:
+    written = scenarios.scenario(method.client, method.server, method.lr, method.problem, condition)
+    return scenarios.run(written, method.problem, condition.sizes)
+
+
+def check(method: Method, condition: Condition) -> None:
+    """Final parameters and states of fedsim and of NumPy."""
+    numbers = (method.server, method.lr, method.problem)
+    scenarios.compare(run(method, condition), scenarios.expected(method.train, method.rule, *numbers, condition))
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in LATER])
+def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
+    method = METHODS[name]
+    check(method._replace(problem={"squares": "line"}.get(method.problem, method.problem)), HARD)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_every_method_under_every_condition(name, case):
+    if (name, case) in REFUSED:
+        with pytest.raises(ScenarioError) as error:
+            run(METHODS[name], CONDITIONS[case])
+        assert REFUSED[name, case] in str(error.value)
+    else:
+        check(METHODS[name], CONDITIONS[case])
+
+
+def test_every_method_of_the_registry_has_a_reference():
+    ours = {name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")}
+    assert {name.split("(")[0] for name in METHODS} == ours
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_method_s_name_stands_for_what_is_compared(name):
+    method = METHODS[name]
+    resolved = read({"name": "x", "data": "digits", "method": method.shorthand}).resolved()
+    defaults = {"theta0": 1.0} if name == "delta_sgd" else {}
+    assert {key: resolved["client"][key] for key in (*method.client, *defaults)} == method.client | defaults
+    assert [
+        {key: link[key] for key in wanted} for link, wanted in zip(resolved["server"], method.server, strict=True)
+    ] == (method.server)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_stands_behind_the_rule_belongs_to_the_method_s_name(name):
+    """A server step beside the short form is refused; written out, it is what the tests above compare."""
+    method = METHODS[name]
+    written = {"name": "x", "data": "digits", "method": method.shorthand, "server": [method.server[0], HALF]}
+    with pytest.raises(ScenarioError) as error:
+        read(written)
+    tail = method.server[1]["kind"] if len(method.server) > 1 else ""
+    assert OWNED.get(tail, "server[1].kind: is 'sgd' here and") in str(error.value)
+
+
+@pytest.mark.long
+def test_fedadmm_reaches_the_optimum_of_the_sum_whoever_takes_part():
+    """One of four clients a round, 60 steps of gradient descent each: x ends where Σ ∇f_i = 0."""
+    sizes = (5, 8, 3, 6)
+    condition = Condition(sizes, {"kind": "cyclic", "size": 1})
+    written = scenarios.scenario(
+        {"kind": "fedadmm", "rho": 0.5}, [{"kind": "mean_over_all"}], 0.3, "squares", condition
+    )
+    written |= {"rounds": 1000, "evaluate": {"every": 1000}}
+    written["client"]["steps"] = 60
+    result = scenarios.run(written, "squares", sizes)
+    assert abs(scenarios.flat(result.model()) - optimum(problems.squares(sizes))).max() < 1e-12
+
+
+def optimum(problem: problems.Problem):
+    """Of Σ f_i for least squares: the sum's gradient is H w + g."""
+    g = lambda w: sum(problem.gradient(i, w) for i in problem.able)
+    H = np.array([g(e) - g(0 * e) for e in np.eye(3)]).T
+    return np.linalg.solve(H, -g(np.zeros(3)))

@@ -1,0 +1,87 @@
+"""Every rule behind plain local training against its definition in plain NumPy: `reference` says what is on both sides."""
+
+import pytest
+from reference import clients, scenarios
+from reference.conditions import CONDITIONS, HARD, Condition
+from reference.programs import programs  # noqa: F401 (a fixture)
+from reference.registry import METHODS, RULES, SGD
+
+import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.scenario import ScenarioError
+
+LR = 0.1
+TWICE = Condition(cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5)
+COHORTS = {**CONDITIONS, "drawn twice": TWICE}
+FEW = "{} needs at least {} reporting clients, the cohort has {}"
+LATER = (
+    "geometric_median",
+    "multi_krum",
+    "agnostic(lr=0.3)",
+)  # in the long part alone; `rfa` and `krum` share what they compute
+SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast part sees behind methods
+ELSEWHERE = {"dyn"}  # behind its own client method alone
+
+
+def run(server: list[dict], condition: Condition, problem: str = "squares") -> fedsim.Result:
+    return scenarios.run(scenarios.scenario(SGD, server, LR, problem, condition), problem, condition.sizes)
+
+
+def check(name: str, condition: Condition, problem: str = "squares") -> None:
+    """Final parameters and states of fedsim and of NumPy."""
+    link, rule = RULES[name]
+    want = scenarios.expected(clients.Client, rule, [link], LR, problem, condition)
+    scenarios.compare(run([link], condition, problem), want)
+
+
+def refusal(name: str, case: str) -> str | None:
+    """Why fedsim refuses a rule under a condition, in its words."""
+    link, rule = RULES[name]
+    size = {"alone": 1, "alone, others empty": 3, "cyclic": 4}.get(case, 5)
+    if size < rule.least:
+        return FEW.format(link["kind"], rule.least, size)
+    if case == "drawn twice" and name in ONCE:
+        return "listed draws a client twice, which only a rule that is a sum can weigh"
+    return None
+
+
+ONCE = (
+    "agnostic",
+    "agnostic(lr=0.3)",
+    "median",
+    "trimmed_mean",
+    "krum",
+    "multi_krum",
+    "geometric_median",
+    "rfa",
+    "centered_clipping",
+)
+
+
+@pytest.mark.parametrize("name", [name for name, (link, _) in RULES.items() if link not in SEEN and name not in LATER])
+def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
+    check(name, HARD, "line")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", COHORTS)
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_under_every_condition(name, case):
+    said = refusal(name, case)
+    if said is None:
+        check(name, COHORTS[case])
+    else:
+        with pytest.raises(ScenarioError) as error:
+            run([RULES[name][0]], COHORTS[case])
+        assert said in str(error.value)
+
+
+def test_every_rule_of_the_registry_has_a_reference():
+    ours = {name for name, factory in FAMILIES["rule"].items() if factory.__module__.startswith("fedsim.")}
+    assert {link["kind"] for link, _ in RULES.values()} == ours - ELSEWHERE
+    assert ELSEWHERE < {link["kind"] for link in SEEN}
+
+
+def test_dyn_is_refused_behind_plain_local_training():
+    with pytest.raises(ScenarioError, match="dyn undoes what the client method feddyn does, and"):
+        run([{"kind": "dyn", "alpha": 0.4}], HARD)

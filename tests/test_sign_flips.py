@@ -1,0 +1,74 @@
+"""The exact sign-flip test against all signs in exact arithmetic: ties count, rounding does not, p is never 0."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedsim.study.statistics import EXACT, sign_flip, smallest_p
+
+
+def exactly(d):
+    """P(|Σ ±d| ≥ |Σ d|) over all signs, without rounding."""
+    terms = [Fraction(float(x)) for x in d]
+    sums = [
+        abs(sum(s * x for s, x in zip(signs, terms, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(d))
+    ]
+    return sum(total >= abs(sum(terms)) for total in sums) / len(sums)
+
+
+RNG = np.random.default_rng(11)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 8])
+def test_whole_numbers_with_many_ties(n):
+    """Their floats are exact, and so is every sum: nothing but the definition is looked at."""
+    for _ in range(20):
+        d = RNG.integers(-4, 5, n).astype(float)
+        assert sign_flip(d) == exactly(d), d
+
+
+@pytest.mark.parametrize("samples", [360, 1000, 10_000])
+@pytest.mark.parametrize("n", [3, 4, 6])
+def test_accuracies_whose_differences_are_rounded(n, samples):
+    """Hits of so many samples: signs that give the same sum count as the same, whatever its last bits are."""
+    for _ in range(40):
+        hits = RNG.integers(samples * 9 // 10, samples * 9 // 10 + 6, (2, n))
+        a, b = hits / samples
+        assert sign_flip(a - b) == exactly(hits[0] - hits[1]), hits
+
+
+@pytest.mark.parametrize(("samples", "a", "b"), [
+    (360, [322, 321, 321, 324], [320, 320, 323, 325]),
+    (360, [320, 323, 320, 324], [321, 322, 321, 323]),
+    (10_000, [322, 323, 320, 325], [321, 324, 324, 321]),
+    (360, [321, 322, 324, 321, 323], [325, 325, 320, 320, 321]),
+    (1000, [871, 68, 24, 407], [874, 71, 21, 404]),
+])  # fmt: skip
+def test_differences_that_cancel_could_have_come_by_chance(samples, a, b):
+    """Their sum is 0, and in floats almost: the sums of other signs are as near to it, and must count as well."""
+    d = np.array(a) / samples - np.array(b) / samples
+    assert sum(a) == sum(b) and abs(d.sum()) < 1e-15 and sign_flip(d) == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e300])
+def test_p_is_never_nothing_and_never_below_the_smallest_there_is(scale):
+    """The observed signs are among all signs: what falls short of itself by rounding would make p = 0."""
+    for n in range(1, 11):
+        for _ in range(30):
+            d = RNG.uniform(0.01, 1.0, n) * scale
+            assert sign_flip(d) == smallest_p(n) if n > 1 else sign_flip(d) == 1.0
+
+
+def test_order_and_sign_and_scale_change_nothing():
+    for _ in range(40):
+        d = np.round(RNG.normal(0.1, 1, 8), 3)
+        p = sign_flip(d)
+        assert p == sign_flip(d[::-1]) == sign_flip(-d) == sign_flip(d * 4) == sign_flip(RNG.permutation(d)) > 0
+
+
+def test_beyond_all_signs_the_observed_ones_are_counted_in():
+    d = RNG.uniform(0.01, 1.0, EXACT + 1)
+    assert sign_flip(d) >= smallest_p(len(d)) > 0
