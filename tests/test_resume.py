@@ -204,7 +204,9 @@ def test_a_commit_of_another_scenario(killed, tmp_path):
 
 def test_a_newer_format(killed):
     newest = states(killed)[-1]
-    newest.write_bytes(newest.read_bytes().replace(b"checkpoint 1 0.1.0", b"checkpoint 2 9.8.7", 1))
+    newest.write_bytes(
+        newest.read_bytes().replace(b"checkpoint 1 %s" % fedsim.__version__.encode(), b"checkpoint 2 9.8.7", 1)
+    )
     with pytest.raises(CheckpointError, match=r"was written by fedsim 9.8.7 in format 2; fedsim .* reads up to 1"):
         resume(killed)
 

@@ -37,25 +37,38 @@ ELSEWHERE = {
 }
 
 
+def start(seed: int) -> dict:
+    """A start model that no version of JAX has drawn: another float type would draw another one."""
+    rng = np.random.default_rng(seed)
+    layer = lambda fan_in, fan_out: {
+        "W": rng.uniform(-1, 1, (fan_in, fan_out)) / np.sqrt(fan_in),
+        "b": np.zeros(fan_out),
+    }
+    return {"layer0": layer(64, 32), "layer1": layer(32, 10)}
+
+
 def measured(sections: dict, seeds: int) -> dict:
-    """Final accuracies in points, and a hash of everything that is drawn (run in a process of its own)."""
+    """Final accuracies in points and models, and a hash of everything that is drawn (run in a process of its own)."""
     import jax
 
     import fedsim
     from trust import streams
 
-    result = fedsim.run({**BASE, **sections}, seeds=seeds)
     drawn = streams.facts({"data": BASE["data"], "cohort": BASE["cohort"], "client": BASE["client"]})
     drawn.pop("start model")
-    plans = [plan.round(r).ids.tobytes() for plan in result.experiment.plans.values() for r in range(1, 31)]
-    held = result.partition.to_csv(index=False).encode()
-    counted = result.rounds[["seed", "round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped"]]
-    return {
-        "jax": jax.__version__,
-        "accuracy": [100 * value for value in result.summary["final"]],
-        "integers": hashlib.sha256(b"".join([*drawn.values(), *plans, held])).hexdigest(),
-        "counted": counted.to_csv(index=False),
-    }
+    integers, accuracies, models, dtype = hashlib.sha256(b"".join(drawn.values())), [], [], np.float32
+    if sections.get("numerics", {}).get("dtype") == "float64":
+        dtype = np.float64
+    for seed in range(seeds):
+        params = jax.tree.map(lambda leaf: leaf.astype(np.float32).astype(dtype), start(seed))
+        result = fedsim.run({**BASE, **sections}, seeds=[seed], params=params)
+        for r in range(1, BASE["rounds"] + 1):
+            integers.update(result.experiment.plans[seed].round(r).ids.tobytes())
+        counted = result.rounds[["round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped"]]
+        integers.update(result.partition.to_csv(index=False).encode() + counted.to_csv(index=False).encode())
+        accuracies.append(100 * float(result.summary["final"].iloc[0]))
+        models.append(np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(result.model())]).astype(float).tolist())
+    return {"jax": jax.__version__, "accuracy": accuracies, "models": models, "integers": integers.hexdigest()}
 
 
 def elsewhere(sections: dict, seeds: int, first: str = "") -> dict:
@@ -87,9 +100,13 @@ def compared(quick: bool) -> Figure:
         gaps = np.subtract(other["accuracy"], here["accuracy"])
         half = float(stats.t.ppf(0.975, seeds - 1) * gaps.std(ddof=1) / np.sqrt(seeds))
         low, high = gaps.mean() - half, gaps.mean() + half
-        same = other["integers"] == here["integers"] and other["counted"] == here["counted"]
+        same = other["integers"] == here["integers"]
+        models = np.array(here["models"])
+        apart = np.max(np.linalg.norm(np.subtract(other["models"], models), axis=1) / np.linalg.norm(models, axis=1))
         met &= same and (quick or (-WITHIN <= low and high <= WITHIN))
-        told.append(f"{name} {low:+.2f} to {high:+.2f} points{'' if same else ', INTEGERS DIFFER'}")
+        told.append(
+            f"{name} {low:+.2f} to {high:+.2f} points (models {apart:.1g} apart){'' if same else ', INTEGERS DIFFER'}"
+        )
         print(f"  {told[-1]}", flush=True)
     text = (
         f"{seeds} seeds x 30 rounds, against {HERE}, jax {here['jax']} (mean {np.mean(here['accuracy']):.2f} %): 95 % "
