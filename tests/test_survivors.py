@@ -1,6 +1,7 @@
 """What small faults in rules, persistence, statistics and plan would change: every number against plain NumPy or by hand."""
 
 import errno
+import inspect
 import json
 import math
 import os
@@ -231,6 +232,30 @@ def test_adaptive_optimisers_of_the_server(kind, v0):
     b2 = {} if kind == "fedadagrad" else {"b2": 0.9}
     close(stepped(kind, lr=0.3, b1=0.6, tau=0.2, v0=v0, **b2), wanted)
     assert FAMILIES["optimizer"][kind]().init(jnp.zeros(1)).v[0] == np.float32(1e-6)
+
+
+DEFAULTS = {
+    "rule": {
+        "fedexp": {"eps": 1e-3, "average": True}, "dyn": {"alpha": 0.1}, "q_fair": {"q": 1.0, "L": None}, "agnostic": {"lr": 0.1},
+        "geometric_median": {"smoothing": 0.0, "iterations": None, "weights": "uniform"},
+        "rfa": {"smoothing": 1e-6, "iterations": 3}, "centered_clipping": {"iterations": 1}, "mean": {"weights": "samples"},
+        "trimmed_mean": {"trim": 1}, "krum": {"neighbours": None}, "multi_krum": {"select": None, "neighbours": None},
+    },
+    "cohort": {"uniform": {"size": 10}, "poisson": {"rate": 0.1}, "weighted": {"size": 10}, "cyclic": {"size": 10}},
+    "optimizer": {
+        "fedavgm": {"lr": 1.0, "momentum": 0.9, "dampening": 0.0, "nesterov": False},
+        "fedadagrad": {"lr": 0.1, "b1": 0.0, "tau": 1e-3, "v0": None},
+        "fedadam": {"lr": 0.1, "b1": 0.9, "b2": 0.99, "tau": 1e-3, "v0": None},
+        "fedyogi": {"lr": 0.1, "b1": 0.9, "b2": 0.99, "tau": 1e-3, "v0": None},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", DEFAULTS)
+def test_defaults_of_the_papers_of_the_server_and_of_cohorts(family):
+    for name, wanted in DEFAULTS[family].items():
+        parameters = inspect.signature(FAMILIES[family][name]).parameters.values()
+        assert {p.name: p.default for p in parameters if p.default is not p.empty} == wanted, name
 
 
 # ------------------------------------------------------------------------------------------------ persistence
@@ -534,7 +559,7 @@ def test_variations_are_compared_each_with_its_own_baseline():
     ]
     lines = pairing.verdict(found, "base")
     assert lines[0].startswith(
-        "With a: m is better than base in test accuracy by 0.113 (95 % 0.103 to 0.123): better under 7 of 7 seeds, p = 0.031 after Holm"
+        "With a: m is better than base in test accuracy by 0.113 (95 % 0.103 to 0.123): better under 7 of 7 seeds, p = 0.031"
     )
     assert lines[1].startswith(
         "With b: m is worse than base in test accuracy by 0.113 (95 % 0.103 to 0.123): better under 0 of 7 seeds"
@@ -545,7 +570,8 @@ def test_variations_are_compared_each_with_its_own_baseline():
 def test_a_verdict_in_sentences():
     found = pairing.against(rows_of({"base": BASE, "level": LEVEL, "better": BETTER}), "base", "final")
     assert pairing.verdict(found, "base") == [
-        "better is better than base in test accuracy by 0.113 (95 % 0.103 to 0.123): better under 7 of 7 seeds, p = 0.031 after Holm.",
+        "better is better than base in test accuracy by 0.113 (95 % 0.103 to 0.123): better under 7 of 7 seeds, p = 0.031"
+        " after Holm.",
         "Could not be told apart from base: level (+0, 95 % -0.013 to +0.013).",
     ]
     losses = pairing.against(rows_of({"base": BASE, "more": BETTER}, "test_loss"), "base", "final")
@@ -556,8 +582,8 @@ def test_a_verdict_in_sentences():
 def test_a_verdict_of_too_few_seeds():
     few = pairing.against(rows_of({"base": BASE[:4], "better": BETTER[:4]}), "base", "final")
     assert pairing.verdict(few, "base") == [
-        "better is better than base in test accuracy by 0.107 (95 % 0.0923 to 0.123): better under 4 of 4 seeds, p = 0.12 after Holm."
-        " Too few seeds to be sure of it.",
+        "better is better than base in test accuracy by 0.107 (95 % 0.0923 to 0.123): better under 4 of 4 seeds, p = 0.12"
+        " after Holm. Too few seeds to be sure of it.",
         "With 4 seeds no difference can be called sure: of one comparison the smallest p that a two-sided test can give is 0.125."
         " 6 seeds could.",
     ]

@@ -227,15 +227,15 @@ def inert(quick: bool) -> Figure:
         methods = ["mean", *({"method": "mean", "label": text} for text in labels)]
         fedsim.compare(scenario, methods, baseline="mean", out=out)
         kept = {path: path.read_text() for path in sorted(out.rglob("*")) if path.suffix in READ}
+        summary = reading.read_table(out, "summary")
+        back = set() if summary is None else set(summary["method"])
     active = [path.name for path, text in kept.items() if READ[path.suffix](text)]
-    with_names = next(text for path, text in kept.items() if path.name == "summary.csv")
-    back = {row["method"].removeprefix("'") for row in csv.DictReader(io.StringIO(with_names, newline=""))}
     lost = [text for text in labels if text not in back]
     counts = played("tests/test_page.py", "-k", "inert or one_small_file")
     text = (
         f"{len(labels)} payloads as labels of methods, {len(refused)} refused as labels; in {len(kept)} files (tables, page, "
-        f"pictures as SVG) {len(active)} with something active{f': {active}' if active else ''}, {len(lost)} labels lost, {len(broken)} that break a table"
-        f"{f' ({broken})' if broken else ''}; "
+        f"pictures as SVG) {len(active)} with something active{f': {active}' if active else ''}, {len(lost)} labels lost, "
+        f"{len(broken)} labels that break a table{f' ({broken})' if broken else ''}; "
         f"tests/test_page.py: {told(counts)}"
     )
     return Figure(
