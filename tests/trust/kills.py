@@ -106,8 +106,8 @@ def failing(quick: bool) -> Figure:
     none = at_every_operation("test_no_descriptor_is_free", "resident", "disk")
     text = (
         f"{once['struck']} operations that fail once (every one) and {lasting['struck']} from which on all fail (disk full, "
-        f"I/O error, read-only, in turn), {none['struck']} times no free descriptor: each a line with the path (exit 4), nothing torn, "
-        "resumed to equal bytes"
+        f"I/O error, read-only, in turn), {none['struck']} times no free descriptor: each a line with the path (exit 4), "
+        "nothing torn, resumed to equal bytes"
     )
     return Figure(text, once["struck"] > 100 and lasting["struck"] > 30)
 

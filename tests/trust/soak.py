@@ -10,12 +10,15 @@ import itertools
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+
+from trust import ROOT
 
 SAMPLES = Path(__file__).with_name("soak.jsonl")
 EVERY = 30.0  # seconds between samples
@@ -103,12 +106,19 @@ def soak(seconds: float, log: Path, every: float = EVERY) -> None:
             done += 1
             if now >= due:
                 due = now + every
-                seen = {"seconds": time.monotonic() - began, "jobs": done, "compiled": compiled[0], **sample()}
+                where = {} if file.tell() else {"commit": commit()}
+                seen = {**where, "seconds": time.monotonic() - began, "jobs": done, "compiled": compiled[0], **sample()}
                 file.write(json.dumps(seen) + "\n")
                 file.flush()
             if done % 7 == 0:
                 for path in Path(place).iterdir():
                     shutil.rmtree(path)
+
+
+def commit() -> str:
+    """Of the tree that is soaked."""
+    words = ["git", "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() or "no commit"
 
 
 def slope(hours: np.ndarray, values: np.ndarray) -> tuple[float, float]:

@@ -32,13 +32,17 @@ def judged(log: Path) -> Figure:
     compiled = warm[-1]["compiled"] - warm[0]["compiled"]
     spread = {name: (min(s[name] for s in warm), max(s[name] for s in warm)) for name in STEADY}
     least = min(s["trimmed"] for s in warm)
+    steps = [s["trimmed"] for s in warm]
+    rises = np.diff(steps)
     memory, trimmed, objects, maps = (_per_hour(slopes[name]) for name in ("rss", "trimmed", "objects", "maps"))
     (least_open, most_open), (least_threads, most_threads) = spread["descriptors"], spread["threads"]
     text = (
         f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after "
         f"a warm-up of {soak.WARM * last / 60:.0f} min: memory {memory} MiB/h ({trimmed} MiB/h after malloc_trim, from "
         f"{least:.0f} MiB), descriptors {least_open} to {most_open}, threads {least_threads} to {most_threads}, Python objects "
-        f"{objects}/h, maps {maps}/h, {compiled} compilations after warm-up ({warm[0]['compiled']} before)"
+        f"{objects}/h, maps {maps}/h, {compiled} compilations after warm-up ({warm[0]['compiled']} before); the most between two "
+        f"samples is {max(rises):+.1f} MiB, all other rises and falls together {steps[-1] - steps[0] - max(rises):+.1f} MiB"
+        f" (soaked at {samples[0].get('commit', 'no commit')})"
     )
     level = all(
         abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 or low == high for name, (low, high) in spread.items()

@@ -216,7 +216,7 @@ def page() -> str:
             where = f"`{entry['command']}`, {entry['date']}, {_time(entry['seconds'])} ({entry['commit']})"
             cells = [entry["figure"], row.target, "yes" if entry["met"] else "**no**", where]
         lines.append("| " + " | ".join(_cell(text) for text in (str(number), row.promise, *cells)) + " |")
-    versions = sorted({entry["versions"] for entry in found.values()})
+    versions = sorted({entry["versions"] for entry in found.values() if "versions" in entry})
     return HEAD.format(versions="; or ".join(versions) or "nothing yet") + "\n".join(lines) + "\n"
 
 
