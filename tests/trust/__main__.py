@@ -1,0 +1,60 @@
+"""Measure promises and write `tests/TRUST.md`.
+
+python -m tests.trust            # the page again, of the figures that are kept
+python -m tests.trust 4 17       # measure these rows, keep their figures, write the page
+python -m tests.trust --all      # every row, from the cheapest (hours)
+python -m tests.trust --quick 4  # a small version, which shows that the command works; keeps nothing
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("NPROC", "4")  # the size of XLA's thread pool, as in the tests
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from trust import ROOT, table
+
+CHEAPEST = (15, 13, 17, 21, 18, 10, 16, 22, 3, 14, 12, 11, 1, 2, 5, 6, 8, 19, 7, 9, 24, 4, 23)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", type=int, metavar="ROW")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    asked = parser.parse_args()
+    unknown = set(asked.rows) - set(table.ROWS)
+    if unknown:
+        parser.error(f"no row {min(unknown)}; rows are 1 to {max(table.ROWS)}")
+    rows = list(CHEAPEST) if asked.all else asked.rows
+    if len(rows) > 1:  # each in a process of its own: some must not have computed before
+        words = [sys.executable, "-m", "tests.trust", *["--quick"] * asked.quick]
+        for row in rows:
+            subprocess.run([*words, str(row)], cwd=ROOT, check=False)
+        return
+    for row in rows:
+        take = table.measure(row)
+        if take is None:
+            print(f"{row}: {table.ROWS[row].waits}")
+            continue
+        began = time.monotonic()
+        figure = take(asked.quick)
+        print(f"{row}: {'met' if figure.met else 'NOT MET'}: {figure.text}", flush=True)
+        if not asked.quick:
+            table.keep(row, figure, f"python -m tests.trust {row}", time.monotonic() - began, commit())
+    if not asked.quick:
+        table.PAGE.write_text(table.page())
+
+
+def commit() -> str:
+    """Of the tree that was measured."""
+    words = ["git", "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() or "no commit"
+
+
+if __name__ == "__main__":
+    main()

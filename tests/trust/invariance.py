@@ -1,0 +1,188 @@
+"""Rows 1 to 3: the bytes of a run, whatever the process, the layout, the pieces it is played in."""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+import workloads
+
+import fedsim
+from trust import ROOT, TESTS
+from trust.table import Figure
+
+RERUN = ("full_batch", "scaffold", "median", "mime", "together")
+CELLS = ("full_batch", "scaffold", "median", "mime")  # workloads of the matrix
+PLACES = ((1, 1), (2, 1), (1, 2), (2, 4))  # cores, devices
+SAME = ("round", "bytes_up", "bytes_down", "virtual_seconds", "test_loss", "test_accuracy")
+EDITS = {
+    "block": [f"numerics.block={n}" for n in (3, 5, 7, 10)],
+    "samples": ["data.resident_mb=0"],
+    "memory": ["checkpoint.resident_mb=0"],
+    "metrics": ["evaluate.diagnostics=true", "evaluate.every=2", "evaluate.every=5", "evaluate.last=1"],
+    "company": ["seeds=[0, 3]", "seeds=[5, 0, 9]", "seeds=2"],
+    "commits": ["checkpoint.rounds=1", "checkpoint.rounds=4"],
+}
+
+
+def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) -> dict:
+    """What a process of its own prints as JSON."""
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": str(hash_seed),
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]),
+    }
+    here = f"import os; os.sched_setaffinity(0, range({cores}))\n"
+    done = subprocess.run([sys.executable, "-c", here + code, *words], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def reruns(quick: bool) -> Figure:
+    """Processes of their own with a random hash seed, on one core or two."""
+    rng, count = random.Random(1), 2 if quick else 20
+    names = RERUN[:2] if quick else RERUN
+    code = "import sys, json, workloads as w; print(json.dumps({n: w.digest(w.run(n)) for n in sys.argv[1:]}))"
+    seen = [elsewhere(code, 1 + n % 2, 1, rng.randrange(2**32), *names) for n in range(count)]
+    equal = sum(one == seen[0] for one in seen)
+    load = os.getloadavg()[1]
+    text = f"{equal} of {count} processes equal, {len(names)} workloads each, on 1 and 2 cores in turn, load {load:.1f}"
+    return Figure(text, equal == count and (quick or count >= 20))
+
+
+def digest(result, seed: int = 0) -> str:
+    """Over the final parameters of a seed, what its clients came to, and the last row of its rounds."""
+    whole = hashlib.sha256()
+    for leaf in jax.tree.leaves(result.model(seed=seed)):
+        whole.update(np.asarray(leaf).tobytes())
+    last = result.rounds[result.rounds["seed"] == seed].iloc[-1]
+    whole.update(repr([float(last[name]) for name in SAME]).encode())
+    clients = result.clients[result.clients["seed"] == seed].reset_index(drop=True)
+    whole.update(clients.to_csv(index=False).encode())
+    return whole.hexdigest()
+
+
+def cell(rng: random.Random) -> dict:
+    """A random cell of the matrix."""
+    edits = [rng.choice(EDITS[name]) for name in EDITS if rng.random() < 0.4]
+    return {
+        "name": rng.choice(CELLS),
+        "edits": edits,
+        "calls": rng.choice([None, 1, 2, 3, 50]),
+        "pack": rng.choice([None, rng.randrange(1000)]),
+        "x64": rng.random() < 0.25,
+        "out": rng.random() < 0.3,
+    }
+
+
+def packed(seed: int):
+    """A packer that puts clients onto lanes at random."""
+
+    def pack(steps, lanes):
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(steps))
+        return [[int(slot) for slot in order[i::lanes]] for i in range(lanes)]
+
+    return pack
+
+
+def played(asked: dict) -> str:
+    """The digest of a cell."""
+    options = {"calls": asked["calls"]} if asked["calls"] else {}
+    if asked["pack"] is not None:
+        options["pack"] = packed(asked["pack"])
+    with tempfile.TemporaryDirectory() as folder, jax.enable_x64(asked["x64"]):
+        if asked["out"]:
+            options |= {"out": Path(folder) / "run", "pictures": False}
+        return digest(workloads.run(asked["name"], asked["edits"], **options))
+
+
+def layouts(quick: bool) -> Figure:
+    """Random cells, a share of them in each kind of process; and jobs side by side."""
+    rng, count = random.Random(2), 8 if quick else 200
+    cells = [cell(rng) for _ in range(count)]
+    expected = {name: digest(workloads.run(name)) for name in CELLS}
+    code = "import sys, json\nfrom trust.invariance import played\n"
+    code += "print(json.dumps([played(cell) for cell in json.loads(sys.argv[1])]))"
+    wrong = []
+    for place, (cores, devices) in enumerate(PLACES):
+        share = cells[place :: len(PLACES)]
+        found = elsewhere(code, cores, devices, place, json.dumps(share))
+        different = [asked for asked, got in zip(share, found, strict=True) if got != expected[asked["name"]]]
+        wrong += different
+        print(f"  {cores} cores, {devices} devices: {len(share)} cells, {different} differ", flush=True)
+    beside = side_by_side()
+    text = (
+        f"{count - len(wrong)} of {count} random cells equal (1 or 2 cores with threads recorded, 1, 2 or 4 devices, blocks, "
+        "calls per round, packing, samples and client memory on the host or in a file, metrics, other seeds beside, commits, "
+        f"x64 of the host); comparison with 1 and 2 processes: {'equal' if beside else 'DIFFERENT'} tables and models"
+    )
+    return Figure(text, not wrong and beside and (quick or count >= 200))
+
+
+def side_by_side() -> bool:
+    """Whether a comparison comes out the same when two processes play its runs."""
+    scenario = {"name": "jobs", "numerics": {"threads": 4}, **workloads.WORKLOADS["together"], "seeds": 2}
+    scenario.pop("method")
+    with tempfile.TemporaryDirectory() as folder:
+        outs = [Path(folder) / str(jobs) for jobs in (1, 2)]
+        for jobs, out in enumerate(outs, 1):
+            fedsim.compare(scenario, "fedavg,scaffold,median", out=out, jobs=jobs, pictures=False)
+        kept = [
+            {
+                p.name: p.read_bytes()
+                for p in out.iterdir()
+                if p.suffix in (".csv", ".safetensors") and p.stem != "timing"
+            }
+            for out in outs
+        ]
+    return kept[0] == kept[1] and len(kept[0]) > 5
+
+
+def pieces(quick: bool) -> Figure:
+    """Calls per round, commits at any pace, and runs asked to rest after every so many rounds and gone on with."""
+    names, cells, wrong = CELLS[: 2 if quick else None], 0, []
+    for name in names:
+        expected = workloads.digest(workloads.run(name))
+        for calls in (None, 1, 3, 7, 50):
+            for commits in (None, 1, 2, 5):
+                with tempfile.TemporaryDirectory() as folder:
+                    edits = [f"checkpoint.rounds={commits}"] if commits else []
+                    options = {"out": Path(folder) / "run", "pictures": False} if commits else {}
+                    got = workloads.digest(workloads.run(name, edits, **options, **({"calls": calls} if calls else {})))
+                cells += 1
+                wrong += [(name, calls, commits)] * (got != expected)
+        for rests in (1, 2, 3):
+            cells += 1
+            wrong += [(name, "rests", rests)] * (rested(name, rests) != expected)
+    text = (
+        f"{cells - len(wrong)} of {cells} cells equal (calls per round 1, 3, 7, 50, free x commits every 1, 2, 5 rounds, none; \
+and rests after every 1, 2, 3 rounds, gone on with; {len(names)} workloads)"
+    )
+    return Figure(text + (f": {wrong}" if wrong else ""), not wrong)
+
+
+def rested(name: str, rests: int) -> str:
+    """The digest of a run that was asked to end after every so many rounds."""
+    from fedsim.report.playing import Interrupted
+
+    with tempfile.TemporaryDirectory() as folder:
+        while True:
+            asked = iter([False] * rests)
+            try:
+                result = workloads.run(
+                    name,
+                    out=Path(folder) / "run",
+                    resume=True,
+                    pictures=False,
+                    ask=lambda asked=asked: next(asked, True),
+                )
+                return workloads.digest(result)
+            except Interrupted:
+                continue

@@ -1,0 +1,219 @@
+"""Row 24: a sample of mutants, each in a forked child before the tests that concern it; and branches that tests reach."""
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+from trust import ROOT, mutants
+from trust.mutants import MODULES, Mutant, path_of
+from trust.table import Figure
+
+SURVIVED = Path(__file__).with_name("survivors.json")
+LOG = ROOT / ".pytest_cache" / "mutants.json"  # what was killed once is not run again
+FILES = {
+    "rules": ("test_survivors", "test_rules", "test_robust_oracles"),
+    "persistence": ("test_survivors", "test_power", "test_resume", "test_persistence"),
+    "statistics": ("test_survivors", "test_statistics"),
+    "plan": ("test_survivors", "test_lanes"),
+}
+ONLY = {  # of the tests of rules, those that concern a module (-k)
+    "rules/averages": "defaults_of or nova or fedexp or mean_over_all or horvitz or dyn or means_over",
+    "rules/fairness": "defaults_of or q_fair or agnostic",
+    "rules/geometric": "defaults_of or geometric or rfa or clipping",
+    "rules/mean": "defaults_of or test_mean or one_client or absent_rows",
+    "rules/network": "order_statistics or median or trimmed",
+    "rules/order": "order_statistics or median or trimmed or rules_say or defaults_of",
+    "rules/selection": "defaults_of or krum or rules_say",
+    "rules/adaptive": "defaults_of or optimisers_of_the_server or momentum_of_the_server",
+}
+PERSISTENCE = (
+    "engine/checkpoint",
+    "engine/rowfile",
+    "engine/store",
+    "report/journal",
+    "report/files",
+    "report/directory",
+)
+COVERING = (
+    "rules", "robust_oracles", "faults", "survivors", "resume", "power", "persistence", "scenario", "schema", "hostile",
+    "confined", "plugins", "stages", "commands", "public",
+)  # fmt: skip
+IMPORTED = (
+    "beartype", "hypothesis", "jax", "jaxtyping", "jinja2", "matplotlib.figure", "optax", "pandas", "pydantic", "pytest",
+    "rich", "safetensors.numpy", "scipy.optimize", "scipy.special", "scipy.stats", "sklearn.datasets", "yaml", "click",
+)  # fmt: skip
+COUNT = 200
+LIMIT = float(os.environ.get("FEDSIM_MUTANTS_SECONDS", "7200"))  # after which no more mutants are tried
+SECONDS = 90  # of CPU that the tests of a mutant may take
+PATIENCE = 600.0  # seconds of wall time
+
+
+def imported() -> None:
+    """Everything that tests import and no mutant changes: what is forked has it already."""
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get(
+        "JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "xla")
+    )
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    for name in IMPORTED:
+        importlib.import_module(name)
+    assert not [name for name in sys.modules if name.partition(".")[0] == "fedsim"]
+
+
+@contextlib.contextmanager
+def planted(mutant: Mutant):
+    """Importing the module gives the mutant, whatever loads it and whatever bytecode there is."""
+    target, stats, data = str(path_of(mutant.module)), SourceFileLoader.path_stats, SourceFileLoader.get_data
+
+    def path_stats(self, path):
+        if str(path) == target:
+            raise OSError
+        return stats(self, path)
+
+    def get_data(self, path):
+        return mutant.source.encode() if str(path) == target else data(self, path)
+
+    SourceFileLoader.path_stats, SourceFileLoader.get_data = path_stats, get_data
+    yield
+    SourceFileLoader.path_stats, SourceFileLoader.get_data = stats, data
+
+
+def tests_of(module: str) -> list[str]:
+    """Words for pytest: the tests that concern a module."""
+    group = group_of(module)
+    files = [f"tests/{name}.py" for name in FILES[group] if (ROOT / "tests" / f"{name}.py").exists()]
+    if group != "rules":
+        return files
+    return [*(files[:1] if module == "rules/adaptive" else files), "-k", ONLY[module]]
+
+
+def tested(mutant: Mutant | None, files: Sequence[str]) -> str:
+    """What becomes of a mutant (None: of the sound source): `killed`, `survived`, or `endless`."""
+    pid = os.fork()
+    if pid == 0:
+        code = 70  # of a child that came to grief before it could test
+        try:
+            code = _child(mutant, files)
+        finally:
+            os._exit(code)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            return "survived" if code == 0 else "endless" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "killed"
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return "endless"
+
+
+def _child(mutant: Mutant | None, files: Sequence[str]) -> int:
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    if mutant is not None:
+        for number in (1, 2):
+            os.dup2(nothing, number)
+    sys.dont_write_bytecode = True
+    words = [
+        "-x",
+        "-q",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+        "-p",
+        "no:cacheprovider",
+        "--no-header",
+        *files,
+    ]
+    os.chdir(ROOT)
+    with planted(mutant) if mutant is not None else contextlib.nullcontext():
+        return int(pytest.main(words))
+
+
+def group_of(module: str) -> str:
+    return next(group for group, modules in MODULES.items() if module in modules)
+
+
+def score(quick: bool) -> Figure:
+    """The sample, those that survived written down, and the branches."""
+    imported()
+    came, survivors, chosen = Counter(), [], mutants.sample(6 if quick else COUNT)
+    killed = set(json.loads(LOG.read_text())) if LOG.exists() else set()
+    for words in {tuple(tests_of(mutant.module)) for mutant in chosen}:
+        assert tested(None, words) == "survived", f"{words}: the tests fail on the sound source"
+    random.Random(0).shuffle(chosen)  # so that any first part of it is a random sample too
+    end = time.monotonic() + LIMIT
+    for n, mutant in enumerate(chosen, 1):
+        if time.monotonic() > end:
+            break
+        key = f"{mutant.module}:{mutant.what}:{hashlib.sha256(mutant.source.encode()).hexdigest()[:16]}"
+        what = "killed" if key in killed else tested(mutant, tests_of(mutant.module))
+        came[what] += 1
+        if what == "survived":
+            survivors.append(f"{mutant.module}.py:{mutant.line}: {mutant.what}")
+            print(f"  {n}: survived {survivors[-1]}", flush=True)
+        else:
+            killed.add(key)
+            LOG.parent.mkdir(exist_ok=True)
+            LOG.write_text(json.dumps(sorted(killed)))
+        if n % 10 == 0:
+            print(f"  {n}: {dict(came)}", flush=True)
+    if not quick:
+        SURVIVED.write_text(json.dumps(survivors, indent=1) + "\n")
+    tried = came.total()
+    share, branches = 1 - came["survived"] / tried, None if quick else covered()
+    text = (
+        f"{tried - came['survived']} of {tried} mutants killed ({share:.1%}; {came['endless']} of them by the time "
+        f"limit), a fixed random sample of {len(mutants.everything()):,} over rules, persistence, statistics and plan, by fast "
+        "tests; those that survived are in tests/trust/survivors.json"
+    )
+    if branches:
+        text += "; branches: " + ", ".join(f"{name} {value:.1%}" for name, value in branches.items())
+    return Figure(text, share >= 0.85 and (quick or (tried >= 100 and min(branches.values()) >= 0.95)))
+
+
+def covered() -> dict[str, float]:
+    """Branches that the tests of these modules take, in the whole of each group."""
+    names = [f"tests/test_{name}.py" for name in COVERING if (ROOT / "tests" / f"test_{name}.py").exists()]
+    data = str(ROOT / ".pytest_cache" / "trust.coverage")
+    environment = {**os.environ, "COVERAGE_FILE": data, "PYTHONPATH": str(ROOT)}
+    (ROOT / ".pytest_cache").mkdir(exist_ok=True)
+    run = [
+        sys.executable,
+        "-m",
+        "coverage",
+        "run",
+        "--branch",
+        "--source=fedsim",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
+    subprocess.run([*run, *names], cwd=ROOT, env=environment, check=False)
+    report = f"{data}.json"
+    subprocess.run(
+        [sys.executable, "-m", "coverage", "json", "-q", "-o", report], cwd=ROOT, env=environment, check=True
+    )
+    files = json.loads(Path(report).read_text())["files"]
+    found = {}
+    for group, parts in {"rules": ("rules/",), "persistence": PERSISTENCE, "scenario": ("scenario/",)}.items():
+        ours = [f["summary"] for name, f in files.items() if name.removeprefix("fedsim/").startswith(tuple(parts))]
+        found[group] = sum(s["covered_branches"] for s in ours) / sum(s["num_branches"] for s in ours)
+    return found

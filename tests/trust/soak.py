@@ -1,0 +1,142 @@
+"""Row 23: runs, comparisons and resumes, one after another in one process for hours; what the process holds is sampled.
+
+python -m tests.trust.soak --seconds 7200 --log samples.jsonl      # a sample a line; `python -m tests.trust 23` reads it
+"""
+
+import argparse
+import ctypes
+import gc
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from trust import ROOT
+
+SAMPLES = Path(__file__).with_name("soak.jsonl")
+EVERY = 30.0  # seconds between samples
+WARM = 1 / 4  # share of the time that counts as warm-up
+PAIRS = 32  # of seeds
+COLUMNS = ("rss", "trimmed", "descriptors", "threads", "objects", "maps")
+DIGITS = {"kind": "digits", "clients": 20}
+BASE = {
+    "name": "soak",
+    "rounds": 5,
+    "data": DIGITS,
+    "model": "logistic",
+    "cohort": {"kind": "uniform", "size": 5},
+    "client": {"lr": 0.1, "batch": 16, "epochs": 1},
+    "checkpoint": {"rounds": 1},
+}
+SKEWED = {**BASE, "data": {**DIGITS, "partition": {"kind": "dirichlet", "alpha": 0.3}}}
+MEMORY = {**BASE, "method": "scaffold", "checkpoint": {"rounds": 1, "resident_mb": 0.0}}
+
+
+def jobs(folder: Path) -> Iterator[str]:
+    """Endless work in a fresh folder each -> its name when it is done; every fifth time around draws pictures.
+
+    New seeds may mean new shapes of the packed cohort, so there is a set of them, and every one comes again and again.
+    """
+    import fedsim
+    from fedsim.report.playing import Interrupted
+
+    for n in itertools.count():
+        seeds, drawn = [2 * (n % PAIRS), 2 * (n % PAIRS) + 1], n % 5 == 0
+        fedsim.run(BASE, seeds=seeds, out=folder / f"{n}.run", pictures=drawn)
+        yield "run"
+        fedsim.run(SKEWED, seeds=2, out=folder / f"{n}.skewed", pictures=False)
+        yield "skewed"
+        asked = iter([False, False])
+        try:
+            fedsim.run(MEMORY, seeds=seeds, out=folder / f"{n}.memory", ask=lambda: next(asked, True))
+        except Interrupted:
+            yield "interrupted"
+        fedsim.run(MEMORY, seeds=seeds, out=folder / f"{n}.memory", resume=True, pictures=False)
+        yield "resumed"
+        fedsim.run(MEMORY, seeds=seeds, edits="rounds=8", out=folder / f"{n}.memory", resume=True, pictures=False)
+        yield "lengthened"
+        fedsim.compare(BASE, ["fedavg", "scaffold", "median"], seeds=seeds, out=folder / f"{n}.compare", pictures=drawn)
+        yield "compared"
+        fedsim.compare(BASE, "fedavg,median", vary={"client.lr": [0.05, 0.2]}, seeds=seeds, pictures=False)
+        yield "varied"
+
+
+def sample() -> dict[str, float]:
+    """What this process holds, in MiB and numbers, after garbage collection; `trimmed`: after the allocator gave back."""
+    gc.collect()
+    held = {"rss": resident(), "objects": len(gc.get_objects())}
+    ctypes.CDLL(None).malloc_trim(0)
+    return {
+        **held,
+        "trimmed": resident(),
+        "descriptors": len(os.listdir("/proc/self/fd")) - 1,
+        "threads": len(os.listdir("/proc/self/task")),
+        "maps": Path("/proc/self/maps").read_bytes().count(b"\n"),
+    }
+
+
+def resident() -> float:
+    """MiB of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+
+
+def soak(seconds: float, log: Path, every: float = EVERY) -> None:
+    """Work, and write a sample to the log every so many seconds."""
+    os.environ.setdefault("NPROC", "1")
+    import jax
+
+    compiled = [0]
+
+    def heard(event: str, duration: float, **_) -> None:
+        compiled[0] += event.endswith("backend_compile_duration")
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    began, due, done = time.monotonic(), 0.0, 0
+    with tempfile.TemporaryDirectory() as place, log.open("w") as file:
+        work = jobs(Path(place))
+        while (now := time.monotonic() - began) < seconds:
+            next(work)
+            done += 1
+            if now >= due:
+                due = now + every
+                where = {} if file.tell() else {"commit": commit()}
+                seen = {**where, "seconds": time.monotonic() - began, "jobs": done, "compiled": compiled[0], **sample()}
+                file.write(json.dumps(seen) + "\n")
+                file.flush()
+            if done % 7 == 0:
+                for path in Path(place).iterdir():
+                    shutil.rmtree(path)
+
+
+def commit() -> str:
+    """Of the tree that is soaked."""
+    words = ["git", "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip() or "no commit"
+
+
+def slope(hours: np.ndarray, values: np.ndarray) -> tuple[float, float]:
+    """Least squares -> units per hour, and the standard error of that."""
+    design = np.stack([hours, np.ones_like(hours)], 1)
+    solution, *_ = np.linalg.lstsq(design, values, rcond=None)
+    rest = values - design @ solution
+    spread = np.sqrt(rest @ rest / max(len(hours) - 2, 1))
+    return float(solution[0]), float(spread / (np.std(hours) * np.sqrt(len(hours))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=7200)
+    parser.add_argument("--log", type=Path, default=SAMPLES)
+    asked = parser.parse_args()
+    soak(asked.seconds, asked.log)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Row 23: the samples of a soak, read."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from trust import soak
+from trust.table import Figure
+
+STEADY = ("descriptors", "threads")
+
+
+def read(quick: bool) -> Figure:
+    """What `python -m tests.trust.soak` wrote down; a small one is played for `quick`."""
+    if quick:
+        with tempfile.TemporaryDirectory() as place:
+            log = Path(place) / "soak.jsonl"
+            soak.soak(40, log, every=1.0)
+            return judged(log)
+    return judged(soak.SAMPLES)
+
+
+def judged(log: Path) -> Figure:
+    """Slopes by least squares over all but the first quarter of the time, which is the warm-up."""
+    samples = [json.loads(line) for line in log.read_text().splitlines()]
+    last = samples[-1]["seconds"]
+    warm = [s for s in samples if s["seconds"] >= soak.WARM * last]
+    hours = np.array([s["seconds"] / 3600 for s in warm])
+    slopes = {name: soak.slope(hours, np.array([float(s[name]) for s in warm])) for name in soak.COLUMNS}
+    compiled = warm[-1]["compiled"] - warm[0]["compiled"]
+    spread = {name: (min(s[name] for s in warm), max(s[name] for s in warm)) for name in STEADY}
+    least = min(s["trimmed"] for s in warm)
+    steps = [s["trimmed"] for s in warm]
+    rises = np.diff(steps)
+    memory, trimmed, objects, maps = (_per_hour(slopes[name]) for name in ("rss", "trimmed", "objects", "maps"))
+    (least_open, most_open), (least_threads, most_threads) = spread["descriptors"], spread["threads"]
+    text = (
+        f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after "
+        f"a warm-up of {soak.WARM * last / 60:.0f} min: memory {memory} MiB/h ({trimmed} MiB/h after malloc_trim, from "
+        f"{least:.0f} MiB), descriptors {least_open} to {most_open}, threads {least_threads} to {most_threads}, Python objects "
+        f"{objects}/h, maps {maps}/h, {compiled} compilations after warm-up ({warm[0]['compiled']} before); the most between two "
+        f"samples is {max(rises):+.1f} MiB, all other rises and falls together {steps[-1] - steps[0] - max(rises):+.1f} MiB"
+        f" (soaked at {samples[0].get('commit', 'no commit')})"
+    )
+    level = all(
+        abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 or low == high for name, (low, high) in spread.items()
+    )
+    return Figure(text, last >= 7000 and slopes["rss"][0] < 1 and slopes["trimmed"][0] < 1 and level and compiled == 0)
+
+
+def _per_hour(slope: tuple[float, float]) -> str:
+    return f"{slope[0]:+.3g} ± {slope[1]:.2g}"

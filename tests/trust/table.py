@@ -1,0 +1,234 @@
+"""The promises, the figures that were measured of them, and the page that shows both.
+
+`figures.json` holds one entry per row, written by the command that measured it and by nothing else; `TRUST.md` is made
+of it.
+"""
+
+import datetime
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trust import TESTS
+
+FIGURES = Path(__file__).with_name("figures.json")
+PAGE = TESTS / "TRUST.md"
+
+
+class Figure(NamedTuple):
+    """What a measurement came to.
+
+    Attributes:
+      text: the numbers, in words.
+      met: whether the target is met.
+    """
+
+    text: str
+    met: bool
+
+
+class Row(NamedTuple):
+    """A promise.
+
+    Attributes:
+      promise: in a sentence.
+      target: what the figure is held against.
+      measure: `module:function` of this package, called as `function(quick) -> Figure`; None: nothing to measure yet.
+      waits: why, where there is nothing to measure yet.
+    """
+
+    promise: str
+    target: str
+    measure: str | None
+    waits: str = ""
+
+
+ROWS: dict[int, Row] = {
+    1: Row(
+        "A rerun has the same bytes: other process, other hash seed, 1 or 2 cores, busy machine",
+        "20 of 20 reruns, 0 differing bytes",
+        "invariance:reruns",
+    ),
+    2: Row(
+        "The bytes depend on no layout: devices, blocks, calls, packing, order, company, metrics, x64 of the host",
+        "0 differing cells of 200",
+        "invariance:layouts",
+    ),
+    3: Row(
+        "The bytes depend neither on rounds per call nor on when commits are made",
+        "0 differing cells",
+        "invariance:pieces",
+    ),
+    4: Row(
+        "A run that was killed anywhere and resumed ends with the bytes of the undisturbed one",
+        "at least 300 kills, all of them: equal bytes, no row lost or doubled",
+        "kills:killed",
+    ),
+    5: Row(
+        "After a power cut a run goes on from its last or the previous commit",
+        "100 % of the states that the disk may be left in",
+        "power:cuts",
+    ),
+    6: Row(
+        "Disk full, I/O error, read-only: a line, exit 4, nothing torn; later resumed to equal bytes",
+        "100 % of the operations",
+        "kills:failing",
+    ),
+    7: Row(
+        "Ctrl-C and SIGTERM end a run soon, resumable",
+        "100 of 100 random times: within 5 s, exit 130/143, no leftovers, equal bytes after",
+        "kills:signalled",
+    ),
+    8: Row("One writer per run directory", "50 of 50 races: one winner; the others end with exit 6", "kills:raced"),
+    9: Row(
+        "A damaged checkpoint is never used silently",
+        "10,000 of 10,000 refused or equal bytes",
+        "kills:damaged",
+    ),
+    10: Row(
+        "A checkpoint of another scenario is refused, the differing field named", "50 of 50 edits", "suites:edited"
+    ),
+    11: Row(
+        "Mistakes in a scenario are one line with place and remedy",
+        "10,000 mutations: 0 tracebacks, none over 1 s; every hand-made mistake named",
+        "suites:spoiled",
+    ),
+    12: Row(
+        "No file can execute code, write elsewhere, or use a gigabyte",
+        "100 % of the attacks: refused, nothing executed or written, below 1 GiB",
+        "suites:attacked",
+    ),
+    13: Row(
+        "A non-finite client neither breaks nor silently poisons a round",
+        "every rule x every value: model finite, client counted",
+        "suites:poisoned",
+    ),
+    14: Row(
+        "Degenerate rounds are defined: nobody, too few, one client, weight zero",
+        "every rule: no NaN, no exception, `skipped` counted",
+        "suites:degenerate",
+    ),
+    15: Row(
+        "Wrong labels and features are found before round 1, with their place",
+        "100 % of the errors planted",
+        "suites:planted",
+    ),
+    16: Row(
+        "Averages are exact within a stated bound, and do not depend on the order of arrival",
+        "at most 1 float32 ulp with float64 sums, 0 elements that depend on the order",
+        "accuracy:averages",
+    ),
+    17: Row(
+        "Random streams never overlap; switching one purpose on changes no other's draws",
+        "10^7 keys distinct, 0 shared cohort sequences, 0 changed draws",
+        "streams:distinct",
+    ),
+    18: Row(
+        "The environment is recorded, and reports hold no time of day",
+        "every field present; equal bytes of the result tables a second later",
+        "tables:recorded",
+    ),
+    19: Row(
+        "Other machines and versions agree statistically, and exactly in integers",
+        "95 % interval of the difference within 0.5 points of accuracy; integers equal",
+        "agreement:compared",
+    ),
+    20: Row(
+        "Differential privacy says honestly what it guarantees",
+        "no half-precision noise; epsilon at least the reference's; always a banner",
+        None,
+        "waits for privacy: there is no differential privacy in fedsim yet",
+    ),
+    21: Row(
+        "CSV files read back as what was written (pandas, the csv module)",
+        "100 % of the cells equal",
+        "tables:round_trip",
+    ),
+    22: Row(
+        "Pages and exports are inert, whatever stands in a text",
+        "30 payloads in every text: none active",
+        "suites:inert",
+    ),
+    23: Row(
+        "Long sweeps neither leak nor compile again",
+        "2 h: memory below 1 MiB/h, descriptors and threads constant, 0 compilations after warm-up",
+        "soaked:read",
+    ),
+    24: Row(
+        "The tests bite",
+        "at least 85 % of the mutants killed; at least 95 % of the branches",
+        "mutation:score",
+    ),
+}
+
+
+def measure(row: int) -> Callable[[bool], Figure] | None:
+    """The function that measures a row."""
+    where = ROWS[row].measure
+    if where is None:
+        return None
+    module, _, name = where.partition(":")
+    return getattr(import_module(f"trust.{module}"), name)
+
+
+def read() -> dict[str, dict[str, Any]]:
+    """The figures so far, by row."""
+    return json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+
+
+def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) -> None:
+    """Write down a figure, in place of the row's older one."""
+    entry = {
+        "figure": figure.text,
+        "met": bool(figure.met),
+        "command": command,
+        "date": datetime.date.today().isoformat(),
+        "seconds": round(seconds),
+        "commit": commit,
+        "versions": _versions(),
+    }
+    found = {**read(), str(row): entry}
+    FIGURES.write_text(json.dumps(dict(sorted(found.items(), key=lambda item: int(item[0]))), indent=1) + "\n")
+
+
+HEAD = """# What can be relied on, measured
+
+Made by `python -m tests.trust`; what a row says was measured by the command that stands in it, on the day that stands in
+it, at the commit in brackets, with {versions}. `--quick` plays a small version of a row and keeps nothing.
+
+| # | promise | measured | target | met | command, date |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The table as Markdown."""
+    found, lines = read(), []
+    for number, row in ROWS.items():
+        entry = found.get(str(number))
+        if row.measure is None:
+            cells = [row.waits, row.target, "waits", "none yet"]
+        elif entry is None:
+            cells = ["not measured yet", row.target, "open", f"`python -m tests.trust {number}`"]
+        else:
+            where = f"`{entry['command']}`, {entry['date']}, {_time(entry['seconds'])} ({entry['commit']})"
+            cells = [entry["figure"], row.target, "yes" if entry["met"] else "**no**", where]
+        lines.append("| " + " | ".join(_cell(text) for text in (str(number), row.promise, *cells)) + " |")
+    versions = sorted({entry["versions"] for entry in found.values() if "versions" in entry})
+    return HEAD.format(versions="; or ".join(versions) or "nothing yet") + "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _versions() -> str:
+    from importlib.metadata import version
+
+    return ", ".join(f"{name} {version(name)}" for name in ("jax", "jaxlib", "numpy", "pandas"))
