@@ -135,7 +135,7 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
         ["bash", "-euc", block(text_of(root), "tests").strip() + " --collect-only"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
-    assert collected.returncode == 0 and "test_the_commands_on_a_fresh_machine" in collected.stdout
+    assert collected.returncode == 0 and "test_every_command_line_is_one_that_is_executed" in collected.stdout
 
 
 def alike(shown: str, printed: str) -> None:
