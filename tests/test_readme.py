@@ -249,7 +249,7 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     """Made by the command that the README prints, of the scenario as it is, and its tables follow from one another."""
     kept, scenario = root / "reports" / name, f"scenarios/compare/{name}.yaml"
     record = json.loads((kept / "run.json").read_text())
-    command = [word for word in record["surroundings"]["command"][1:] if word != "--quiet"]
+    command = [word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")]
     assert command == ["compare", scenario, "--out", f"reports/{name}"]
     settled, written = record["scenario"], read(root / scenario).resolved()
     assert {**settled, "numerics": None, "data": None} == {**written, "numerics": None, "data": None}
