@@ -3,7 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from fedsim._version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from fedsim.build import aggregate as aggregate
+    from fedsim.build import transmit as transmit
     from fedsim.compose import attack as attack
     from fedsim.compose import client as client
     from fedsim.compose import cohort as cohort
@@ -16,38 +20,36 @@ if TYPE_CHECKING:
     from fedsim.compose import rule as rule
     from fedsim.compose import stage as stage
     from fedsim.data import Arrays as Arrays
-    from fedsim.data import DataError as DataError
+    from fedsim.errors import DataError as DataError
+    from fedsim.errors import ScenarioError as ScenarioError
     from fedsim.models import as_model as as_model
-    from fedsim.report.comparing import compare as compare
-    from fedsim.report.comparison import Comparison as Comparison
-    from fedsim.report.difference import diff as diff
-    from fedsim.report.directory import load_model as load_model
-    from fedsim.report.result import Result as Result
-    from fedsim.report.running import run as run
-    from fedsim.report.verification import verify as verify
+    from fedsim.runs.compare import compare as compare
+    from fedsim.runs.comparison import Comparison as Comparison
+    from fedsim.runs.diff import diff as diff
+    from fedsim.runs.directory import load_model as load_model
+    from fedsim.runs.result import Result as Result
+    from fedsim.runs.run import run as run
+    from fedsim.runs.verify import verify as verify
     from fedsim.scenario import Scenario as Scenario
-    from fedsim.scenario import ScenarioError as ScenarioError
-    from fedsim.scenario import aggregate as aggregate
     from fedsim.scenario import enable as enable
-    from fedsim.scenario import transmit as transmit
-
-__version__ = "0.2.0"
 
 _HOME = {
     "compose": (
         *("attack", "client", "cohort", "dataset", "method", "model", "optimizer", "partition"),
         *("row_attack", "rule", "stage"),
     ),
-    "data": ("Arrays", "DataError"),
+    "build": ("aggregate", "transmit"),
+    "data": ("Arrays",),
+    "errors": ("DataError", "ScenarioError"),
     "models": ("as_model",),
-    "report.comparing": ("compare",),
-    "report.comparison": ("Comparison",),
-    "report.difference": ("diff",),
-    "report.directory": ("load_model",),
-    "report.result": ("Result",),
-    "report.running": ("run",),
-    "report.verification": ("verify",),
-    "scenario": ("Scenario", "ScenarioError", "aggregate", "enable", "transmit"),
+    "runs.compare": ("compare",),
+    "runs.comparison": ("Comparison",),
+    "runs.diff": ("diff",),
+    "runs.directory": ("load_model",),
+    "runs.result": ("Result",),
+    "runs.run": ("run",),
+    "runs.verify": ("verify",),
+    "scenario": ("Scenario", "enable"),
 }
 
 

@@ -3,36 +3,13 @@
 import os
 import re
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+
+from fedsim.errors import TooLarge
 
 MOST = 2**31 - 1  # what an integer of a scenario may be: counters and indices on the device are int32
 GROUPS = Path("/sys/fs/cgroup")
-SHOWN = 4  # parts that a refusal names
-
-
-class TooLarge(MemoryError):
-    """Something that does not fit into memory (exit code 8); one line with the numbers.
-
-    Attributes:
-      parts: bytes by purpose.
-    """
-
-    def __init__(self, parts: Mapping[str, int], most: int):
-        self.parts = dict(parts)
-        largest = sorted(self.parts.items(), key=lambda part: -part[1])[:SHOWN]
-        named = ", ".join(f"{name.replace('_', ' ')} {megabytes(size)}" for name, size in largest if size >= 5e5)
-        what = f"does not fit into memory: needs {megabytes(sum(self.parts.values()))} ({named})"
-        super().__init__(f"{what}, and this process may hold {megabytes(most)}")
-
-
-def megabytes(size: float) -> str:
-    """Bytes as a reader takes them in.
-
-    >>> megabytes(12_345_678), megabytes(10**24)
-    ('12.3 MB', '1e+18 MB')
-    """
-    return f"{size / 1e6:,.1f} MB" if size < 1e15 else f"{size / 1e6:.3g} MB"
 
 
 def memory_limit() -> int:

@@ -98,7 +98,7 @@ def room():
 @pytest.fixture(scope="session", autouse=True)
 def draw():
     """Runs of this process draw no pictures, which would take most of the time of tiny ones -> what draws them."""
-    from fedsim.report import derived
+    from fedsim.runs import derive as derived
 
     drawn, derived.derived = derived.derived, lambda *arguments: {}
     yield drawn
@@ -108,6 +108,6 @@ def draw():
 @pytest.fixture
 def pictures(draw, monkeypatch):
     """Runs of this test draw theirs."""
-    from fedsim.report import derived
+    from fedsim.runs import derive as derived
 
     monkeypatch.setattr(derived, "derived", draw)

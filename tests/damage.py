@@ -11,7 +11,7 @@ from directories import bits, tiny, whole
 from faulty import Disk, Killed
 
 import fedsim
-from fedsim.engine.checkpoint import CheckpointError
+from fedsim.errors import CheckpointError
 
 SCENARIO = tiny(0.0, rounds=4, seeds=[0])  # client memory lies in a file
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 import fedsim
-from fedsim.engine.checkpoint import decode
+from fedsim.disk.checkpoint import decode
 
 TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv")
 

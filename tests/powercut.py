@@ -303,8 +303,9 @@ def allowed(steps: Sequence[Step], moment: int) -> dict[int, tuple[int, int]]:
 
 def gone_on_from(folder: Path, rounds: int) -> int:
     """Number of the commit that a run would go on from, in the folder of its seed; 0 = it would start anew."""
-    from fedsim.engine.checkpoint import CorruptError, decode
-    from fedsim.report.journal import Journal, commits
+    from fedsim.disk.checkpoint import decode
+    from fedsim.errors import CorruptError
+    from fedsim.runs.journal import Journal, commits
 
     for path in commits(folder) if folder.is_dir() else ():
         try:

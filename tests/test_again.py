@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 import fedsim
 from fedsim.cli import cli
-from fedsim.report import derived, directory, verification
+from fedsim.runs import derive as derived
+from fedsim.runs import directory
+from fedsim.runs import verify as verification
 
 TINY = {
     "name": "tiny",

@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.bench.baselines import cohort, rivals
+from fedsim.bench.rules import NUMPY, bench_rules
+from fedsim.bench.workload import bench, matmul_peak, step_flops
+from fedsim.build import build
+from fedsim.build.experiment import numerics
 from fedsim.engine.clock import Spans
-from fedsim.scenario import build, read
-from fedsim.scenario.build import numerics
-from fedsim.study.bench import bench, matmul_peak, step_flops
-from fedsim.study.rivals import cohort, rivals
-from fedsim.study.rules import NUMPY, bench_rules
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
 
@@ -82,7 +83,7 @@ def test_what_threads_compile_at_the_same_time_counts_once():
 
 
 def test_medians_of_several_measurements():
-    from fedsim.report.measuring import _median
+    from fedsim.bench.measure import _median
 
     one = {
         "how": "lanes",

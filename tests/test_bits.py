@@ -10,8 +10,8 @@ import pytest
 from conftest import some
 
 import fedsim
-from fedsim.report.frames import to_csv
-from fedsim.report.result import ORDER
+from fedsim.disk.tables import to_csv
+from fedsim.runs.result import ORDER
 
 BITS = ("rounds", "clients", "partition", "summary")
 

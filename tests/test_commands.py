@@ -132,9 +132,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_commands_that_compute_import_no_more_than_they_need():
-    code = (
-        "import sys, fedsim.report.console\nbad = {'scipy.stats', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
-    )
+    code = "import sys, fedsim.cli.console\nbad = {'scipy.stats', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 

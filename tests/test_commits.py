@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from fedsim.engine.checkpoint import CheckpointError, Snapshot
-from fedsim.engine.rowfile import HEAD, RowFile
-from fedsim.report import files, journal
-from fedsim.report.journal import LOG, Journal, commits, name_of, number_of
+from fedsim.disk import files
+from fedsim.disk.checkpoint import Snapshot
+from fedsim.disk.rowfile import HEAD, RowFile
+from fedsim.errors import CheckpointError
+from fedsim.runs import journal
+from fedsim.runs.journal import LOG, Journal, commits, name_of, number_of
 
 IDENTITY = {"scenario": "this"}
 

@@ -18,9 +18,9 @@ from directories import leftovers
 from scipy import stats
 
 import fedsim
-from fedsim.report import console
-from fedsim.report.reading import read_table
-from fedsim.scenario import ScenarioError
+from fedsim.cli import console
+from fedsim.errors import ScenarioError
+from fedsim.runs.reading import read_table
 
 SCENARIO = {
     "name": "small",

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.checkpoint import CheckpointError
-from fedsim.scenario import ScenarioError, build, read
-from fedsim.scenario.build import numerics
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.errors import CheckpointError, ScenarioError
+from fedsim.scenario import read
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 SECTIONS = {"name": "x", "rounds": 2, "checkpoint": {"rounds": 1}}

@@ -8,9 +8,10 @@ from conftest import some
 from test_bits import digest, scenario
 
 import fedsim
-from fedsim.engine import crews
-from fedsim.scenario import build, read
-from fedsim.scenario.build import numerics
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.engine import threads as crews
+from fedsim.scenario import read
 
 
 def played(monkeypatch, count, **sections):

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.data import Arrays, DataError, PartitionError, Pool, digits, federate, iid, natural, prepare
+from fedsim.build.federation import federations_of, settled_data
+from fedsim.data import Arrays, Pool, digits, federate, iid, natural, prepare
 from fedsim.data.splits import stratified
+from fedsim.errors import DataError, PartitionError
 from fedsim.scenario import read
-from fedsim.scenario.federation import federations_of, settled_data
 
 F32 = np.dtype("float32")
 

@@ -13,7 +13,7 @@ from conftest import WHOLE, if_whole, some
 from workloads import WORKLOADS, digest, run
 
 import fedsim
-from fedsim.engine.machine import DeviceError
+from fedsim.errors import DeviceError
 
 pytestmark = pytest.mark.long
 

@@ -17,8 +17,9 @@ from fedsim.cli import main
 from fedsim.cli.entry import MODULES
 from fedsim.cli.streams import Outlet
 from fedsim.engine import machine
-from fedsim.engine.machine import DeviceError, devices_of, threads_in_force
-from fedsim.report import drawing
+from fedsim.engine.machine import devices_of, threads_in_force
+from fedsim.errors import DeviceError
+from fedsim.report.figures import drawing
 
 FEDSIM = [sys.executable, "-m", "fedsim.cli"]
 TINY = {
@@ -130,7 +131,7 @@ def test_a_variable_that_jax_refuses_is_named(desk):
 
 DRAWN = """
 import os, sys
-from fedsim.report import drawing
+from fedsim.report.figures import drawing
 with drawing.look():
     from matplotlib.figure import Figure
     figure = Figure()
@@ -279,7 +280,8 @@ def test_main_leaves_the_streams_of_a_program_alone(capsys):
 
 def test_numbers_of_threads_are_those_that_a_scenario_may_name():
     """One bound for both."""
-    from fedsim.scenario import ScenarioError, read
+    from fedsim.errors import ScenarioError
+    from fedsim.scenario import read
 
     read({**TINY, "numerics": {"threads": machine.MOST_THREADS}})
     with pytest.raises(ScenarioError):

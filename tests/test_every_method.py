@@ -15,9 +15,10 @@ from conftest import WHOLE, some
 
 import fedsim
 import fedsim.scenario.methods
+from fedsim.build.experiment import build, numerics
 from fedsim.compose import FAMILIES
-from fedsim.scenario import ScenarioError, read
-from fedsim.scenario.build import build, numerics
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("METHODS.csv")

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from fedsim.report import figures
-from fedsim.report.drawing import look
-from fedsim.report.holdings import Tally
+from fedsim.report.figures.drawing import look
 from fedsim.report.series import diverged, tracks
+from fedsim.study.label_skew import Tally
 
 SCENARIO = {
     "name": "small",
@@ -292,8 +292,8 @@ def test_names_are_drawn_as_they_are():
 TWICE = """
 import hashlib, json, sys
 import pandas as pd, numpy as np
-from fedsim.report import figures, shades
-from fedsim.report.holdings import Tally
+from fedsim.report import figures, partition_text as shades
+from fedsim.study.label_skew import Tally
 assert not [name for name in sys.modules if name.startswith("matplotlib")]
 frame = pd.read_csv(sys.argv[1])
 held = Tally(np.arange(40), list(range(5)), np.random.default_rng(0).poisson(3, (40, 5)))

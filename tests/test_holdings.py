@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedsim
-from fedsim.report import frames, shades
-from fedsim.report.holdings import Tally, evenly, holdings, inspected, overall, rows_of, tally, tally_of
+from fedsim.build.federation import federations_of
+from fedsim.disk import tables as frames
+from fedsim.report import partition_text as shades
 from fedsim.scenario import read
-from fedsim.scenario.federation import federations_of
+from fedsim.study.label_skew import Tally, evenly, holdings, inspected, overall, rows_of, tally, tally_of
 
 # three clients, two labels: 3 + 1, 0 + 4, and nobody
 BY_HAND = Tally(np.arange(3), [0, 1], np.array([[3, 1], [0, 4], [0, 0]]))

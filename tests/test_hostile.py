@@ -20,13 +20,11 @@ from hostile.planted import PLANTED, SCENARIO
 from hostile.registry import ATTACKS, canary
 
 import fedsim
-from fedsim.data import DataError
-from fedsim.engine.checkpoint import CheckpointError
+from fedsim.build import build
+from fedsim.build.experiment import numerics
 from fedsim.engine.machine import memory_now
-from fedsim.report.directory import LockedError
-from fedsim.report.files import DirectoryError
-from fedsim.scenario import ScenarioError, build, read
-from fedsim.scenario.build import numerics
+from fedsim.errors import CheckpointError, DataError, DirectoryError, LockedError, ScenarioError
+from fedsim.scenario import read
 
 MISTAKES = mistakes()
 OURS = (ScenarioError, DataError, DirectoryError, LockedError, CheckpointError)

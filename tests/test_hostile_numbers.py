@@ -17,13 +17,15 @@ from hostile.numbers import FAMILIES, SPACE, TINY, Case, confined, outcome
 
 import fedsim
 from fedsim import limits
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.build.memory import held_by
 from fedsim.cli import cli
 from fedsim.cli.errors import EXIT
 from fedsim.engine.footprint import widest
-from fedsim.limits import MOST, TooLarge, demand_room, memory_limit
-from fedsim.scenario import ScenarioError, build, read
-from fedsim.scenario.build import numerics
-from fedsim.scenario.fitting import held_by
+from fedsim.errors import ScenarioError, TooLarge
+from fedsim.limits import MOST, demand_room, memory_limit
+from fedsim.scenario import read
 from fedsim.study.grid import MOST_CELLS, axes, variations
 
 LARGE = {  # --set -> (where the line puts it, exit code)

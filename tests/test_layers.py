@@ -3,17 +3,21 @@
 import ast
 from pathlib import Path
 
-LAYERS = ["limits", "tree", "types", "compose", "FAMILY", "engine", "scenario", "study", "report", "cli"]
+LAYERS = (
+    *("_version", "errors", "limits", "tree", "types", "compose", "disk", "FAMILY", "engine", "scenario", "build"),
+    *("study", "report", "runs", "bench", "cli"),
+)
 FAMILIES = {"data", "models", "clients", "stages", "rules", "fleet"}
 # the plan reads a federation's sizes: the one arrow between families, from fleet to data
 ALLOWED = {("fleet", "data")}
 ONLY = {
-    "pandas": {"report"},
+    "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
+    "matplotlib": {"report"},
     "click": {"cli"},
-    "pydantic": {"scenario"},
-    "rich": {"report"},
-    "yaml": {"scenario", "report"},
-    **{tracker: {"report"} for tracker in ("tensorboardX", "mlflow", "wandb")},
+    "pydantic": {"scenario", "build"},
+    "rich": {"report", "cli"},
+    "yaml": {"scenario", "runs"},
+    **{tracker: {"runs"} for tracker in ("tensorboardX", "mlflow", "wandb")},
 }
 FORBIDDEN = (
     "base",

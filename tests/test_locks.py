@@ -7,9 +7,10 @@ import pytest
 from directories import tiny
 
 import fedsim
-from fedsim.report import files, interrupts
-from fedsim.report.directory import LOCK, LockedError, claimed
-from fedsim.report.files import DirectoryError
+from fedsim.cli import interrupts
+from fedsim.disk import files
+from fedsim.errors import DirectoryError, LockedError
+from fedsim.runs.directory import LOCK, claimed
 
 
 def test_a_lock_is_freed_where_its_directory_is_now(tmp_path):

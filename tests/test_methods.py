@@ -11,7 +11,8 @@ from test_lanes import X64, ragged
 
 import fedsim
 from fedsim.compose import FAMILIES
-from fedsim.scenario import ScenarioError, read
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

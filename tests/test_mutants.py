@@ -13,9 +13,9 @@ from typing import NamedTuple
 import pytest
 import test_oracles
 
+from fedsim.build import programs
 from fedsim.compose import ALIASES, FAMILIES, names
-from fedsim.engine.serve import serve
-from fedsim.scenario import programs
+from fedsim.engine.server import serve
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -87,7 +87,7 @@ OPTIMISERS = [
     ),
     Mutant(
         "server subtracts Delta (sign)",
-        "engine/serve.py",
+        "engine/server.py",
         {'tree.add(old.bank["params"], step)': 'tree.subtract(old.bank["params"], step)'},
         trajectories(f"fedavg_samples/{PARTIAL}"),
     ),
@@ -368,7 +368,7 @@ def put(monkeypatch):
             patch.setattr(names, "_registrations", [0])
             exec(code, made)
         assert signatures(FAMILIES) == signatures(kinds)
-        if module == "engine/serve.py":  # it has no kinds: `serving` makes its programs by it
+        if module == "engine/server.py":  # it has no kinds: `serving` makes its programs by it
             monkeypatch.setattr(programs, "serve", made["serve"])
             forget()
 

@@ -10,7 +10,8 @@ from hostile.mutations import MUTATIONS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedsim.scenario import ScenarioError, read
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 from fedsim.scenario.reader import Document, parse
 
 MANY = 10_000 if WHOLE else 3_000

@@ -15,9 +15,11 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.report import derived, directory, page
+from fedsim.report import page
 from fedsim.report.page.scales import Axis, axis
-from fedsim.report.reading import read_table
+from fedsim.runs import derive as derived
+from fedsim.runs import directory
+from fedsim.runs.reading import read_table
 
 pytestmark = pytest.mark.long
 

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.build.federation import federations_of
 from fedsim.data import Arrays
 from fedsim.data.generators import fedexp_regression, lower_bound_pair
 from fedsim.scenario import read
-from fedsim.scenario.federation import federations_of
 
 FOLDER = Path(__file__).parents[1] / "scenarios" / "papers"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -77,7 +77,7 @@ class Case(NamedTuple):
     """A run that a line is about, and all that it was compared with."""
 
     found: fedsim.Comparison
-    outcome: "fedsim.report.comparison.Outcome"
+    outcome: "fedsim.runs.comparison.Outcome"
 
     @property
     def result(self) -> fedsim.Result:

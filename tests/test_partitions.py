@@ -8,19 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.compose import FAMILIES
-from fedsim.data import (
-    PartitionError,
-    Pool,
-    dirichlet,
-    dirichlet_client,
-    iid,
-    natural,
-    pathological,
-    quantity,
-    shards,
-)
+from fedsim.data import Pool, dirichlet, dirichlet_client, iid, natural, pathological, quantity, shards
 from fedsim.data.draws import dealt_by_wish, dirichlet_draw
 from fedsim.data.splits import apportion, apportion_within
+from fedsim.errors import PartitionError
 
 # parameters to try, and the minimum that every client must then hold
 TABLE = {

@@ -17,8 +17,7 @@ from faulty import Disk, Killed
 
 import fedsim
 from fedsim.engine import store
-from fedsim.engine.checkpoint import CheckpointError
-from fedsim.report.files import DirectoryError
+from fedsim.errors import CheckpointError, DirectoryError
 
 KINDS = {"resident": 256.0, "disk": 0.0}  # where the clients' memory is: in the commit, or in a file beside it
 PARTS = 2  # of the operations, so that two workers share them

@@ -9,7 +9,7 @@ import pytest
 from directories import finished
 
 import fedsim
-from fedsim.scenario import ScenarioError
+from fedsim.errors import ScenarioError
 
 SCENARIO = {
     "name": "mine",

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.report import directory, page
+from fedsim.report import page
+from fedsim.runs import directory
 from fedsim.scenario import read
 
 F = ".venv/bin/fedsim"
@@ -233,7 +234,8 @@ def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pi
     settled = read(kept / "scenario.yaml").resolved()
     written = read(root / "scenarios/dirichlet.yaml", ("seeds=5",)).resolved()
     assert {**settled, "numerics": None, "data": None} == {**written, "numerics": None, "data": None}
-    from fedsim.report import figures, holdings
+    from fedsim.report import figures
+    from fedsim.study import label_skew as holdings
 
     drawn = figures.figure_of_curves(pd.read_csv(kept / "rounds.csv"), record["scenario"])
     assert drawn.axes and (kept / "figures/curves.png").read_bytes()[:4] == b"\x89PNG"

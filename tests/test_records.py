@@ -11,15 +11,11 @@ import pytest
 from conftest import WHOLE
 
 import fedsim
-from fedsim.data import DataError
-from fedsim.engine.checkpoint import CheckpointError
-from fedsim.engine.machine import DeviceError
-from fedsim.report import derived, directory
-from fedsim.report.directory import LockedError
-from fedsim.report.exporting import exported
-from fedsim.report.files import DirectoryError
-from fedsim.report.form import COMPARISON, RECORD, odd
-from fedsim.scenario import ScenarioError
+from fedsim.errors import CheckpointError, DataError, DeviceError, DirectoryError, LockedError, ScenarioError
+from fedsim.runs import derive as derived
+from fedsim.runs import directory
+from fedsim.runs.export import exported
+from fedsim.runs.form import COMPARISON, RECORD, odd
 
 TINY = {
     "name": "tiny",
@@ -212,7 +208,7 @@ def test_a_table_that_no_run_wrote_is_a_line(made, tmp_path):
 
 def test_a_file_that_the_user_names_is_whole_or_as_it_was(tmp_path, monkeypatch):
     """Through a link of theirs, onto a device, and when the disk is full in the middle."""
-    from fedsim.report import files
+    from fedsim.disk import files
 
     target, link = tmp_path / "target.csv", tmp_path / "link.csv"
     target.write_text("before")

@@ -10,7 +10,8 @@ from reference.registry import METHODS, Method
 import fedsim
 import fedsim.scenario.methods
 from fedsim.compose import FAMILIES
-from fedsim.scenario import ScenarioError, read
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 
 OPTIMISED = ("fedavgm", "fedadagrad", "fedadam", "fedyogi")
 UNUSED = "client.{}: {} makes no use of it, and would do the same without; take it out"

@@ -8,7 +8,7 @@ from reference.registry import METHODS, RULES, SGD
 
 import fedsim
 from fedsim.compose import FAMILIES
-from fedsim.scenario import ScenarioError
+from fedsim.errors import ScenarioError
 
 LR = 0.1
 TWICE = Condition(cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5)

@@ -13,10 +13,9 @@ from directories import played, tiny, whole
 from faulty import Disk, Killed
 
 import fedsim
-from fedsim.engine.checkpoint import CheckpointError, decode
-from fedsim.report.directory import LockedError, claimed
-from fedsim.report.files import DirectoryError
-from fedsim.report.playing import Interrupted
+from fedsim.disk.checkpoint import decode
+from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
+from fedsim.runs.directory import claimed
 
 SEED = "checkpoints/scaffold.0"
 

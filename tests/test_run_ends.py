@@ -8,7 +8,7 @@ import pytest
 from test_lanes import X64, ragged
 
 import fedsim
-from fedsim.report.frames import growth
+from fedsim.disk.tables import growth
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.scenario import ScenarioError, read
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 from fedsim.scenario.reader import parse
 
 MINIMAL = {"name": "x", "data": {"kind": "digits"}}

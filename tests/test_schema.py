@@ -14,9 +14,10 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_mode
 
 from fedsim import compose
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.scenario import editor, read, schema
+from fedsim.scenario import json_schema as editor
+from fedsim.scenario import read, schema
 from fedsim.scenario.docs import told
-from fedsim.scenario.editor import editor_schema
+from fedsim.scenario.json_schema import editor_schema
 from fedsim.scenario.reader import parse
 
 ROOT = Path(__file__).parents[1]

@@ -8,9 +8,9 @@ import pytest
 from conftest import oracle
 
 import fedsim
+from fedsim.build.federation import federations_of, settled_data
 from fedsim.data import (
     Arrays,
-    DataError,
     csv,
     digits,
     gaussian_blobs,
@@ -22,8 +22,8 @@ from fedsim.data import (
     sha256_of,
     synthetic,
 )
+from fedsim.errors import DataError
 from fedsim.scenario import read
-from fedsim.scenario.federation import federations_of, settled_data
 
 F32 = np.dtype("float32")
 CASES = oracle("synthetic_data")

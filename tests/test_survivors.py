@@ -13,28 +13,18 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.build.federation import federations_of
 from fedsim.compose import FAMILIES
-from fedsim.engine.checkpoint import (
-    CheckpointError,
-    CorruptError,
-    Snapshot,
-    decode,
-    digest,
-    encode,
-    fitted,
-    named,
-    row_bytes,
-    rows_from,
-)
-from fedsim.engine.rowfile import RowFile
+from fedsim.disk import files
+from fedsim.disk.checkpoint import Snapshot, decode, digest, encode, fitted, named, row_bytes, rows_from
+from fedsim.disk.rowfile import RowFile
+from fedsim.errors import CheckpointError, CorruptError
 from fedsim.fleet import plan as planning
 from fedsim.fleet import selection
 from fedsim.fleet.plan import Local, Plan
 from fedsim.fleet.streams import Stream, generator
-from fedsim.report import files
-from fedsim.report.journal import Journal, Pace, commits, differences
+from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
-from fedsim.scenario.federation import federations_of
 from fedsim.study import pairing
 from fedsim.types import Context, Updates
 

@@ -7,11 +7,12 @@ import pytest
 from conftest import sampled
 
 import fedsim
-from fedsim.engine import together
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.engine import loop as together
+from fedsim.engine.loop import banked, events
 from fedsim.engine.run import Rest
-from fedsim.engine.together import banked, events
-from fedsim.scenario import build, read
-from fedsim.scenario.build import numerics
+from fedsim.scenario import read
 
 CLIENTS = [
     *("fedavg", "fedprox(mu=0.1)", "scaffold", "fednova(mu=0.1)", "feddyn", "fedexp"),
@@ -175,7 +176,7 @@ def test_groups_of_any_size_compile_once(monkeypatch):
         programs.append(program)
         sizes.append([f._cache_size() for f in (*program.mesh.programs, program.serve.add, program.serve.close)])
 
-    monkeypatch.setattr("fedsim.report.playing.events", spied)
+    monkeypatch.setattr("fedsim.runs.execute.events", spied)
     fedsim.run(scenario(method="scaffold"))
     assert len(sizes) == 3 and sizes[0] == sizes[1] == sizes[2]
     assert {(program.room.runs, program.room.steps) for program in programs} == {(2, programs[0].room.steps)}
@@ -190,9 +191,7 @@ def compared(**more):
 def test_a_comparison_has_the_same_bytes_with_and_without_company(monkeypatch, tmp_path):
     sizes = []
     real = together.events
-    monkeypatch.setattr(
-        "fedsim.report.playing.events", lambda runs, *rest: sizes.append(len(runs)) or real(runs, *rest)
-    )
+    monkeypatch.setattr("fedsim.runs.execute.events", lambda runs, *rest: sizes.append(len(runs)) or real(runs, *rest))
     compared(out=tmp_path / "many", pictures=False)
     assert sizes == [15] * 4 + [10] * 2  # three methods train alike, one does not
     monkeypatch.setattr(together, "MOST", 1)

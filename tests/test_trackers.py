@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.report import directory, trackers
-from fedsim.report.playing import Interrupted
-from fedsim.report.result import slug
+from fedsim.errors import Interrupted
+from fedsim.runs import directory, trackers
+from fedsim.runs.result import slug
 
 pytestmark = pytest.mark.long
 

@@ -12,11 +12,13 @@ import pytest
 from conftest import sampled
 
 import fedsim
-from fedsim.engine.checkpoint import Snapshot, decode, encode
-from fedsim.report import directory, frames, verification
-from fedsim.report.difference import described
-from fedsim.report.playing import Interrupted
-from fedsim.report.result import ORDER
+from fedsim.disk import tables as frames
+from fedsim.disk.checkpoint import Snapshot, decode, encode
+from fedsim.errors import Interrupted
+from fedsim.runs import directory
+from fedsim.runs import verify as verification
+from fedsim.runs.diff import described
+from fedsim.runs.result import ORDER
 
 SCENARIO = {
     "name": "tiny",
@@ -150,7 +152,7 @@ def test_missing_and_foreign_files(mine):
     rehashed(out)
     assert failed(fedsim.verify(out)) == {"files": "timing.csv is not in the record"}
     (out / "run.json").unlink()
-    with pytest.raises(fedsim.report.files.DirectoryError, match="holds no fedsim run"):
+    with pytest.raises(fedsim.disk.files.DirectoryError, match="holds no fedsim run"):
         fedsim.verify(out)
 
 
@@ -171,7 +173,7 @@ def test_a_record_that_no_run_wrote(name, mine):
         directory.write_record(out, {**directory.read_record(out), name: odd})
         assert failed(fedsim.verify(out))
     directory.write_record(out, {**directory.read_record(out), "scenario": {}})
-    with pytest.raises(fedsim.report.files.DirectoryError, match="is damaged"):
+    with pytest.raises(fedsim.disk.files.DirectoryError, match="is damaged"):
         fedsim.diff(out, out)
 
 
@@ -447,7 +449,7 @@ def test_diff_of_a_run_that_has_not_ended(made, tmp_path):
 def test_diff_of_a_damaged_record(mine, made):
     out = mine("fedavg")
     (out / "run.json").write_text("{}")
-    with pytest.raises(fedsim.report.files.DirectoryError, match=r"run\.json: is damaged"):
+    with pytest.raises(fedsim.disk.files.DirectoryError, match=r"run\.json: is damaged"):
         fedsim.diff(made("fedavg"), out)
 
 

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.report.derived import rebuilt
-from fedsim.report.exporting import exported
-from fedsim.report.reading import read_table
+from fedsim.runs.derive import rebuilt
+from fedsim.runs.export import exported
+from fedsim.runs.reading import read_table
 
 pytestmark = pytest.mark.long
 

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 
 import fedsim
-from fedsim.report.frames import to_csv
-from fedsim.report.result import ORDER
+from fedsim.disk.tables import to_csv
+from fedsim.runs.result import ORDER
 
 BITS = ("rounds", "clients", "partition", "summary")
 

@@ -45,7 +45,7 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
 
         found = catalogue(family)
         if not found:
-            from fedsim.scenario.problems import did_you_mean
+            from fedsim.errors import did_you_mean
 
             raise click.UsageError(f"no family '{family}'{did_you_mean(family, [*catalogue(None), *ELSEWHERE])}")
     if as_json:
@@ -107,7 +107,7 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
       fedsim explain client.batch
     """
     options.enabled(plugins)
-    from fedsim.scenario.meaning import lines_of, meanings
+    from fedsim.scenario.explain import lines_of, meanings
 
     found = meanings(name)
     if as_json:

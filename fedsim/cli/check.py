@@ -22,10 +22,10 @@ def check_command(as_json: bool, **described: Any) -> None:
     """
     options.compilation_cache()
     checked = options.understood(**described)
-    from fedsim.report import console
-    from fedsim.scenario import build
-    from fedsim.scenario.build import numerics
-    from fedsim.study.forecast import forecast, one_batch
+    from fedsim.build import build
+    from fedsim.build.experiment import numerics
+    from fedsim.build.forecast import forecast, one_batch
+    from fedsim.cli import console
 
     with numerics(checked) as devices:
         experiment = build(checked, devices=devices[:1])

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fedsim.cli import options
-from fedsim.report.interrupts import Interrupts
+from fedsim.cli.interrupts import Interrupts
 
 
 @click.command("compare")
@@ -66,8 +66,8 @@ def compare_command(
         raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
     options.compilation_cache()
     checked = options.understood(**described)
-    from fedsim.report import console
-    from fedsim.report.comparing import compare
+    from fedsim.cli import console
+    from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{checked.spec.name}-compare"
     with console.progress(checked, quiet or as_json) as watch:

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from fedsim import __version__
+from fedsim._version import __version__
 from fedsim.cli import streams
 from fedsim.cli.errors import leave, say, say_usage
+from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.options import debug
-from fedsim.report.interrupts import Interrupts
 
 COMMANDS = {  # heading -> command -> the module that has it
     "Run": {"run": "run", "compare": "compare", "check": "check", "partition": "partition"},

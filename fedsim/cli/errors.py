@@ -8,6 +8,8 @@ import traceback
 
 import click
 
+from fedsim.errors import printable
+
 JAX_SETTINGS = os.path.join("jax", "_src", "config.py")  # where JAX reads JAX_* from the environment
 PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
 EXIT = {
@@ -47,7 +49,7 @@ def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
     name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
     if not isinstance(error, click.NoSuchOption) or name in ("", "seed"):
         return ""
-    from fedsim.scenario.meaning import paths_of
+    from fedsim.scenario.explain import paths_of
 
     paths = paths_of(name)
     return f"write --set {paths[0]}=VALUE" if paths else ""
@@ -102,11 +104,6 @@ def _in_a_plugin(error: Exception) -> str:
         return ""
     message = str(error).strip().splitlines() or [""]
     return f"{places[-1].filename}:{places[-1].lineno}: {type(error).__name__}: {message[0][:200]}"
-
-
-def printable(text: str) -> str:
-    """Text from files and names without what a terminal would obey."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def leave(code: int) -> None:

@@ -20,8 +20,8 @@ def doctor_command(as_json: bool) -> None:
       fedsim doctor --json
     """
     options.compilation_cache()
-    from fedsim.report import console
-    from fedsim.report.environment import examined
+    from fedsim.cli import console
+    from fedsim.runs.environment import examined
 
     found = examined()
     if as_json:
@@ -49,8 +49,8 @@ def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: in
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
     options.compilation_cache()
-    from fedsim.report import console
-    from fedsim.report.measuring import measured
+    from fedsim.bench.measure import measured
+    from fedsim.cli import console
 
     with console.saying(not as_json) as say:
         records = measured(scenarios, edits, out, say, repeat)

@@ -24,7 +24,7 @@ def partition_command(out: Path | None, as_json: bool, **described: Any) -> None
       fedsim partition scenarios/pathological.yaml --json
     """
     checked = options.understood(**described)
-    from fedsim.report.dealing import dealt, show
+    from fedsim.runs.partition import dealt, show
 
     folder = out or Path("reports") / f"{checked.spec.name}-partition"
     found = dealt(checked, folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fedsim.cli import options
-from fedsim.cli.errors import printable
+from fedsim.errors import printable
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -40,7 +40,7 @@ def verify_command(
     """
     options.compilation_cache()
     options.enabled(plugins)
-    from fedsim.report.verification import Check, verify
+    from fedsim.runs.verify import Check, verify
 
     def say(check: Check) -> None:
         mark = "ok " if check.ok else "NOT" if check.possible else "-- "
@@ -69,7 +69,7 @@ def diff_command(one: Path, other: Path, as_json: bool) -> None:
       fedsim diff reports/iid reports/again
       fedsim diff reports/iid reports/slow --json
     """
-    from fedsim.report.difference import described, diff
+    from fedsim.runs.diff import described, diff
 
     found = diff(one, other)
     for line in [json.dumps(found.plain())] if as_json else described(found):

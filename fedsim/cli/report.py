@@ -29,8 +29,8 @@ def report_command(directories: tuple[Path, ...], out: Path | None, look: bool, 
     """
     import json
 
-    from fedsim.report import files
-    from fedsim.report.derived import PAGE, paged, rebuilt
+    from fedsim.disk import files
+    from fedsim.runs.derive import PAGE, paged, rebuilt
 
     if out is not None:
         files.write_named(out, paged(directories))
@@ -62,8 +62,8 @@ def export_command(directory: Path, form: str, table: str | None, out: Path | No
       fedsim export reports/iid --table rounds --format parquet --out rounds.parquet
       fedsim export reports/robust_basic-compare --format latex --out table.tex
     """
-    from fedsim.report import files
-    from fedsim.report.exporting import exported
+    from fedsim.disk import files
+    from fedsim.runs.export import exported
 
     content = exported(directory, table, form, excel_safe)
     if out is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fedsim.cli import options
-from fedsim.report.interrupts import Interrupts
+from fedsim.cli.interrupts import Interrupts
 
 
 @click.command("run")
@@ -58,9 +58,9 @@ def run_command(
         join(coordinator, processes, process, f"another process of this run is gone; {interrupts.farewell}")
     options.compilation_cache()
     checked = options.understood(**described)
+    from fedsim.cli import console
     from fedsim.engine.processes import first
-    from fedsim.report import console
-    from fedsim.report.running import run
+    from fedsim.runs.run import run
 
     folder = out or Path("reports") / checked.spec.name
     quiet = quiet or not first()

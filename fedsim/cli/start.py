@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from fedsim.cli import options
-from fedsim.report.files import write, write_named
+from fedsim.disk.files import write, write_named
 
 SCHEMA = "fedsim.schema.json"  # beside a new scenario, where its first line tells editors to look for it
 
@@ -61,6 +61,6 @@ def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
 
 
 def _schema() -> str:
-    from fedsim.scenario.editor import editor_schema
+    from fedsim.scenario.json_schema import editor_schema
 
     return json.dumps(editor_schema(), indent=1, ensure_ascii=False) + "\n"

@@ -25,6 +25,6 @@ from fedsim.compose.decorators import schedule as schedule
 from fedsim.compose.decorators import stage as stage
 from fedsim.compose.names import ALIASES as ALIASES
 from fedsim.compose.names import FAMILIES as FAMILIES
-from fedsim.compose.names import RegistrationError as RegistrationError
 from fedsim.compose.names import alias as alias
 from fedsim.compose.names import registrations as registrations
+from fedsim.errors import RegistrationError as RegistrationError

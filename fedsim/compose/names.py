@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from fedsim.errors import RegistrationError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
@@ -30,10 +32,6 @@ _registrations = [0]
 def registrations() -> int:
     """How many there have been: what was derived from the families is stale when this has grown."""
     return _registrations[0]
-
-
-class RegistrationError(TypeError):
-    """A factory that cannot serve as the schema of its own section."""
 
 
 def kept(family: str, factory: F) -> F:

@@ -2,8 +2,6 @@
 
 from fedsim.data.archive import npz as npz
 from fedsim.data.arrays import Arrays as Arrays
-from fedsim.data.arrays import DataError as DataError
-from fedsim.data.arrays import PartitionError as PartitionError
 from fedsim.data.federation import Federation as Federation
 from fedsim.data.federation import federate as federate
 from fedsim.data.files import sha256_of as sha256_of
@@ -27,3 +25,5 @@ from fedsim.data.sources import supplied as supplied
 from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
 from fedsim.data.table import csv as csv
+from fedsim.errors import DataError as DataError
+from fedsim.errors import PartitionError as PartitionError

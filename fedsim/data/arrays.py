@@ -5,32 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.data.mapped import Mapped, chunks, in_file
+from fedsim.errors import DataError
 
 MOST_CLASSES = 1_000_000
-
-
-def printable(text: str) -> str:
-    """Text from files without what a terminal would obey or hide: `\\x1b` in place of the character."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-class DataError(ValueError):
-    """Samples that cannot be learned from as they are (exit code 3); one line, whatever the file holds.
-
-    Args:
-      what: what is wrong, and in which row.
-    """
-
-    def __init__(self, what: str):
-        super().__init__(printable(what))
-
-
-class PartitionError(ValueError):
-    """Samples that cannot be dealt out as asked; `where` is the key of the data section to blame."""
-
-    def __init__(self, what: str, where: str = "partition"):
-        self.where = where
-        super().__init__(what)
 
 
 class Arrays(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO
 
 from annotated_types import MinLen
 
-from fedsim.data.arrays import DataError
+from fedsim.errors import DataError
 
 MOST_BYTES = 8 << 30  # of a file, unpacked
 Name = Annotated[str, MinLen(1)]

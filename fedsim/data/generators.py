@@ -7,7 +7,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt, MinLen
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays, DataError
+from fedsim.data.arrays import Arrays
+from fedsim.errors import DataError
 from fedsim.limits import demand_room
 
 Count = Annotated[int, Ge(1)]

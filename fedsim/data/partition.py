@@ -10,9 +10,9 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
-from fedsim.data.arrays import PartitionError
 from fedsim.data.draws import dirichlet_draw
 from fedsim.data.splits import apportion_within
+from fedsim.errors import PartitionError
 
 
 class Pool(NamedTuple):

@@ -6,10 +6,10 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
-from fedsim.data.arrays import PartitionError
 from fedsim.data.draws import dealt_by_wish, dirichlet_draw
 from fedsim.data.partition import Assign, deal, demand, demand_classes, even, offsets_of
 from fedsim.data.splits import apportion, apportion_within, by_label
+from fedsim.errors import PartitionError
 
 SWAPS = 20  # passes of random swaps; the sets of classes are well mixed after a few
 

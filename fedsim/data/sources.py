@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays, DataError
+from fedsim.data.arrays import Arrays
+from fedsim.errors import DataError
 
 
 @dataset

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays, PartitionError, checked, numbered
+from fedsim.data.arrays import Arrays, checked, numbered
 from fedsim.data.mapped import some
+from fedsim.errors import PartitionError
 
 
 class Sets(NamedTuple):

@@ -11,8 +11,9 @@ from difflib import get_close_matches
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays, DataError
+from fedsim.data.arrays import Arrays
 from fedsim.data.files import Name, opened
+from fedsim.errors import DataError
 
 MOST_CHARACTERS = 4 << 20  # of a line
 

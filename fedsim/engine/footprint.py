@@ -13,7 +13,7 @@ import numpy as np
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Jobs, Layout, Width, laid_out, unpack
 from fedsim.engine.round import Program
-from fedsim.engine.serve import RoundInfo
+from fedsim.engine.server import RoundInfo
 from fedsim.fleet import Plan
 
 Shape = jax.ShapeDtypeStruct

@@ -12,12 +12,10 @@ from typing import Any
 import jax
 from jax.extend import backend
 
+from fedsim.errors import DeviceError
+
 MOST_THREADS = 1024  # as of `numerics.threads`
 NAMED = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS")  # which devices there are
-
-
-class DeviceError(ValueError):
-    """A device that is not there, or an environment variable that asks for what cannot be (exit code 2)."""
 
 
 _in_force: list[int] = []  # the number found when the backend was first used

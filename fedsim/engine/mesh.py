@@ -17,9 +17,9 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsim import tree
-from fedsim.engine.crews import compiled, side_by_side
 from fedsim.engine.lanes import Lanes, Rows
 from fedsim.engine.pack import Jobs, Layout, ends_from, unpack
+from fedsim.engine.threads import compiled, side_by_side
 
 ALL, SPLIT = PartitionSpec(), PartitionSpec("devices")
 

@@ -15,15 +15,12 @@ import jax
 import numpy as np
 from jax._src import distributed
 
-from fedsim.engine.checkpoint import Snapshot, decode, encode
+from fedsim.disk.checkpoint import Snapshot, decode, encode
+from fedsim.errors import ProcessError
 
 HEARTBEAT = 10  # seconds without a sign of life after which a process counts as dead
 _kept: list[Any] = []  # the handler must live as long as the process
 _number: list[int] = []  # of this process, once it has joined
-
-
-class ProcessError(RuntimeError):
-    """The processes of a run cannot find each other (exit code 2)."""
 
 
 def join(coordinator: str, processes: int | None, process: int | None, lost: str) -> None:

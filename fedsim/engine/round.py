@@ -15,7 +15,7 @@ from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memories
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Capacity, Jobs, Packer, Part, Width, columns, longest_first, placed
-from fedsim.engine.serve import Met, Outcome, RoundInfo, Serve, Server, mean_losses
+from fedsim.engine.server import Met, Outcome, RoundInfo, Serve, Server, mean_losses
 from fedsim.engine.store import Store
 from fedsim.fleet import RoundPlan
 from fedsim.types import Task

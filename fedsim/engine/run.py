@@ -15,15 +15,15 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.checkpoint import Snapshot, digest, fitted, named
+from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
-from fedsim.engine.crews import side_by_side
 from fedsim.engine.diagnosis import Found
 from fedsim.engine.machine import platform
 from fedsim.engine.round import Hand, Played, Program
-from fedsim.engine.serve import Server
+from fedsim.engine.server import Server
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.task import even, gathered, in_batches
+from fedsim.engine.threads import side_by_side
 from fedsim.fleet import Plan
 
 EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.engine.checkpoint import row_bytes, rows_from
+from fedsim.disk.checkpoint import row_bytes, rows_from
+from fedsim.disk.rowfile import RowFile
 from fedsim.engine.memory import Memories, Memory
-from fedsim.engine.rowfile import RowFile
 
 SPARE = 1 << 26  # bytes of dead rows that a file may hold before it is written anew
 

@@ -9,7 +9,7 @@ import optax
 from jax import lax
 
 from fedsim import tree
-from fedsim.engine.crews import compiled
+from fedsim.engine.threads import compiled
 from fedsim.types import Batch, Model, Task
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import alias, rule
-from fedsim.rules.network import by_sorted_columns
+from fedsim.rules.sorting import by_sorted_columns
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 

@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fedsim.scenario.allowed import shown
-from fedsim.scenario.explain import explain, problem_at
-from fedsim.scenario.links import OrderError, demand_order
+from fedsim.errors import OrderError, Problem, ScenarioError, dotted, shortened
+from fedsim.scenario.diagnostics import explain, problem_at
+from fedsim.scenario.expected import shown
 from fedsim.scenario.merge import with_method
-from fedsim.scenario.problems import Problem, ScenarioError, dotted, shortened
+from fedsim.scenario.order import demand_order
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
 from fedsim.scenario.schema import Scenario, scenario_model
 

@@ -11,10 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.scenario.allowed import shown
-from fedsim.scenario.explain import explain, problem_at
+from fedsim.errors import Problem, ScenarioError, dotted
+from fedsim.scenario.diagnostics import explain, problem_at
+from fedsim.scenario.expected import shown
 from fedsim.scenario.fragments import fragment_of
-from fedsim.scenario.problems import Problem, ScenarioError, dotted
 from fedsim.scenario.reader import Document, parse
 from fedsim.scenario.schema import per_registry, union
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.compose import FAMILIES, RegistrationError
-from fedsim.scenario.problems import Problem, ScenarioError, did_you_mean
+from fedsim.compose import FAMILIES
+from fedsim.errors import Problem, RegistrationError, ScenarioError, did_you_mean
 
 GROUP = "fedsim.plugins"
 ENABLED: list[str] = []  # as they were given, for processes that are started later

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fedsim.scenario.allowed import shown
-from fedsim.scenario.problems import Problem, ScenarioError, dotted, shortened
+from fedsim.errors import Problem, ScenarioError, dotted, shortened
+from fedsim.scenario.expected import shown
 
 MOST_BYTES, MOST_NODES, MOST_DEPTH = 256 * 1024, 20_000, 20
 TOO_LARGE = f"larger than {MOST_BYTES // 1024} KiB, which no scenario is; keep data in a file of their own"

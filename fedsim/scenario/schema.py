@@ -24,11 +24,11 @@ import fedsim.models
 import fedsim.rules
 import fedsim.stages  # noqa: F401 (importing a family registers its members)
 from fedsim.compose import ALIASES, FAMILIES, registrations
+from fedsim.errors import ScenarioError, TooLargeError
 from fedsim.limits import MOST
-from fedsim.scenario.allowed import InWords
+from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.docs import told
-from fedsim.scenario.explain import problem_at
-from fedsim.scenario.problems import ScenarioError, TooLargeError
+from fedsim.scenario.expected import InWords
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.sections import (
     Checkpoint,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.scenario import Scenario, ScenarioError, read
+from fedsim.errors import Problem, ScenarioError, did_you_mean
+from fedsim.scenario import Scenario, read
 from fedsim.scenario.merge import label_of, top_level
-from fedsim.scenario.problems import Problem, did_you_mean
 from fedsim.scenario.reader import Document, scalar
 from fedsim.scenario.sections import Compare
 

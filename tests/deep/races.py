@@ -18,8 +18,9 @@ SCENARIO = tiny(0.0, rounds=30)
 CLAIM = """
 import sys
 from pathlib import Path
-from fedsim.report.directory import LockedError, claimed
-from fedsim.report.files import DirectoryError
+from fedsim.errors import LockedError
+from fedsim.runs.directory import claimed
+from fedsim.errors import DirectoryError
 
 print("ready", flush=True)
 for out in map(str.strip, sys.stdin):

@@ -25,10 +25,11 @@ import jax
 from pydantic import BaseModel
 
 import fedsim
-from fedsim.data import DataError
+from fedsim.build import build
+from fedsim.build.experiment import numerics
 from fedsim.engine.machine import memory_now
-from fedsim.scenario import ScenarioError, build, read
-from fedsim.scenario.build import numerics
+from fedsim.errors import DataError, ScenarioError
+from fedsim.scenario import read
 from fedsim.scenario.schema import scenario_model, union
 
 WHOLE = [0, 1, -1, 10**9, 10**18, -(10**18)]

@@ -13,9 +13,9 @@ from hostile.registry import canary, pickled
 from safetensors import numpy as safetensors
 
 import fedsim
-from fedsim.engine.checkpoint import FORMAT, MAGIC, Snapshot, decode, encode
-from fedsim.report import directory
-from fedsim.report.record import identity
+from fedsim.disk.checkpoint import FORMAT, MAGIC, Snapshot, decode, encode
+from fedsim.runs import directory
+from fedsim.runs.record import identity
 
 SCENARIO = {
     "name": "tiny",

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedsim.scenario import build, read
-from fedsim.scenario.build import numerics
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.scenario import read
 
 Attack = Callable[[Path], Callable[[], Any]]
 ATTACKS: dict[str, Attack] = {}

@@ -170,7 +170,7 @@ and rests after every 1, 2, 3 rounds, gone on with; {len(names)} workloads)"
 
 def rested(name: str, rests: int) -> str:
     """The digest of a run that was asked to end after every so many rounds."""
-    from fedsim.report.playing import Interrupted
+    from fedsim.errors import Interrupted
 
     with tempfile.TemporaryDirectory() as folder:
         while True:

@@ -10,10 +10,10 @@ from trust import ROOT
 
 MODULES = {
     "rules": (
-        "rules/averages", "rules/fairness", "rules/geometric", "rules/mean", "rules/network", "rules/order",
+        "rules/averages", "rules/fairness", "rules/geometric", "rules/mean", "rules/sorting", "rules/order",
         "rules/selection", "rules/adaptive",
     ),
-    "persistence": ("engine/checkpoint", "engine/rowfile", "report/journal", "report/files"),
+    "persistence": ("disk/checkpoint", "disk/rowfile", "runs/journal", "disk/files"),
     "statistics": ("study/statistics", "study/pairing"),
     "plan": ("fleet/plan", "fleet/selection"),
 }  # fmt: skip

@@ -33,18 +33,18 @@ ONLY = {  # of the tests of rules, those that concern a module (-k)
     "rules/fairness": "defaults_of or q_fair or agnostic",
     "rules/geometric": "defaults_of or geometric or rfa or clipping",
     "rules/mean": "defaults_of or test_mean or one_client or absent_rows",
-    "rules/network": "order_statistics or median or trimmed",
+    "rules/sorting": "order_statistics or median or trimmed",
     "rules/order": "order_statistics or median or trimmed or rules_say or defaults_of",
     "rules/selection": "defaults_of or krum or rules_say",
     "rules/adaptive": "defaults_of or optimisers_of_the_server or momentum_of_the_server",
 }
 PERSISTENCE = (
-    "engine/checkpoint",
-    "engine/rowfile",
+    "disk/checkpoint",
+    "disk/rowfile",
     "engine/store",
-    "report/journal",
-    "report/files",
-    "report/directory",
+    "runs/journal",
+    "disk/files",
+    "runs/directory",
 )
 COVERING = (
     "rules", "robust_oracles", "faults", "survivors", "resume", "power", "persistence", "scenario", "schema", "hostile",

@@ -12,8 +12,7 @@ from directories import bits, tiny, whole
 
 import fedsim
 from fedsim.engine import store
-from fedsim.engine.checkpoint import CheckpointError
-from fedsim.report.files import DirectoryError
+from fedsim.errors import CheckpointError, DirectoryError
 from trust.table import Figure
 
 KINDS = {"client memory in the commit": 256.0, "client memory in a file": 0.0}

@@ -45,7 +45,7 @@ def jobs(folder: Path) -> Iterator[str]:
     New seeds may mean new shapes of the packed cohort, so there is a set of them, and every one comes again and again.
     """
     import fedsim
-    from fedsim.report.playing import Interrupted
+    from fedsim.errors import Interrupted
 
     for n in itertools.count():
         seeds, drawn = [2 * (n % PAIRS), 2 * (n % PAIRS) + 1], n % 5 == 0

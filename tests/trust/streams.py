@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsim.build import build
+from fedsim.build.experiment import numerics
 from fedsim.engine.keys import Phase, round_key
 from fedsim.fleet.selection import Population, uniform
 from fedsim.fleet.streams import Stream, _key, generator
-from fedsim.scenario import build, read
-from fedsim.scenario.build import numerics
+from fedsim.scenario import read
 from trust.table import Figure
 
 BASE = {

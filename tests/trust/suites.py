@@ -17,7 +17,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 import fedsim
-from fedsim.report import frames, reading
+from fedsim.disk import tables as frames
+from fedsim.runs import reading
 from fedsim.study.grid import asked
 from trust import ROOT
 from trust.table import Figure

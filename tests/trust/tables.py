@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import fedsim
-from fedsim.report import frames
+from fedsim.disk import tables as frames
 from trust.table import Figure
 
 BASE = {
@@ -135,7 +135,7 @@ def recorded(quick: bool) -> Figure:
         for out in outs:
             fedsim.run(BASE, out=out, pictures=False)
             time.sleep(1.1)
-        record = fedsim.report.directory.read_record(outs[0]) or {}
+        record = fedsim.runs.directory.read_record(outs[0]) or {}
         missing = [path for path in sorted(RECORDED) if not _has(record, path)]
         results = [p for p in sorted(outs[0].iterdir()) if p.suffix in (".csv", ".safetensors", ".yaml")]
         results = [p for p in results if p.stem != "timing"]

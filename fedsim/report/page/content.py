@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fedsim.report import holdings
 from fedsim.report.page import plot
 from fedsim.report.page.render import rendered
 from fedsim.report.page.tabled import came_to, results, rows_of, spent
-from fedsim.report.reading import read_table
 from fedsim.report.series import by_variant, series, tracks
+from fedsim.runs.reading import read_table
+from fedsim.study import label_skew as holdings
 
 METRICS = {
     "test_accuracy": "test accuracy",

@@ -1,0 +1,1 @@
+"""How fast rounds and rules are, and against what."""

@@ -1,0 +1,166 @@
+"""`fedsim bench`: how fast a scenario's rounds are here, beside the plain ways to run them and the machine's own peak."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsim.bench.baselines import Cohort, cohort, rivals
+from fedsim.build import Experiment, build
+from fedsim.build.experiment import numerics
+from fedsim.engine.clock import compile_seconds
+from fedsim.engine.loop import events
+from fedsim.engine.machine import memory_peak
+from fedsim.engine.pack import Part, lay_out
+from fedsim.engine.run import Rest, Run
+from fedsim.scenario import Scenario
+from fedsim.types import Batch
+
+SIDE = 2048  # of the square matrices whose product gives the peak
+TRIALS = 5
+RIVAL_SECONDS = 6.0  # after which a rival has shown what it can
+
+Say = Callable[[str], None]
+
+
+class Seconds(NamedTuple):
+    """What one round took, over several."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Seconds":
+        """Median and range."""
+        return cls(statistics.median(values), min(values), max(values))
+
+
+def bench(scenario: Scenario, say: Say = lambda text: None) -> Iterator[dict[str, Any]]:
+    """Measure a scenario of plain local SGD and `mean` -> a record for the lanes, then one for every rival.
+
+    Args:
+      scenario: as read; its rounds are played with an evaluation each.
+      say: told what is being measured.
+    """
+    with numerics(scenario) as devices:
+        say(f"{scenario.spec.name}: building")
+        peak = matmul_peak(scenario.spec.numerics.dtype)
+        experiment = build(scenario, devices=devices)
+        flops = step_flops(experiment)
+        say(f"{scenario.spec.name}: lanes")
+        ours, evaluation, run = _lanes(experiment)
+        rounds = _rates(ours, experiment, flops, peak)
+        yield {"workload": scenario.spec.name, "how": f"lanes ({experiment.program.width.lanes})", **rounds, **run}
+        for name, seconds, compiling in _rivals(experiment, evaluation, say):
+            rates = _rates(seconds, experiment, flops, peak)
+            against = {"times_lanes": seconds.median / ours.median, "compile_seconds": compiling}
+            yield {"workload": scenario.spec.name, "how": name, **rates, **against}
+
+
+def matmul_peak(dtype: str) -> float:
+    """FLOP/s of a large matrix product, the best of several."""
+    a = jnp.ones((SIDE, SIDE), dtype)
+    product = jax.jit(lambda a: a @ a)
+    product(a).block_until_ready()
+    return 2 * SIDE**3 / min(_timed(lambda: product(a).block_until_ready()) for _ in range(TRIALS))
+
+
+def step_flops(experiment: Experiment) -> float:
+    """Floating-point operations of one local step of one client, as XLA counts them."""
+    program, plan = experiment.program, next(iter(experiment.plans.values()))
+    f, B = plan.federation, program.room.batch
+    batch = Batch(
+        jnp.zeros((B, *f.x.shape[1:]), f.x.dtype),
+        jnp.zeros((B, *f.y.shape[1:]), f.y.dtype),
+        jnp.ones(B, bool),
+        jax.random.key(0),
+        jnp.zeros((), jnp.int32),
+    )
+    shared = next(iter(experiment.shared.values()))
+    variables = {name: shared[name] for name in ("params", "state")}
+    counted = jax.jit(program.task.value_and_grad).lower(variables, batch).compile().cost_analysis()
+    return float((counted or {}).get("flops", 0))
+
+
+def _lanes(experiment: Experiment) -> tuple[Seconds, float, dict[str, Any]]:
+    """Our rounds -> (seconds of a steady one, seconds of an evaluation, the rest of the record)."""
+    seed = next(iter(experiment.plans))
+    run = experiment.run(seed)
+    rows = [event[1] for event in events([run], run.program) if not isinstance(event, Rest)]
+    walls = [row.timing["wall_seconds"] for row in rows]
+    steady = Seconds.of(np.diff(walls)[len(walls) // 3 :].tolist())
+    evaluation = min(_timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS))
+    efficiency = [row.timing["lane_efficiency"] for row in rows[1:]]
+    record = {
+        "lane_efficiency": statistics.mean(efficiency),
+        "compile_seconds": rows[-1].timing["compile_seconds"],
+        "plan_seconds": _plan_seconds(experiment, run),
+        "evaluation_seconds": evaluation,
+        "peak_bytes": memory_peak(),
+    }
+    return steady, evaluation, record
+
+
+def _plan_seconds(experiment: Experiment, run: Run) -> float:
+    """What the host does for a round."""
+    program, plan = experiment.program, run.plan
+
+    def planned(r: int) -> None:
+        work = plan.round(r)
+        for first in range(0, len(work.ids), program.width.block):
+            lay_out([Part(plan, work)], first, program.width, program.room, program.dtype, program.pack)
+
+    return statistics.median(_timed(lambda r=r: planned(r)) for r in range(1, TRIALS + 1))
+
+
+def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tuple[str, Seconds, float]]:
+    """Every rival's seconds a round, with an evaluation of the test set added, and its seconds of compiling."""
+    seed, plan = next(iter(experiment.plans.items()))
+    lr = experiment.scenario.spec.client.lr
+    data = jax.device_put((np.asarray(plan.federation.x), plan.federation.y))
+    rounds: list[Cohort] = _cohorts(experiment)
+    for name, play in rivals(experiment.program.task, lr).items():
+        say(f"{experiment.scenario.spec.name}: {name}")
+        shared, compiling, taken = experiment.shared[seed], compile_seconds(), []
+        jax.block_until_ready(play(shared, rounds[0], data))
+        compiling, began = compile_seconds() - compiling, time.perf_counter()
+        for c in rounds:
+            taken.append(_timed(lambda c=c, shared=shared: jax.block_until_ready(play(shared, c, data))) + evaluation)
+            if time.perf_counter() - began > RIVAL_SECONDS:
+                break
+        yield name, Seconds.of(taken), compiling
+
+
+def _cohorts(experiment: Experiment) -> list[Cohort]:
+    """The first rounds' cohorts, all of one shape."""
+    plan = next(iter(experiment.plans.values()))
+    count = min(experiment.scenario.spec.rounds, 2 * TRIALS)
+    T = max(int(plan.round(r).steps.max()) for r in range(1, count + 1))
+    B = experiment.program.room.batch
+    return [cohort(plan, r, T, B, experiment.program.dtype) for r in range(1, count + 1)]
+
+
+def _rates(seconds: Seconds, experiment: Experiment, flops: float, peak: float) -> dict[str, Any]:
+    plan = next(iter(experiment.plans.values()))
+    rounds = range(1, experiment.scenario.spec.rounds + 1)
+    steps = statistics.mean(int(plan.round(r).steps.sum()) for r in rounds)
+    return {
+        "seconds": seconds.median,
+        "least": seconds.least,
+        "most": seconds.most,
+        "steps_per_second": steps / seconds.median,
+        "gflops": 1e-9 * steps * flops / seconds.median,
+        "peak_gflops": 1e-9 * peak,
+        "share_of_peak": steps * flops / seconds.median / peak,
+    }
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin

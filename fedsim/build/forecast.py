@@ -1,0 +1,157 @@
+"""`fedsim check`: what a run will take, told before it starts. Programs are compiled, nothing is trained."""
+
+import ctypes
+import gc
+import statistics
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsim import tree
+from fedsim.engine.footprint import first_pass
+from fedsim.engine.machine import memory_now, memory_peak
+from fedsim.engine.run import held_out
+from fedsim.build import Experiment
+from fedsim.build.memory import held_by, remarks
+from fedsim.build.links import link
+from fedsim.types import Batch, Facts, RowStage, Rule
+
+Shape = jax.ShapeDtypeStruct
+SURVEYED = 50  # rounds whose plans are looked at
+
+
+def forecast(experiment: Experiment) -> dict[str, Any]:
+    """Parameters, local steps, bytes and memory of a scenario that was built for one device (call it inside `numerics`)."""
+    spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
+    program, shared = experiment.program, next(iter(experiment.shared.values()))
+    rounds = [plan.round(r) for r in range(1, min(spec.rounds, SURVEYED) + 1)]
+    clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
+    parts, sent = memory(experiment)
+    training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
+    ending = sum(parts[name] for name in ("process", "samples", "client_memory", "server", "tables"))
+    return {
+        "clients": plan.federation.N,
+        "clients_a_round": clients,
+        "samples": int(plan.sizes.sum()),
+        "parameters": sum(leaf.size for leaf in jax.tree.leaves(shared["params"])),
+        "steps_a_round": statistics.mean(int(work.steps.sum()) for work in rounds) if rounds else 0,
+        "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
+        "bytes_up_a_round": int(clients * sent),
+        "bytes_down_a_round": int(clients * tree.payload_bytes(shared)),
+        "lanes": program.width.lanes,
+        "block": program.width.block,
+        "crews": program.mesh.crews,
+        "stacked": not program.serve.folds,
+        "stacked_by": stacking(experiment),
+        "memory": parts,
+        "peak_bytes": max(training, ending, memory_peak()),
+        "notes": notes(experiment),
+    }
+
+
+def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
+    """Bytes by purpose (`tables` at the end, when those of training are free again), and bytes of one client's message.
+
+    What the process holds is measured when everything is built and compiled; what it will hold besides is counted from
+    shapes, as the build has done, and taken from what the compiler says of each program.
+    """
+    program, plan = experiment.program, next(iter(experiment.plans.values()))
+    held = held_by(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
+    s, serve = held.shapes, program.serve
+    server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
+    _, train = program.mesh.programs
+    on_lanes = (server.bank, s["mine"], jobs, s["data"], info[:2], s["lane"], s["rows"], 0, 1, integer)
+    held_sets = held_out(plan.federation, program.crews)[0]
+    before = first_pass(program, plan, server.bank)
+    temporary = {
+        "train": program.mesh.crews * _temporary(train, *on_lanes),
+        "add": _temporary(serve.add, s["total"], server, s["store"], s["stack"], None, jobs, info, 0),
+        "close": _temporary(serve.close, s["total"], server, s["store"], jobs, info),
+        **{k: program.crews * _temporary(program.evaluate, server.bank, *v[0]) for k, v in held_sets.items()},
+    }
+    if program.first is not None:
+        its, lane, rows = before.shapes
+        _, look = program.first.programs
+        taken = _temporary(look, server.bank, (), its, s["data"], info[:2], lane, rows, 0, 1, integer)
+        temporary["first"] = program.first.crews * taken
+    return {"process": _resident(), **held.parts, "temporary": max(temporary.values())}, held.message
+
+
+def one_batch(experiment: Experiment) -> dict[str, float]:
+    """One client's first batch through all of its hooks, operation by operation: an error in a model, a loss or a client
+    method shows where it is.
+
+    Returns:
+      `loss` of the start model on the batch, and `largest_gradient` and `largest_update`, by magnitude of their entries.
+    """
+    program, plan, client = experiment.program, next(iter(experiment.plans.values())), experiment.client
+    shared, f, task = next(iter(experiment.shared.values())), plan.federation, program.task
+    id, key = int(plan.eligible[0]), jax.random.key(0)
+    index, valid = plan.batches(1, id)
+    mask = jnp.arange(index.shape[1]) < valid[0]
+    with jax.disable_jit():
+        lr, samples = (jnp.asarray(value, program.dtype) for value in (plan.local.lr(1), plan.sizes[id]))
+        labels = jnp.asarray(plan.labels[id], program.dtype)
+        facts = Facts(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels)
+        batch = Batch(jnp.asarray(f.x[index[0]]), jnp.asarray(f.y[index[0]]), mask, key, jnp.int32(0))
+        row = client.memory(shared, key)
+        variables, local = client.start(task, shared, row, facts)
+        (loss, state), gradient = client.gradient(task, variables, batch, local, shared, facts)
+        params, local = client.step(task, gradient, variables["params"], local, shared, facts)
+        message = client.finish(task, shared, {"params": params, "state": state}, local, row, facts)
+    return {
+        "loss": float(loss),
+        "largest_gradient": _largest(gradient),
+        "largest_update": _largest(message.delta),
+    }
+
+
+def stacking(experiment: Experiment) -> list[str]:
+    """Links that must see all messages of a round at once, as `server[0] krum`: they hold the whole stack in memory."""
+    spec = experiment.scenario.spec
+    found = []
+    for where, sections in (("wire", spec.wire), ("server", spec.server)):
+        for i, section in enumerate(sections):
+            made = link(section)() if section.family != "optimizer" else None
+            alone = made is None or isinstance(made, RowStage) or (isinstance(made, Rule) and made.fold is not None)
+            found += [] if alone else [f"{where}[{i}] {section.kind}"]
+    return found
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """What a user may not have meant."""
+    spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
+    sizes, said = plan.sizes, []
+    if empty := int((sizes == 0).sum()):
+        said.append(f"{empty} of {len(sizes)} clients hold no samples and never take part")
+    if spec.client.batch != "full" and (small := int(((sizes < spec.client.batch) & (sizes > 0)).sum())):
+        said.append(f"{small} of {len(sizes)} clients hold fewer samples than client.batch = {spec.client.batch}")
+    attacks = [section.kind for section in spec.wire if section.family == "attack"]
+    if attacks and not plan.malicious.any():
+        said.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
+    if plan.malicious.any() and not attacks:
+        said.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
+    return said + remarks(plan.federation)
+
+
+def _largest(values: Any) -> float:
+    return max((float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(values) if leaf.size), default=0.0)
+
+
+def _temporary(program: Any, *arguments: Any) -> int:
+    """Bytes that a program needs while it runs, besides what goes in."""
+    stats = program.lower(*arguments).compile().memory_analysis()
+    if stats is None:
+        return 0
+    return int(stats.temp_size_in_bytes + max(stats.output_size_in_bytes - stats.alias_size_in_bytes, 0))
+
+
+def _resident() -> int:
+    """Bytes that this process holds now, without what the compiler left behind for others to use."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc
+    if trim is not None:
+        gc.collect()
+        trim(0)
+    return memory_now()

@@ -1,0 +1,105 @@
+"""Whether a scenario fits into memory: what `engine.footprint` counts, against what there is, as a line with a place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedsim.data import Federation
+from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
+from fedsim.engine.machine import memory_now
+from fedsim.engine.round import Program
+from fedsim.fleet import Plan
+from fedsim.errors import TooLarge
+from fedsim.limits import demand_room
+from fedsim.scenario.schema import Scenario
+
+REMEDY = {  # part -> where it comes from, and what to do
+    "start_models": (("model",), "take a smaller model, or fewer seeds"),
+    "server": (("model",), "take a smaller model"),
+    "lanes": (("numerics", "lanes"), "lower numerics.lanes and numerics.block, or take a smaller model"),
+    "batches": (("client", "steps"), "lower client.steps or epochs, client.batch or numerics.lanes"),
+    "work": (("client", "batch"), "lower client.batch, numerics.lanes, the cohort, or take a smaller model"),
+    "cohort": (("cohort",), "lower the cohort's size"),
+    "stack": (("cohort",), "lower the cohort's size, or take a rule that is a sum"),
+    "client_memory": (("client", "kind"), "lower checkpoint.resident_mb, or take a method without client memory"),
+    "samples": (("data",), "lower data.resident_mb, or take fewer samples"),
+    "partition": (("data", "clients"), "lower data.clients, or take fewer seeds"),
+    "tables": (("data", "clients"), "lower data.clients"),
+    "rows": (("rounds",), "lower it, or evaluate less often with evaluate.every"),
+}
+
+
+def held_by(scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0) -> Held:
+    """What a run of a scenario holds besides what the process holds already.
+
+    Args:
+      scenario: as read.
+      program: as built.
+      plan: of a seed.
+      shared: start variables, or their shapes.
+      activations: bytes of the largest value in a pass through the model, of one client.
+    """
+    spec = scenario.spec
+    kept = Kept(spec.data.resident_mb * 1e6, spec.checkpoint.resident_mb * 1e6)
+    return footprint(program, plan, shared, kept, rows_of(spec), activations)
+
+
+def rows_of(spec: Any) -> int:
+    """Evaluated rounds of all seeds."""
+    return len(spec.seeds) * (2 + spec.rounds // spec.evaluate.every)
+
+
+def demand_fit(scenario: Scenario, parts: Mapping[str, int]) -> None:
+    """Refuse what will not fit, beside what the process holds already.
+
+    Raises:
+      TooLargeError: naming the bytes, and the place of what takes most of them.
+    """
+    try:
+        demand_room(process=memory_now(), **parts)
+    except TooLarge as error:
+        raise _placed(scenario, error) from None
+
+
+def _placed(scenario: Scenario, error: TooLarge) -> Exception:
+    """A refusal at the place of what takes most of the memory."""
+    largest = max((part for part in error.parts.items() if part[0] != "process"), key=lambda part: part[1])[0]
+    (path, remedy), spec = REMEDY[largest], scenario.spec
+    if largest == "lanes":  # what was written, or else the model is to blame
+        written = [name for name in ("lanes", "block") if getattr(spec.numerics, name) != "auto"]
+        path, remedy = (("numerics", written[0]), remedy) if written else REMEDY["server"]
+    if largest == "batches":
+        path = ("client", "epochs" if spec.client.steps is None else "steps")
+    return scenario.too_large(path, f"{error}; {remedy}")
+
+
+def demand_population(scenario: Scenario, n: int, classes: int) -> None:
+    """Refuse more clients than tables, plans and partitions of all seeds have room for, before anything is dealt.
+
+    Args:
+      scenario: as read.
+      n: training samples.
+      classes: of them.
+    """
+    spec = scenario.spec
+    N = spec.data.clients
+    a_seed = 4 * n + 8 * N * (6 + classes)  # index lists; sizes, offsets, steps, ids; labels by client
+    demand_fit(scenario, {"partition": len(spec.seeds) * a_seed, "tables": TABLE_BYTES * N})
+
+
+def remarks(federation: Federation) -> list[str]:
+    """What a user may not have meant with the labels of the samples."""
+    f, said = federation, []
+    if not f.classes:
+        return said
+    trained = np.bincount(f.y[f.indices], minlength=f.classes) > 0
+    if (idle := f.classes - int(trained.sum())) and idle >= f.classes // 2:
+        what = (
+            f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {f.classes - idle} of them have training"
+        )
+        said.append(f"{what} samples; number the classes 0, 1, 2, ... without gaps")
+    elif len(f.y_test) and (unseen := np.flatnonzero(~trained & (np.bincount(f.y_test, minlength=f.classes) > 0))).size:
+        shown = ", ".join(map(str, unseen[:5])) + ", ..." * (len(unseen) > 5)
+        said.append(f"test labels {shown} are in no client's training samples: nobody learns them")
+    return said

@@ -1,0 +1,138 @@
+"""The device half of the build: pure functions made once per static configuration, shared by all runs of a process.
+
+What is data (learning rates, batches, steps, cohorts, who is malicious) is no part of the key, so that runs that differ
+in nothing else are compiled once: seeds, learning rates, and all rules behind one client method.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeGuard
+
+import jax
+import jax.numpy as jnp
+
+from fedsim.clients import carrying, mean_loss
+from fedsim.compose import FAMILIES, server_step
+from fedsim.engine.lanes import Lanes, lanes
+from fedsim.engine.memory import Memories, memories
+from fedsim.engine.server import Serve, serve, with_optimizers
+from fedsim.engine.task import LOSSES, evaluator, task
+from fedsim.models import as_model
+from fedsim.build.links import link, server_of, stages_of
+from fedsim.types import Client, Model, Task
+
+KEPT = 64  # configurations of each kind
+DATA = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per"}  # of a client section: what the plan reads
+
+
+class Written:
+    """A checked section as a key: equal text and equal factory are the same thing."""
+
+    def __init__(self, section: Any, without: frozenset[str] | set[str] = frozenset()):
+        self.section = section
+        self.key = (FAMILIES[section.family][section.kind], section.model_dump_json(exclude=set(without)))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and self.key == other.key
+
+
+class Training(NamedTuple):
+    """How clients train, and how models are evaluated."""
+
+    client: Client
+    task: Task
+    lanes: Lanes
+    first: Lanes  # of the pass before training, for methods and rules that ask for one
+    memories: Memories
+    evaluate: Callable
+
+
+def client_key(section: Any) -> Written:
+    """A client section without what the plan reads; a schedule by local steps is part of the program."""
+    by_step = not isinstance(section.lr, float | int) and section.lr_per == "step"
+    return Written(section, DATA if by_step else DATA | {"lr"})
+
+
+@functools.lru_cache(KEPT)
+def zoo(section: Written, shape: tuple[int, ...], outputs: int) -> Model:
+    """A model of ours for samples of a shape; its `init` is one program."""
+    made = link(section.section)()(shape, outputs)
+    return made._replace(init=jax.jit(made.init))
+
+
+def is_pair(model: Any) -> TypeGuard[tuple[Callable, Callable]]:
+    """Two plain functions, which are what they are: an object with state may have changed since the last run."""
+    return type(model) is tuple and len(model) == 2 and callable(model[0]) and callable(model[1])
+
+
+@functools.lru_cache(KEPT)
+def own(init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]) -> Model:
+    """A user's pair of functions as a model."""
+    return as_model(init, apply, shape=shape, **dict(expects))
+
+
+@functools.lru_cache(KEPT)
+def training(net: Model, loss: Callable | str, classes: int, section: Written) -> Training:
+    """The program that trains and evaluates a model."""
+    c = section.section
+    by_step = not isinstance(c.lr, float | int) and c.lr_per == "step"
+    schedule = link(c.lr)() if by_step else None
+
+    def rate(lr, step):
+        return jnp.asarray(schedule(step.astype(lr.dtype)), lr.dtype) if schedule else lr
+
+    cost = LOSSES[loss] if isinstance(loss, str) else loss
+    job = task(net, cost, link(c.optimizer), rate, classes)
+    client = link(c)()
+    if c.optimizer_state == "carry":
+        client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
+    first = lanes(client.first or mean_loss, job)
+    return Training(client, job, lanes(client, job), first, memories(client), evaluation(net, cost, classes))
+
+
+@functools.lru_cache(KEPT)
+def evaluation(net: Model, cost: Callable, classes: int) -> Callable:
+    """The program that evaluates a model, which is the same whoever trains it."""
+    return evaluator(net.apply, cost, classes > 0)
+
+
+@functools.lru_cache(KEPT)
+def serving(
+    net: Model,
+    loss: Callable | str,
+    classes: int,
+    client: Written,
+    wire: tuple[Written, ...],
+    server: tuple[Written, ...],
+    **shape: Any,
+) -> tuple[Serve, bool]:
+    """The server's program for what `training` of the first four sends -> (it, whether its rule is a sum).
+
+    Raises:
+      OrderError: for a server list in an order that means nothing.
+    """
+    _, rule, tail = server_of([w.section for w in server])
+    plain = receiving(
+        net, loss, classes, client, wire, tuple(w for w in server if w.section.family != "optimizer"), **shape
+    )
+    made = with_optimizers(plain, server_step(*tail)) if tail else plain
+    return made, rule.fold is not None
+
+
+@functools.lru_cache(KEPT)
+def receiving(
+    net: Model,
+    loss: Callable | str,
+    classes: int,
+    client: Written,
+    wire: tuple[Written, ...],
+    server: tuple[Written, ...],
+    **shape: Any,
+) -> Serve:
+    """The server's program without the optimisers behind its rule."""
+    stages, rule, _ = server_of([w.section for w in server])
+    before, trained = stages_of([w.section for w in wire]), training(net, loss, classes, client)
+    return serve(before, stages, rule, trained.memories, trained.client, trained.task, **shape)

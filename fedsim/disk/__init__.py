@@ -1,0 +1,1 @@
+"""Bytes on disk that are whole or absent, and the one CSV codec."""

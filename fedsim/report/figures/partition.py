@@ -1,0 +1,147 @@
+"""Who holds what as a figure: bars of samples per client, and where there are labels a map of label by client below."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedsim.report.figures.drawing import COLOURS, GREY, LEFT, Page, literal, look, page
+from fedsim.study.label_skew import Tally, evenly
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+
+MOST = 200  # clients that are drawn; of more, so many
+WRITTEN = 12  # clients up to which the numbers stand in the map
+NAMED = 24  # labels up to which each is named
+BARS, MAP, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and map, and of bars where there is no map
+PIXELS = (600, 1200)  # of the map, at least
+SCALE, LETTER = 0.42, 0.055  # inches beside the map for its scale, and for every letter of its numbers
+
+
+def figure_of_partition(held: Tally, scenario: Mapping[str, Any], seed: int | None = None) -> "Figure":
+    """A figure of a partition, clients in the order of ids; of more than 200 as many, evenly chosen.
+
+    Args:
+      held: who holds what.
+      scenario: resolved, for the name and the small print.
+      seed: that dealt it out, where there are several.
+    """
+    with look():
+        few = evenly(len(held.clients), MOST)
+        ids, counts = held.clients[few], held.counts[few]
+        names = [literal(name, 12) for name in held.labels]
+        note = _note(held, len(few), scenario) + ("" if seed is None else f", seed {seed}")
+        made = _page(str(scenario.get("name", "")), note, names, counts)
+        _bars(made.axes[0], counts.sum(1))
+        if names:
+            _map(made.axes[1], counts, names)
+        places, ticks = _ticks(ids)
+        for axes in made.axes:
+            axes.set_xlim(-0.5, max(len(ids), 1) - 0.5)
+            axes.set_xticks(places, ticks)
+            axes.tick_params(labelbottom=axes is made.axes[-1])
+        made.axes[-1].set_xlabel("client")
+        return made.figure
+
+
+def _page(title: str, note: str, names: Sequence[str], counts: np.ndarray) -> Page:
+    """With room for names and numbers beside the axes."""
+    longest = max([len(f"{counts.sum(1).max(initial=0):,}"), *map(len, names)])
+    left = LEFT + LETTER * max(longest - 5, 0)
+    if not names:
+        return page(title, note, [ALONE], left=left)
+    return page(title, note, [BARS, MAP], left=left, right=SCALE + LETTER * len(f"{counts.max():,}"))
+
+
+def _bars(axes: "Axes", sizes: np.ndarray) -> None:
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+
+    axes.bar(np.arange(len(sizes)), sizes, width=0.8 if len(sizes) <= 50 else 1.0, color=COLOURS[0], lw=0)
+    axes.grid(False, axis="x")
+    if _skewed(sizes, 50):
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=0.7)
+        axes.set_ylabel("samples, log scale" if axes.get_position().height > 0.4 else "samples (log)")
+        axes.yaxis.set_major_locator(LogLocator(numticks=5))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylabel("samples")
+        axes.set_ylim(0, max(1.05 * sizes.max(initial=0), 1))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _map(axes: "Axes", counts: np.ndarray, names: Sequence[str]) -> None:
+    """The map, its scale beside it, and of few clients the numbers in it."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, LogNorm, Normalize
+
+    blues = ListedColormap(colormaps["Blues"](np.linspace(0.15, 1, 256)), name="counts").with_extremes(bad="white")
+    most = max(int(counts.max()), 2)
+    norm = LogNorm(1, most) if _skewed(counts, 8) else Normalize(1, most)
+    paint = ScalarMappable(norm, blues)
+    where = (-0.5, len(counts) - 0.5, -0.5, len(names) - 0.5)
+    pixels = _enlarged(paint.to_rgba(np.ma.masked_equal(counts.T, 0), bytes=True))
+    axes.imshow(pixels, extent=where, aspect="auto", origin="lower", interpolation="none")
+    axes.grid(False)
+    axes.set_ylabel("label")
+    every = next(n * 10**k for k in range(10) for n in (1, 2, 5) if n * 10**k * NAMED >= len(names))
+    axes.set_yticks(range(0, len(names), every), names[::every])
+    _scale(axes, paint)
+    if len(counts) <= WRITTEN and len(names) <= NAMED and most < 10_000:
+        for (x, y), n in np.ndenumerate(counts):
+            ink = "white" if norm(max(n, 1)) > 0.5 else "black"
+            axes.text(x, y, f"{n}", ha="center", va="center", fontsize=5.5, color=ink if n else GREY)
+
+
+def _enlarged(grid: np.ndarray) -> np.ndarray:
+    """Every cell `[labels, clients, RGBA]` as many pixels: what smooths pictures when enlarging them smooths only edges."""
+    high, wide = (-(-least // n) for least, n in zip(PIXELS, grid.shape[:2], strict=True))
+    return grid.repeat(high, 0).repeat(wide, 1)
+
+
+def _scale(axes: "Axes", paint: "ScalarMappable") -> None:
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
+
+    figure, box, log = axes.figure, axes.get_position(), isinstance(paint.norm, LogNorm)
+    bar = figure.colorbar(paint, cax=figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height)))
+    bar.outline.set_visible(False)  # pyright: ignore
+    bar.ax.grid(False)
+    bar.ax.tick_params(length=2, pad=1.5)
+    bar.locator = LogLocator(subs=(1, 2, 5), numticks=12) if log else MaxNLocator(6, integer=True, steps=[1, 2, 5, 10])
+    bar.formatter = StrMethodFormatter("{x:,.0f}")
+    bar.update_ticks()
+    bar.set_label("samples, log scale (white: 0)" if log else "samples (white: 0)", labelpad=2)
+
+
+def _skewed(counts: np.ndarray, times: float) -> bool:
+    """Whether the largest count is so many times the median of those above 0."""
+    held = counts[counts > 0]
+    return len(held) > 0 and bool(held.max() > times * np.median(held))
+
+
+def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
+    """Round ids, and where they stand among those that are drawn."""
+    from matplotlib.ticker import MaxNLocator
+
+    if len(ids) <= WRITTEN:
+        return list(range(len(ids))), [f"{i}" for i in ids]
+    round_ids = MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(ids[0], ids[-1])
+    inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]
+    return np.interp(inside, ids, np.arange(len(ids))).tolist(), [f"{i:,}" for i in inside]
+
+
+def _note(held: Tally, drawn: int, scenario: Mapping[str, Any]) -> str:
+    """The partition, and how many clients and samples there are."""
+    section = scenario.get("data", {}).get("partition") or {}
+    arguments = ", ".join(f"{name} {value}" for name, value in section.items() if name != "kind" and value is not None)
+    kind = [f"{section['kind']} ({arguments})" if arguments else str(section["kind"])] if "kind" in section else []
+    n, without = len(held.clients), int((held.sizes == 0).sum())
+    clients = f"{n:,} clients" if drawn == n else f"{n:,} clients (shown: {drawn}, evenly chosen)"
+    parts = [*kind, clients, f"{int(held.sizes.sum()):,} samples"]
+    return ", ".join([*parts, f"{without:,} clients without any"] if without else parts)

@@ -1,0 +1,1 @@
+"""Run directories: what is executed, compared, verified, replayed and exported."""

@@ -1,0 +1,248 @@
+"""What came out of a comparison: frames, files, and a verdict in words."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fedsim.disk import files
+from fedsim.disk import tables as frames
+from fedsim.disk.tables import Record
+from fedsim.runs.result import ORDER, Result, Tables, label_of
+from fedsim.study.grid import Cell
+from fedsim.study.pairing import across, against, larger_is_better, profiles, scores_of, verdict
+from fedsim.study.statistics import scored
+from fedsim.study.tuning import best_setting, sensitivity, settings, validation_of
+
+MORE = {"compare": frames.COMPARE, "across": frames.ACROSS, "profiles": frames.PROFILES, "tuning": frames.TUNING}
+
+
+class Outcome(NamedTuple):
+    """A cell of the grid that was run.
+
+    Attributes:
+      cell: which.
+      result: None where it failed.
+      reason: why it failed.
+    """
+
+    cell: Cell
+    result: Result | None
+    reason: str = ""
+
+
+class Comparison(Tables):
+    """What came out of a comparison.
+
+    Attributes:
+      rounds: a row per method, variation, seed and evaluated round, as in `rounds.csv`.
+      clients: a row per method, variation, seed and client.
+      partition: a row per variation, seed, client and label; methods share it.
+      summary: a row per method, variation and seed; runs that failed or diverged too.
+      timing: a row per evaluated round: what may differ between two equal comparisons.
+      table: a row per method other than the baseline, as in `compare.csv`: paired differences, and how sure they are.
+      across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
+      profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
+      tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
+      verdict: the table in sentences.
+      baseline: label of the method that the others are compared with.
+      score: what of a run is compared: `final`, `best` or `mean_last_k`.
+      outcomes: every configuration that is reported, with what came out of it.
+      scenario: the resolved scenario without its grid.
+      status: `done`, or `incomplete` where a run failed, diverged or was stopped.
+      reasons: why, by label of the run.
+    """
+
+    def __init__(self, outcomes: Sequence[Outcome], scenario: dict[str, Any], baseline: str, score: str):
+        self.scenario, self.baseline, self.score = scenario, baseline, score
+        self.outcomes, tuning = _chosen(list(outcomes), score)
+        self.varied = list(dict.fromkeys(path for o in outcomes for path in o.cell.varied))
+        self.tuned = list(dict.fromkeys(path for o in outcomes for path in o.cell.tuned))
+        self.records: dict[str, list[Record]] = {name: self._rows(name) for name in ORDER}
+        self.records["tuning"] = tuning
+        self.records |= concluded(self.records["summary"], tuning, baseline, score, self.varied)
+        self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning)]
+        self.reasons = dict(self._reasons())
+        self.status = "incomplete" if self.reasons else "done"
+
+    def __repr__(self) -> str:
+        return (
+            f"<{len(self.outcomes)} configurations of {self.scenario['name']} against {self.baseline}: {self.status}>"
+        )
+
+    def order(self, name: str) -> list[str]:
+        """Columns of a table, in their order."""
+        return ordered(name, self.varied, self.tuned)
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        return frames.frame(self.records[name], self.order(name))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        return self._frame("compare")
+
+    @property
+    def across(self) -> pd.DataFrame:
+        return self._frame("across")
+
+    @property
+    def profiles(self) -> pd.DataFrame:
+        return self._frame("profiles")
+
+    @property
+    def tuning(self) -> pd.DataFrame:
+        return self._frame("tuning")
+
+    def model(self, method: str, seed: int, variant: str = "") -> Any:
+        """Final shared parameters of one run, as `Result.model`.
+
+        Args:
+          method: as in the `method` column.
+          seed: of the run.
+          variant: as in the `variant` column; empty where nothing varies.
+
+        Raises:
+          KeyError: when that run is not part of the comparison, or failed.
+        """
+        return self._one(method, variant).model(method, seed)
+
+    def state(self, method: str, seed: int, variant: str = "") -> dict[str, dict[str, Any]]:
+        """What server and clients of one run remember at the end, as `Result.state`.
+
+        Args:
+          method: as in the `method` column.
+          seed: of the run.
+          variant: as in the `variant` column; empty where nothing varies.
+
+        Raises:
+          KeyError: when that run is not part of the comparison, or failed.
+        """
+        return self._one(method, variant).state(method, seed)
+
+    def _one(self, method: str, variant: str) -> Result:
+        there = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
+        if (method, variant) not in there:
+            raise KeyError(f"no run of method={method!r}, variant={variant!r}; there are {sorted(there)}")
+        return there[method, variant]
+
+    def _rows(self, name: str) -> list[Record]:
+        """Rows of one table over the whole grid, sorted by method, variation and seed whatever finished first."""
+        rows: list[Record] = []
+        dealt = set()
+        for outcome in sorted(self.outcomes, key=lambda o: (o.cell.method, o.cell.variant)):
+            if outcome.result is None:
+                rows += _failed(outcome) if name == "summary" else []
+            elif name != "partition":
+                rows += outcome.result.records[name]
+            elif outcome.cell.variant not in dealt:  # the same for every method: they share their seeds
+                dealt.add(outcome.cell.variant)
+                who = {name: value for name, value in outcome.cell.who.items() if name != "method"}
+                rows += [{**who, **record} for record in outcome.result.records[name]]
+        return rows
+
+    def _reasons(self) -> Iterator[tuple[str, str]]:
+        for outcome in self.outcomes:
+            label = label_of(outcome.cell.who)
+            if outcome.result is None:
+                yield label, outcome.reason
+            else:
+                yield from ((f"{label}, seed {seed}", why) for seed, why in outcome.result.reasons.items())
+
+    def save(self, path: Path) -> None:
+        """Write tables and models; every file is whole or as it was before."""
+        for name, records in self.records.items():
+            if records or name in ORDER or name == "compare":
+                files.write(path / f"{name}.csv", frames.to_csv(records, self.order(name)))
+        for outcome in self.outcomes:
+            if outcome.result is not None:
+                outcome.result.save_models(path)
+
+
+def concluded(
+    summary: Sequence[Record], tuning: Sequence[Record], baseline: str, score: str, varied: Sequence[str]
+) -> dict[str, list[Record]]:
+    """The tables that follow from two others: `compare`, `across`, `profiles`.
+
+    Args:
+      summary: rows of `summary.csv`.
+      tuning: rows of `tuning.csv`, none where nothing was tuned.
+      baseline: label of the method that the others are compared with.
+      score: what of a run is compared.
+      varied: paths that vary.
+    """
+    compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
+    over_all = scores_of(summary, score)
+    return {"compare": compared, "across": across(over_all, score), "profiles": profiles(over_all, score)}
+
+
+def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
+    """Columns of a comparison's table, in their order.
+
+    Args:
+      name: of the table.
+      varied: paths that vary.
+      tuned: paths that were tuned.
+    """
+    own = {**MORE, **ORDER}[name]
+    variant = ["variant", *varied] if varied else []
+    setting = ["tuned", *tuned] if tuned and name in (*ORDER, "tuning") else []
+    more = ["status"] if name == "summary" else frames.SENSITIVITY if name == "compare" and tuned else []
+    after = 2 if name == "compare" else 1 if own[0] == "method" else 0
+    return [*own[:after], *variant, *setting, *own[after:], *more]
+
+
+def _failed(outcome: Outcome) -> list[Record]:
+    """Rows of `summary.csv` of a configuration that could not be run."""
+    why = {"status": "failed", "reason": outcome.reason}
+    return [{**outcome.cell.who, "seed": seed, **why} for seed in outcome.cell.scenario.spec.seeds]
+
+
+def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Record]]:
+    """Of every method and variation the setting that validation data favour -> (those, rows of `tuning.csv`)."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.cell.method, outcome.cell.variant), []).append(outcome)
+    if all(len(group) == 1 for group in groups.values()):
+        return outcomes, []
+    kept, rows = [], []
+    for group in groups.values():
+        metric = group[0].cell.scenario.spec.evaluate.metric
+        better, column = larger_is_better(metric), validation_of(metric)
+        validation = [_final(outcome, column, better) for outcome in group]
+        best = best_setting(validation, better)
+        kept.append(group[best])
+        for place, (outcome, found) in enumerate(zip(group, validation, strict=True)):
+            tested = _scores(outcome, score, better)
+            rows.append(
+                {
+                    **outcome.cell.who,
+                    "metric": column,
+                    **_spread("validation", found),
+                    **_spread("test", tested),
+                    "chosen": int(place == best),
+                }
+            )
+    return kept, rows
+
+
+def _final(outcome: Outcome, column: str, better: bool) -> np.ndarray:
+    """The last value of a column, per seed; a run that diverged counts as the worst."""
+    if outcome.result is None:
+        return np.zeros(0)
+    last = {row["seed"]: row.get(column) for row in outcome.result.records["rounds"]}
+    ended = {row["seed"]: bool(row["diverged"]) for row in outcome.result.records["summary"]}
+    return scored(list(last.values()), [ended[seed] for seed in last], better)
+
+
+def _scores(outcome: Outcome, score: str, better: bool) -> np.ndarray:
+    """What is compared, per seed."""
+    rows = outcome.result.records["summary"] if outcome.result else []
+    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], better)
+
+
+def _spread(name: str, values: np.ndarray) -> Record:
+    known = len(values) and np.isfinite(values).all()
+    sd = float(values.std(ddof=1)) if known and len(values) > 1 else None
+    return {f"{name}_mean": float(values.mean()) if len(values) else None, f"{name}_sd": sd}

@@ -1,0 +1,282 @@
+"""The run directory: whose it is, what stands in its `run.json`, and its models."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import stat
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import yaml
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from fedsim.disk import files
+from fedsim.errors import DirectoryError, LockedError
+from fedsim.runs.form import odd
+
+RECORD = "run.json"
+LOCK = ".lock"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+COMMITS = "checkpoints"
+FIGURES = "figures"
+TRACKED = ("tensorboard", "wandb", *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")))  # of trackers
+
+
+@contextlib.contextmanager
+def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | None]:
+    """Hold a run directory for writing -> the record of the run that is to go on there, None for a new one.
+
+    A directory that was made for this and in which nothing was begun is taken away again at the end.
+
+    Raises:
+      DirectoryError: when there is something that may not be replaced, or nothing can be written.
+      LockedError: when another process holds it.
+    """
+    with files.told(path):
+        made = [p for p in (path, *path.parents) if not p.exists()]
+    _look(path, force, resume)
+    with contextlib.ExitStack() as held:
+        for folder in reversed(made):
+            files.make_folder(folder)
+            with files.told(folder):
+                held.callback(_unmake, folder, os.open(folder, FOLDER))
+        _lock(path, held)
+        record = _look(path, force, resume)
+        yield record if resume else None
+
+
+def _unmake(path: Path, folder: int) -> None:
+    """Take a folder away again where nothing lies in it, and it is still the one that was made; its descriptor is closed."""
+    try:
+        with contextlib.suppress(OSError):  # whatever happened has been said already
+            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(folder)):
+                os.rmdir(path)
+    finally:
+        os.close(folder)
+
+
+def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
+    """What is there -> its record; nothing is touched."""
+    if path.exists() and not path.is_dir():
+        raise DirectoryError(f"{path}: is not a directory; choose another --out")
+    with files.told(path):
+        there = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+    if RECORD in there and (force or resume):
+        demand_plain(path)
+    record = read_record(path) if RECORD in there else None
+    if record is not None and force and resume:
+        raise DirectoryError(f"{path}: --resume and --force at once; one goes on, the other starts anew")
+    started = [name for name in there if name != LOCK and not name.endswith(files.BESIDE)]
+    if record is None and RECORD not in there and started and (force or resume):
+        raise DirectoryError(f"{path}: holds no fedsim run ({started[0]} ...); choose another --out")
+    if started and not (force or resume):
+        _demand_free(path)
+        what = "use --resume to go on, --force to replace it, or --out for another place"
+        raise DirectoryError(f"{path}: exists already; {what}")
+    if RECORD in there and not force and (record is None or odd(record)):
+        why = f" ({odd(record)[0]} is not what a run writes there)" if record else ""
+        raise DirectoryError(f"{path / RECORD}: is damaged{why}; --force starts anew")
+    return record
+
+
+def demand_plain(path: Path) -> None:
+    """Look at a run directory, which may be a stranger's, before anything in it is read or written.
+
+    Raises:
+      DirectoryError: when something in it leads elsewhere (a symbolic link), or may never end (a pipe, a device).
+    """
+    for found in path.rglob("*"):
+        try:
+            kind = found.lstat().st_mode
+        except FileNotFoundError:  # another process is writing there
+            continue
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            what = "a symbolic link" if stat.S_ISLNK(kind) else "neither a file nor a folder"
+            raise DirectoryError(f"{found}: is {what}; a run directory holds none, take it out")
+
+
+def _lock(path: Path, held: contextlib.ExitStack) -> None:
+    """Lock a directory until `held` ends, or the process: then the kernel frees it, however that may be.
+
+    What is locked and freed is the directory that has this name now, not whatever has it later.
+    """
+    while True:
+        with files.told(path / LOCK):
+            folder = os.open(path, FOLDER)
+            held.callback(os.close, folder)
+            lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(_holder(path, lock)) from None
+        except OSError as error:
+            os.close(lock)
+            raise DirectoryError(
+                f"{path}: cannot be locked ({error.strerror}); choose an --out on a local disk"
+            ) from None
+        with contextlib.suppress(FileNotFoundError):
+            there = os.stat(LOCK, dir_fd=folder, follow_symlinks=False), os.stat(path)
+            if all(map(os.path.samestat, there, (os.fstat(lock), os.fstat(folder)))):
+                break
+        os.close(lock)  # it was deleted between opening and locking, or the directory renamed
+    mark = files.Held(path, folder, lock, LOCK)
+    held.callback(os.close, lock)
+    held.callback(files.free, mark)
+    files.HELD.add(mark)
+    held.callback(files.HELD.discard, mark)
+    with files.told(path / LOCK):
+        who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json.dumps(who).encode(), 0)
+
+
+def _demand_free(path: Path) -> None:
+    """Raises LockedError when a process is at work there; takes nothing."""
+    with contextlib.suppress(FileNotFoundError):
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(_holder(path, os.dup(lock))) from None
+        finally:
+            os.close(lock)
+
+
+def _holder(path: Path, lock: int) -> str:
+    try:
+        for _ in range(20):  # it may not have written yet who it is
+            if os.fstat(lock).st_size:
+                break
+            time.sleep(0.01)
+        who = json.loads(os.pread(lock, 1000, 0))
+        by = f"by process {int(who['pid'])} on {who['host']} since {who['since']}"
+    except (ValueError, KeyError, TypeError):
+        by = "by another process"
+    finally:
+        os.close(lock)
+    return f"{path}: in use {by}; wait for it, or choose another --out"
+
+
+def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bool) -> None:
+    """Write down what is about to run; `anew`: after deleting the run that was there, its record last."""
+    if anew:
+        with files.told(path):
+            there = sorted(p for p in path.iterdir() if p.name not in (LOCK, RECORD))
+        for old in there:
+            files.remove(old)
+        with files.told(path):
+            files.sync_folder(path)
+        files.remove(path / RECORD)
+    write_record(path, record)
+    write_yaml(path / "scenario.yaml", scenario)
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """The `run.json` of a directory; None when it is not what was written."""
+    try:
+        if not (path / RECORD).is_file() and (path / RECORD).exists():
+            raise DirectoryError(f"{path / RECORD}: is no regular file")
+        text = (path / RECORD).read_bytes().decode()
+        record = json.loads(text)
+        return record if _record_text(record) == text else None
+    except FileNotFoundError:
+        raise DirectoryError(f"{path}: holds no fedsim run") from None
+    except OSError as error:
+        raise DirectoryError(f"{path / RECORD}: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def sound_record(path: Path) -> dict[str, Any]:
+    """The `run.json` of a directory that may be a stranger's: nothing there leads elsewhere, and every entry has its form.
+
+    Raises:
+      DirectoryError: when it is not so, or there is none.
+    """
+    demand_plain(path)
+    record = read_record(path)
+    strange = (
+        ["its SHA-256 does not fit"]
+        if record is None
+        else [f"{name} is not what a run writes there" for name in odd(record)]
+    )
+    if record is None or strange:
+        raise DirectoryError(f"{path / RECORD}: is damaged ({strange[0]}); fedsim verify says what is wrong")
+    return record
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write `run.json`, with a hash over itself."""
+    files.write(path / RECORD, _record_text(json.loads(json.dumps(record, default=str))))
+
+
+def _record_text(record: dict[str, Any]) -> str:
+    """The one text that a record has."""
+    body = {name: value for name, value in record.items() if name != "sha256"}
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**body, "sha256": digest}, indent=2) + "\n"
+
+
+def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
+    """SHA-256 of every file of a run but its record, by relative name; `apart`: what at its top is none of the run."""
+    with files.told(path):
+        found = sorted(p for p in path.rglob("*") if p.is_file())
+    names = [str(p.relative_to(path)) for p in found]
+    own = [name for name in names if name not in (RECORD, LOCK) and name.partition("/")[0] not in apart]
+    return {name: files.sha256(path / name) for name in own}
+
+
+def write_yaml(path: Path, values: Any) -> None:
+    """Readable YAML in the given order."""
+    files.write(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+
+def write_model(path: Path, variables: Any) -> None:
+    """Shared variables as safetensors, one tensor per leaf, named by its path (`params/layer0/W`)."""
+    leaves = jax.tree_util.tree_leaves_with_path(variables)
+    files.write(path, safetensors.save({_slashed(p): np.asarray(leaf, order="C") for p, leaf in leaves}))
+
+
+def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a `model.*.safetensors` of a run directory back.
+
+    Args:
+      path: of the file.
+
+    Returns:
+      Nested dictionaries of NumPy arrays: `["params"]["layer0"]["W"]`, and `["state"]` where the model keeps one.
+
+    Raises:
+      DirectoryError: for a file that holds no such thing; nothing in it is ever executed.
+    """
+    nested: dict[str, Any] = {}
+    for name, array in _tensors(Path(path)).items():
+        *above, last = name.split("/")
+        here = nested
+        for part in above:
+            here = here.setdefault(part, {})
+            if not isinstance(here, dict):
+                raise DirectoryError(f"{path}: is no model: {name!a} lies inside another tensor")
+        here[last] = array
+    return nested
+
+
+def _tensors(path: Path) -> dict[str, np.ndarray]:
+    if path.exists() and not path.is_file():
+        raise DirectoryError(f"{path}: is no regular file")
+    try:
+        return safetensors.load_file(path)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise DirectoryError(f"{path}: is no model: {ascii(str(error))[1:-1][:200]}") from None
+
+
+def _slashed(path: tuple) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

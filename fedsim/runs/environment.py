@@ -1,0 +1,143 @@
+"""Everything outside the scenario that can make two runs differ, and where a run took place."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedsim._version import __version__
+from fedsim.engine.machine import devices_of, memory_peak, threads_in_force
+
+EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
+INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
+
+
+def numerical(devices: list) -> dict[str, Any]:
+    """What the bits of a run depend on, besides its scenario: part of its identity."""
+    flags = re.sub(r"--xla_force_host_platform_device_count=\S+", "", os.environ.get("XLA_FLAGS", "")).split()
+    return {
+        "fedsim": __version__,
+        **{name: version(name) for name in EXACT},
+        "backend": devices[0].platform,
+        "device": devices[0].device_kind,
+        "machine": platform.machine(),
+        "instructions": _instructions() if devices[0].platform == "cpu" else [],
+        "threads": max(threads_in_force(), len(jax.local_devices())) if devices[0].platform == "cpu" else None,
+        "xla_flags": sorted(flags),
+    }
+
+
+def surroundings(devices: list) -> dict[str, Any]:
+    """Where a run took place: recorded, and of no influence on its bits."""
+    return {
+        "python": platform.python_version(),
+        "pandas": version("pandas"),
+        "platform": platform.platform(),
+        "devices": [str(device) for device in devices],
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "flags": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("XLA_", "JAX_"))},
+        "git": _git(),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+    }
+
+
+PACKAGES = (
+    "optax",
+    "numpy",
+    "scipy",
+    "pandas",
+    "pydantic",
+    "click",
+    "rich",
+    "matplotlib",
+    "safetensors",
+    "scikit-learn",
+)
+OPTIONAL = ("flax", "equinox")
+
+
+def examined() -> dict[str, Any]:
+    """What a run would use here (`fedsim doctor`), and `problems`: what keeps it from working, or from being quick."""
+    threads, devices = threads_in_force(), devices_of(None)
+    problems: list[str] = []
+    for device in devices:
+        try:
+            jax.block_until_ready(jax.device_put(1.0, device) + 1)
+        except Exception as error:
+            problems.append(f"{device} does not compute: {str(error).splitlines()[0]}")
+    cache = jax.config.values["jax_compilation_cache_dir"]
+    if cache is None or not os.access(cache, os.W_OK):
+        problems.append(f"every process compiles its programs anew: no cache that can be written ({cache})")
+    if devices[0].platform == "cpu" and Path("/proc/driver/nvidia").exists():
+        problems.append("there is an NVIDIA driver, and JAX has no CUDA plug-in: pip install 'jax[cuda12]'")
+    versions = {name: _version(name) for name in ("jax", "jaxlib", *PACKAGES)}
+    problems += [f"{name} is not installed" for name, found in versions.items() if found == "missing"]
+    around = surroundings(devices)
+    kept = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
+    return {
+        "versions": {"fedsim": __version__, "python": around["python"], **versions}
+        | {name: _version(name) for name in OPTIONAL},
+        "machine": {
+            "platform": around["platform"],
+            "cores": around["cores"],
+            "instructions": _instructions(),
+            "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB",
+            "devices": [f"{d.platform}:{d.id} {d.device_kind}" for d in devices],
+            "threads": threads,
+        },
+        "settings": {
+            **(around["flags"] or {"flags": "none set"}),
+            "compiled": f"{cache}: {len(kept)} files, {sum(kept) / 1e6:.1f} MB",
+        },
+        "problems": problems,
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed" if name in OPTIONAL else "missing"
+
+
+def memory(devices: list) -> dict[str, Any]:
+    """Bytes in use: the most that this process ever held, and per device the most it held (where it does not say: now)."""
+    held = {str(device): _held(device) for device in devices if device.process_index == jax.process_index()}
+    return {"process_peak": memory_peak(), "devices": held}
+
+
+def _held(device: Any) -> int:
+    stats = device.memory_stats()
+    if stats:
+        return int(stats["peak_bytes_in_use"])
+    shards = (shard for array in jax.live_arrays() for shard in array.addressable_shards if shard.device == device)
+    return sum(shard.data.nbytes for shard in shards)
+
+
+def _instructions() -> list[str]:
+    """The vector instructions that compiled code may use here."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return []
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return [name for name in INSTRUCTIONS if found and name in found[1].split()]
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit and dirty flag of the folder the run was started in."""
+
+    def ask(*words: str) -> str:
+        quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+        return subprocess.run(["git", *words], capture_output=True, text=True, timeout=5, check=True, env=quiet).stdout
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD").strip(), "dirty": bool(ask("status", "--porcelain").strip())}
+    except (OSError, subprocess.SubprocessError):
+        return None

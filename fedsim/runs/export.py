@@ -1,0 +1,61 @@
+"""Tables of a run directory for other programs."""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from fedsim.disk.tables import inert
+from fedsim.errors import DirectoryError
+from fedsim.report import tables
+from fedsim.runs import directory
+from fedsim.runs.reading import as_written, read_table
+
+
+def exported(path: Path, table: str | None, form: str, excel_safe: bool = False) -> bytes:
+    """One table in one form.
+
+    Args:
+      path: of the run directory.
+      table: name of one of its tables; None: a row per method, as a paper shows it.
+      form: `csv`, `parquet`, `latex`, `markdown` or `json`.
+      excel_safe: put an apostrophe before text that a spreadsheet would compute.
+
+    Raises:
+      DirectoryError: when there is no such run or table, or what the form needs is not installed.
+    """
+    found = _table(path, table)
+    if excel_safe:
+        words = found.select_dtypes(exclude="number").columns
+        found[words] = found[words].map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
+    if form == "latex":
+        return tables.latex(found.fillna("")).encode()
+    if form == "markdown":
+        return tables.markdown(found.fillna("")).encode()
+    if form == "json":
+        return f"{found.to_json(orient='records', double_precision=15, force_ascii=False)}\n".encode()
+    if form == "csv":
+        return found.to_csv(index=False, lineterminator="\n").encode()
+    file = io.BytesIO()
+    try:
+        found.to_parquet(file)
+    except ImportError:
+        raise DirectoryError(
+            "parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow"
+        ) from None
+    return file.getvalue()
+
+
+def _table(path: Path, name: str | None) -> pd.DataFrame:
+    record = directory.sound_record(path)
+    if name is not None:
+        names = sorted(file.stem for file in path.glob("*.csv"))
+        found = read_table(path, name) if name in names else None  # a name, no path
+        if found is None:
+            raise DirectoryError(f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}")
+        return found
+    summary = read_table(path, "summary")
+    if summary is None:
+        raise DirectoryError(f"{path}: has no summary.csv; the run has not ended")
+    with as_written(path):
+        return tables.for_paper(summary, read_table(path, "compare"), record.get("score", "final"))

@@ -1,0 +1,48 @@
+"""What is written down of a run before it starts, and the part of it that decides every bit."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from fedsim.build import Experiment
+from fedsim.disk.checkpoint import digest
+from fedsim.runs.environment import numerical, surroundings
+from fedsim.runs.journal import CHANGEABLE
+from fedsim.scenario.plugins import own_links
+from fedsim.scenario.schema import placeless
+
+
+def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
+    """What `run.json` says of a run before it starts; its `identity` determines every bit of the result."""
+    hashes = {seed: plan.federation.fingerprint() for seed, plan in experiment.plans.items()}
+    width = experiment.program.width
+    record = {
+        "status": "running",
+        "scenario": experiment.scenario.resolved(),
+        "method": experiment.method,
+        "hashes": {
+            "scenario": experiment.scenario.hash(),
+            "data": next(iter(hashes.values()))["data"],
+            "partition": {str(seed): h["partition"] for seed, h in hashes.items()},
+            "start": {str(seed): digest(shared) for seed, shared in experiment.shared.items()},
+        },
+        "supplied": sorted(supplied),  # what a Python program must hand over again to repeat the run
+        "own_links": own_links(experiment.scenario.spec),
+        "lanes": width.lanes,
+        "block": width.block,
+        "environment": numerical(devices),
+        "surroundings": surroundings(devices),
+    }
+    return json.loads(json.dumps(record))
+
+
+def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
+    """The part of a record that determines the bits of its runs, or of one seed's run."""
+    kept = ("method", "supplied", "own_links", "environment")
+    scenario = {name: value for name, value in placeless(record["scenario"]).items() if name not in CHANGEABLE}
+    scenario["data"] = {name: value for name, value in scenario["data"].items() if name != "resident_mb"}
+    hashes = {name: value for name, value in record["hashes"].items() if name != "scenario"}
+    if seed is not None:
+        scenario.pop("seeds")
+        hashes = {name: h[str(seed)] if isinstance(h, dict) else h for name, h in hashes.items()} | {"seed": seed}
+    return {"scenario": scenario, "hashes": hashes, **{name: record[name] for name in kept}}

@@ -1,0 +1,273 @@
+"""A seed as a run directory has it, and the same seed once more: replayed and compared bit by bit.
+
+Nothing is written into that directory: what a replay needs of it is copied to a temporary folder.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fedsim import tree
+from fedsim.build import Experiment
+from fedsim.disk import files
+from fedsim.disk.checkpoint import Snapshot, decode, named
+from fedsim.disk.rowfile import RowFile
+from fedsim.disk.tables import Record, unstacked
+from fedsim.engine.loop import events
+from fedsim.engine.run import Rest, Run
+from fedsim.engine.store import OnDisk
+from fedsim.errors import CheckpointError, CorruptError
+from fedsim.runs import directory
+from fedsim.runs.execute import folder_of
+from fedsim.runs.journal import LOG, Journal, commits, differences
+from fedsim.runs.record import identity
+from fedsim.runs.result import close, slug
+
+CHUNK = 1 << 26  # bytes of client memory that are compared at a time
+
+
+class Recorded(NamedTuple):
+    """What a run directory holds of one seed."""
+
+    path: Path  # of the run directory
+    who: Record  # method and seed
+    tables: dict[str, list[Record]]
+    commits: list[Snapshot]  # oldest first; the last one is the end
+
+    @property
+    def rows(self) -> list[Record]:
+        """Its lines of `rounds.csv`."""
+        return self.tables.get("rounds", [])
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """Plain values of its state at the end."""
+        return self.commits[-1].values
+
+    @property
+    def folder(self) -> Path:
+        """Where its log and its commits lie."""
+        return folder_of(self.path, self.who["method"], self.who["seed"])
+
+
+def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
+    """Read a seed's log and commits, which have to fit each other and the record.
+
+    Raises:
+      CheckpointError: where they do not.
+    """
+    folder = folder_of(path, record["method"], seed)
+    found = commits(folder)
+    if not found:
+        raise CorruptError(f"{folder}: holds no commit")
+    with files.told(folder):
+        text = (folder / LOG).read_bytes()
+    tables: dict[str, list[Record]] = {}
+    try:
+        snapshots = [_fitting(name, text, identity(record, seed), last=name == found[-1]) for name in found]
+        for line in text.splitlines():
+            table, row = json.loads(line)
+            tables.setdefault(table, []).append(dict(row))
+    except CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CorruptError(f"{folder}: is damaged: {type(error).__name__}: {error}") from None
+    return Recorded(path, {"method": record["method"], "seed": seed}, tables, snapshots)
+
+
+def _fitting(path: Path, text: bytes, expected: dict[str, Any], last: bool) -> Snapshot:
+    """A commit of this run whose log this is."""
+    with files.told(path):
+        blob = path.read_bytes()
+    try:
+        whole = decode(blob)
+    except CheckpointError as error:
+        raise type(error)(f"{path}: {error}") from None
+    was, log, state = (whole.values[name] for name in ("identity", "log", "run"))
+    other = [f"{path}: {field}: {one}, in the record {two}" for field, one, two in differences(was, expected)]
+    if other:
+        raise CheckpointError("\n".join(other))
+    if not isinstance(state["first"], str) or int(state["round"]) < 0:
+        raise CorruptError(f"{path}: is of no run")
+    # a run that was made longer took back the lines after its former end
+    longer = not last and state["status"] != "running"
+    length, sha = (int(log["open"]), log["open_sha256"]) if longer else (int(log["length"]), log["sha256"])
+    if length > len(text) or (last and length < len(text)) or hashlib.sha256(text[:length]).hexdigest() != sha:
+        raise CorruptError(f"{path}: does not fit {LOG}")
+    return Snapshot(state, whole.arrays)
+
+
+def replayed(was: Recorded, experiment: Experiment, whole: bool) -> Iterator[tuple[str, list[str]]]:
+    """Replay a seed (inside `numerics`) -> which rounds, and in what they differ from the recorded ones.
+
+    Args:
+      was: the seed as recorded.
+      experiment: the run, built anew.
+      whole: every round, instead of the first one and those after the older of the two kept commits.
+    """
+    before = was.commits[-2] if len(was.commits) > 1 and not whole else None
+    last = was.end["round"]
+    if before is not None:
+        yield "round 1", _first_round(was, experiment)
+    first = before.values["round"] + 1 if before else min(last, 1)
+    yield f"rounds {first} to {last}" if first < last else f"round {last}", _last_rounds(was, experiment, before)
+
+
+def _first_round(was: Recorded, experiment: Experiment) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as folder:
+        run = experiment.run(was.who["seed"], folder=Path(folder))
+        problems = _other_rows(run, was, _resident(experiment), until=1)
+        _close(run)
+    if not problems and run.first != was.end["first"]:
+        problems = ["the server after round 1 is another one"]
+    return problems
+
+
+def _last_rounds(was: Recorded, experiment: Experiment, before: Snapshot | None) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
+        folder = Path(name)
+        run = experiment.run(was.who["seed"], folder=folder)
+        try:
+            if before is not None:
+                with files.told(folder):
+                    for rows in was.folder.glob("memory-*.rows"):
+                        shutil.copyfile(rows, folder / rows.name)
+                _restore(run, before)
+            return _other_rows(run, was, _resident(experiment)) or _other_end(run, was, experiment, folder)
+        except CheckpointError as error:
+            return str(error).splitlines()
+        finally:
+            _close(run)
+
+
+def _restore(run: Run, snapshot: Snapshot) -> None:
+    try:
+        run.restore(snapshot)
+    except (KeyError, IndexError, TypeError) as error:  # a commit that is whole, and was not written by a run
+        raise CorruptError(f"the commit of round {snapshot.values['round']} is damaged: {error!r}") from None
+
+
+def _resident(experiment: Experiment) -> float:
+    """Bytes of training samples that the device may hold."""
+    return experiment.scenario.spec.data.resident_mb * 1e6
+
+
+def _close(run: Run) -> None:
+    if isinstance(run.store, OnDisk):
+        run.store.file.close()
+
+
+def _other_rows(run: Run, was: Recorded, samples: float, until: int | None = None) -> list[str]:
+    """Go on to a round (None: the end), or to the first row that is not the recorded one."""
+    expected = {row["round"]: row for row in was.rows if row["round"] > run.round}
+    for event in events([run], run.program, lambda r: r == until, samples=samples):
+        if not isinstance(event, Rest):
+            values = event[1].values
+            r = values["round"]
+            if r not in expected:
+                return [f"round {r}: the replay has a row, which the record has not"]
+            problems = _other(expected.pop(r), {**was.who, **values})
+            if problems:
+                return [f"round {r}: {problem}" for problem in problems]
+        if run.round == until:
+            break
+    missing = [r for r in expected if until is None or r <= until]
+    return [f"round {missing[0]}: is recorded, and the replay has no such row"] if missing else []
+
+
+def _other_end(run: Run, was: Recorded, experiment: Experiment, folder: Path) -> list[str]:
+    """In what the state, the tables and the model at the end differ."""
+    now, spec = run.snapshot(), experiment.scenario.spec
+    problems = _other({**was.end, "before": None}, {**now.values, "before": None})
+    for name, one, two in _pairs(was.commits[-1].arrays, now.arrays):
+        if not name.startswith("memory.") and not _same(one, two):
+            problems.append(f"{name}: the last commit has other bits")
+    problems += _other_memory(run, was, now, folder)
+    journal = Journal(None, {})
+    journal.add("rounds", *was.rows)
+    close(journal, run, was.who, spec.evaluate, several=len(spec.seeds) > 1)
+    for table in ("summary", "clients", "partition"):
+        problems += _other_table(table, was.tables.get(table, []), journal.records.get(table, []))
+    return problems + _other_model(run, was, folder)
+
+
+def _other_memory(run: Run, was: Recorded, now: Snapshot, folder: Path) -> list[str]:
+    """Clients whose memory differs, wherever it is kept."""
+    recorded = was.commits[-1].arrays
+    ids = np.sort(now.arrays.get("memory.ids", np.zeros(0, int)))
+    if not np.array_equal(ids, np.sort(recorded.get("memory.ids", np.zeros(0, int)))):
+        return ["client memory: of other clients"]
+    size, N = run.row_bytes(), len(run.joined)
+    count = max(CHUNK // max(size, 1), 1)
+    for part in (ids[first : first + count] for first in range(0, len(ids), count)):
+        one, two = (_rows(*place, part, size, N) for place in ((recorded, was.folder), (now.arrays, folder)))
+        if not np.array_equal(one, two):
+            return [f"client memory: client {part[(one != two).any(1).argmax()]} remembers other bits"]
+    return []
+
+
+def _rows(arrays: dict[str, np.ndarray], folder: Path, ids: np.ndarray, size: int, N: int) -> np.ndarray:
+    """What clients remember at a commit, as bytes `[len(ids), size]`; its file is only read."""
+    known = arrays["memory.ids"]
+    if "memory.rows" in arrays:
+        order = np.argsort(known)
+        return arrays["memory.rows"][order[np.searchsorted(known, ids, sorter=order)]]
+    file = RowFile(folder, int(arrays["memory.file"][0]), size, N)
+    file.offset[known] = arrays["memory.offsets"]
+    with files.told(folder):
+        file.file = reading = os.open(
+            folder / file.name, os.O_RDONLY | os.O_CLOEXEC
+        )  # its own `open` would cut the file
+        try:
+            return file.read(ids)
+        finally:
+            os.close(reading)
+            file.file = -1
+
+
+def _other_table(table: str, was: list[Record], now: list[Record]) -> list[str]:
+    was, now = list(unstacked(was)), list(unstacked(now))
+    if len(was) != len(now):
+        return [f"{table}: {len(was)} rows, replayed {len(now)}"]
+    for number, (one, two) in enumerate(zip(was, now, strict=True), 1):
+        problems = _other(one, two)
+        if problems:
+            return [f"{table}: row {number}: {problem}" for problem in problems]
+    return []
+
+
+def _other_model(run: Run, was: Recorded, folder: Path) -> list[str]:
+    """Tensors of the model file that are not the server's."""
+    name = f"model.{slug(was.who['method'])}.{was.who['seed']}.safetensors"
+    directory.write_model(folder / name, jax.tree.map(np.asarray, tree.take(run.server.bank, 0)))
+    try:
+        one, two = (named("", directory.load_model(where / name)) for where in (was.path, folder))
+    except files.DirectoryError as error:
+        return [f"{name}: {error}"]
+    return [f"{name}: {leaf}: has other bits" for leaf, a, b in _pairs(one, two) if not _same(a, b)]
+
+
+def _pairs(one: dict[str, Any], two: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for name in [*one, *(name for name in two if name not in one)]:
+        yield name, one.get(name), two.get(name)
+
+
+def _same(one: np.ndarray | None, two: np.ndarray | None) -> bool:
+    """Equal to the bit: a NaN is itself, and zero has a sign."""
+    if one is None or two is None:
+        return one is two
+    return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
+
+
+def _other(was: Record, now: Record) -> list[str]:
+    """Values that differ, compared as they are written down: NaN equals NaN."""
+    pairs = ((name, json.dumps(one), json.dumps(two)) for name, one, two in _pairs(was, now))
+    return [f"{name}: {one}, replayed {two}" for name, one, two in pairs if one != two]

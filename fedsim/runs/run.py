@@ -1,0 +1,185 @@
+"""`fedsim.run`: a scenario in, frames out, and whatever happens in between, nothing that was committed is lost."""
+
+import contextlib
+import functools
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedsim import tree
+from fedsim.build import Experiment, build
+from fedsim.build.experiment import numerics
+from fedsim.build.memory import remarks
+from fedsim.data import Arrays
+from fedsim.disk import files
+from fedsim.engine.processes import first
+from fedsim.errors import CheckpointError, Interrupted
+from fedsim.runs import derive as derived
+from fedsim.runs import directory, trackers
+from fedsim.runs.environment import memory
+from fedsim.runs.execute import Entry, Watch, played, shown
+from fedsim.runs.journal import demand_same
+from fedsim.runs.record import identity, record_of
+from fedsim.runs.result import Result
+from fedsim.scenario import read
+from fedsim.scenario.schema import placeless
+
+
+class Place(NamedTuple):
+    """Where a run is kept."""
+
+    path: Path
+    before: dict[str, Any] | None  # record of the run that goes on
+
+
+def run(
+    scenario: Any,
+    *,
+    seeds: int | Sequence[int] | None = None,
+    data: Arrays | tuple[Any, ...] | None = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
+    edits: str | Sequence[str] = (),
+    data_roots: Sequence[str | os.PathLike[str]] = (),
+    out: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    resume: bool = False,
+    device: str | None = None,
+    watch: Watch | None = None,
+    ask: Callable[[], bool] = lambda: False,
+    log_to: str | Sequence[str] = (),
+    pictures: bool = True,
+    **build_options: Any,
+) -> Result:
+    """Run a scenario: every seed, every round -> frames.
+
+    Args:
+      scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
+      seeds: instead of the scenario's: a number (the first so many) or a sequence.
+      data: `fedsim.Arrays`, or `(x, y)`, in place of the scenario's data set.
+      model: a `Model`, a pair `(init, apply)`, or an object with both, in place of the scenario's.
+      params: start parameters, a PyTree that fits the model.
+      loss: `f(outputs, y) -> loss per row`.
+      edits: a `PATH=VALUE` string or several, as `--set` takes them.
+      data_roots: folders that a scenario file may name data files in, besides its own and the working directory.
+      out: write a run directory here, with commits to go on from.
+      force: replace an earlier run there.
+      resume: go on with the run there, from its last commit; one that has ended is only read.
+      device: compute on these instead of all local devices: `cpu`, `gpu`, `gpu:0,1`.
+      watch: called as `watch(experiment, seed, row)` after every evaluated round.
+      ask: asked after every round whether to come to rest, commit and end.
+      log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several with commas between or as a
+        sequence; they need `out`, and their files lie there (`fedsim.runs.trackers` says how).
+      pictures: draw `figures/` and write `tables/` into the run directory, which takes a second or two.
+      build_options: `calls` (device calls per block) and `pack` (which lane a client lands on) change no bit.
+
+    Returns:
+      Frames as in the files of a run directory, with a row per evaluated round, client or seed; final models and states.
+
+    Raises:
+      ScenarioError: for a scenario that cannot run as written.
+      DataError: for samples that cannot be learned from.
+      DirectoryError: for an output directory that is taken, or cannot be written.
+      LockedError: for one that another process is writing.
+      CheckpointError: for a run that cannot go on: of another scenario, machine or version, or damaged.
+      Interrupted: when `ask` said so.
+
+    >>> import fedsim
+    >>> tiny = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5}}
+    >>> fedsim.run(tiny, seeds=2).rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
+    [1, 2, 8400]
+    """
+    started = time.monotonic()
+    named = trackers.named(log_to, out)
+    if isinstance(data, tuple) and not isinstance(data, Arrays):
+        data = Arrays(*data)  # (x, y), as everybody writes it
+    edits = [edits] if isinstance(edits, str) else edits
+    if isinstance(scenario, dict) and data is not None:
+        written = scenario.get("data") or {}
+        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
+    if seeds is not None:
+        edits = [*edits, f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}"]
+    checked = read(scenario, tuple(edits), data_roots=data_roots)
+    given = {"data": data, "model": model, "params": params, "loss": loss}
+    calls = build_options.pop("calls", None)
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(place_of(out if first() else None, force, resume))
+        tell = stack.enter_context(trackers.telling(named, place.path, resume)) if place else None
+        before = place.before if place else None
+        threads = before["environment"].get("threads") if before else None
+        within = functools.partial(numerics, checked, threads, device)
+        with within() as devices:
+            experiment = build(checked, devices=devices, **given, **build_options)
+            for remark in remarks(next(iter(experiment.plans.values())).federation):
+                warnings.warn(remark, stacklevel=2)
+            record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
+            if place:
+                _open(place, record, experiment, force)
+            try:
+                entry = Entry(experiment, record, {"method": experiment.method}, within, list(experiment.plans))
+                (result,) = played([entry], place.path if place else None, calls, shown(watch, tell), ask)
+            except Interrupted:
+                if place:
+                    directory.write_record(place.path, {**record, "status": "interrupted"})
+                raise
+        if place and not _complete(place, record):
+            spent = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
+            record["memory"] = memory(devices)
+            reasons = {str(seed): why for seed, why in result.reasons.items()}
+            notes = {str(seed): note for seed, note in result.notes.items()}
+            record |= {"status": result.status, "reasons": reasons} | ({"notes": notes} if notes else {})
+            result.save(place.path)
+            if pictures:
+                derived.write(place.path, derived.derived(place.path, record))
+            _finish(place.path, record, spent + time.monotonic() - started)
+    return result
+
+
+@contextlib.contextmanager
+def place_of(out: str | os.PathLike[str] | None, force: bool, resume: bool) -> Iterator[Place | None]:
+    """The run directory, held for the time of the run; None when nothing is to be written."""
+    if out is None:
+        yield None
+        return
+    path = Path(out)
+    with directory.claimed(path, force, resume) as before, files.told(path):
+        yield Place(path, before)
+
+
+def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: bool) -> None:
+    """Compare with the run that is to go on, or clear the place for a new one."""
+    if place.before is not None:
+        was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
+        demand_same(identity(place.before), identity(record), str(place.path))
+        if now < was:
+            raise CheckpointError(
+                f"{place.path}: scenario.rounds: {was}, now {now}; a run can be made longer, not shorter"
+            )
+        if _complete(place, record):
+            return
+    state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())
+    files.demand_room(place.path, 3 * state)
+    directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
+
+
+def _finish(path: Path, record: dict[str, Any], seconds: float) -> None:
+    """Write the record with the hashes of all files: a directory whose record says so is complete."""
+    directory.write_record(
+        path, {**record, "wall_seconds": seconds, "files": directory.hashes(path, directory.TRACKED)}
+    )
+
+
+def _complete(place: Place, record: dict[str, Any]) -> bool:
+    """Whether the run that was to go on has ended already, with all its files."""
+    was = place.before
+    if (
+        was is None
+        or placeless(was["scenario"]) != placeless(record["scenario"])
+        or was["status"] in ("running", "interrupted")
+    ):
+        return False
+    return all((place.path / name).exists() for name in was["files"])

@@ -1,0 +1,114 @@
+"""Several processes that play the runs of a grid, each run into its own journal; whoever started them reads those."""
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedsim.scenario.reader import Document
+from fedsim.study.grid import Cell
+
+PDEATHSIG = 1  # of Linux' prctl: a signal when the parent dies, whatever killed it
+
+
+class Job(NamedTuple):
+    """One cell under some of its seeds, in a form that another process understands."""
+
+    document: Document
+    edits: tuple[str, ...]
+    method: Any
+    who: dict[str, Any]
+    seeds: tuple[int, ...]
+    path: str
+    device: str | None
+    threads: int | None
+
+
+def play_ahead(
+    document: Document,
+    cells: Sequence[Cell],
+    path: Path,
+    jobs: int,
+    device: str | None,
+    threads: int | None,
+    ask: Callable[[], bool],
+    done: Callable[[int], None] = lambda runs: None,
+) -> None:
+    """Play all runs that are not finished yet, so many at a time; a run that fails is left for the caller to meet.
+
+    Args:
+      document: the scenario without its grid.
+      cells: of the grid.
+      path: of the run directory, which the caller holds.
+      jobs: processes.
+      device: as `devices_of` takes it.
+      threads: of XLA's pool.
+      ask: whether to come to rest.
+      done: told how many runs more have ended.
+    """
+    from fedsim.scenario.plugins import ENABLED
+
+    share = -(-4 * jobs // len(cells))  # of a cell: few parts, since each is built anew, and enough to keep all busy
+    todo = [
+        Job(document, c.edits, c.written, c.who, tuple(seeds), str(path), device, threads)
+        for c in cells
+        for part in range(share)
+        if (seeds := c.scenario.spec.seeds[part::share])
+    ]
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(), tuple(ENABLED)))
+    try:
+        waiting = {pool.submit(_play, job) for job in todo}
+        while waiting and not ask():
+            ended, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            if any(isinstance(future.exception(), BrokenProcessPool) for future in ended):
+                warnings.warn("a process of the comparison is gone; going on with one", stacklevel=2)
+                return
+            done(sum(future.result() for future in ended))
+    finally:
+        for process in list((pool._processes or {}).values()) if ask() else []:
+            process.terminate()  # what they have committed stays
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(parent: int, plugins: tuple[str, ...]) -> None:
+    """A worker leaves Ctrl-C to its parent, and ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    from fedsim.scenario import enable
+
+    for plugin in plugins:
+        enable(plugin)
+
+
+def _play(job: Job) -> int:
+    """Build one cell and play it -> how many runs it was.
+
+    What goes wrong is met again, with its reason, by whoever reads the journals.
+    """
+    from fedsim.build import build
+    from fedsim.build.experiment import numerics
+    from fedsim.runs.execute import Entry, played
+    from fedsim.runs.record import record_of
+    from fedsim.scenario import read
+
+    with contextlib.suppress(Exception):
+        scenario = read(job.document, job.edits, job.method)
+        within = lambda: numerics(scenario, job.threads, job.device)
+        with within() as devices:
+            experiment = build(scenario, devices=devices)
+            record = {**record_of(experiment, devices, []), "method": job.who["method"]}
+            entry = Entry(experiment, record, job.who, within, job.seeds)
+            played([entry], Path(job.path), None, None, lambda: False)
+    return len(job.seeds)

@@ -1,0 +1,181 @@
+"""What a key of a scenario may be, in words: read from its annotation, for the line that says it is something else."""
+
+import re
+import types
+import typing
+from typing import Annotated, Any, Literal, Union
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import BaseModel
+
+from fedsim.errors import shortened
+from fedsim.limits import MOST
+
+NOUNS = {int: ("an integer", "integers"), float: ("a number", "numbers"), str: ("text", "texts")}
+BELONGS = {  # where the kinds of a family stand in a scenario
+    "dataset": "data",
+    "partition": "data.partition",
+    "model": "model",
+    "cohort": "cohort",
+    "client": "client",
+    "rule": "server",
+    "stage": "server (before the rule) or wire",
+    "attack": "wire",
+    "optimizer": "server (after the rule) or client.optimizer",
+    "schedule": "client.lr",
+    "method": "method",
+}
+
+
+class InWords(str):
+    """Metadata of an annotation: what the key may be, where its type says less or too much."""
+
+
+def allowed(annotation: Any, many: bool = False) -> str:
+    """An annotation in words.
+
+    >>> allowed(Annotated[int, Ge(1)] | Literal["full"])
+    'an integer of at least 1 or full'
+    >>> allowed(list[Annotated[float, Ge(0), Lt(1)]])
+    'a list of numbers from 0 to below 1'
+    """
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        said = [note for note in inside[1:] if isinstance(note, InWords)]
+        return said[0] if said else allowed(inside[0], many) + _bounds(inside[0], inside[1:])
+    if origin is Literal:
+        return either([str(value) for value in inside])
+    if origin is list:
+        return f"{'lists' if many else 'a list'} of {allowed(inside[0], True)}"
+    if origin in (Union, types.UnionType):
+        sections = [member for member in inside if hasattr(member, "family")]
+        others = [allowed(member, many) for member in inside if member is not type(None) and member not in sections]
+        return either([*others, *([_kinds(sections, many)] if sections else [])])
+    if annotation is bool:
+        return "true or false"
+    if is_section(annotation):
+        return "a mapping {" + ", ".join(f"{name}: ..." for name in annotation.model_fields) + "}"
+    return NOUNS.get(annotation, ("a value", "values"))[many]
+
+
+def is_section(annotation: Any) -> bool:
+    """Whether an annotation is a mapping with known keys."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def families_of(sections: typing.Iterable[Any]) -> list[str]:
+    """The families that the sections of a union belong to."""
+    return list(dict.fromkeys(section.family for section in sections if hasattr(section, "family")))
+
+
+def see(families: typing.Sequence[str]) -> str:
+    """The command that names the kinds of these families."""
+    return "fedsim list" if len(families) != 1 else f"fedsim list {families[0]}s"
+
+
+def _kinds(sections: list[Any], many: bool) -> str:
+    families = families_of(sections)
+    if many:
+        return f"{either([family + 's' for family in families])} ({see(families)})"
+    return f"{a_kind_of(families)}, {{kind: NAME, ...}} or NAME alone ({see(families)})"
+
+
+def a_kind_of(families: typing.Sequence[str]) -> str:
+    """`an attack or stage`."""
+    named = either(list(families))
+    return f"{'an' if named[:1] in ('a', 'o') else 'a'} {named}"
+
+
+def either(parts: list[str]) -> str:
+    """`a, b or c`."""
+    parts = list(dict.fromkeys(parts))
+    return " or ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+
+
+def _bounds(kind: Any, notes: tuple) -> str:
+    """` of at least 1`, ` from 0 to below 1` ..."""
+    low = next((note for note in notes if isinstance(note, Ge | Gt)), None)
+    high = next((note for note in notes if isinstance(note, Le | Lt) and note != Le(MOST)), None)
+    if low == Ge(-MOST - 1):
+        low = None
+    if kind is str:
+        return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""
+    top = "" if high is None else f"{high.le}" if isinstance(high, Le) else f"below {high.lt}"
+    if isinstance(high, Lt) and kind is int:
+        top = f"{high.lt - 1}"  # pyright: ignore[reportOperatorIssue]
+    if low is None:
+        return f" up to {top}" if top else ""
+    if not top:
+        return f" of at least {low.ge}" if isinstance(low, Ge) else f" above {low.gt}"
+    return f" from {low.ge} to {top}" if isinstance(low, Ge) else f" above {low.gt} and up to {top}"
+
+
+def shown(value: Any) -> str:
+    """A value as the file has it, or what kind of thing it is."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "nothing"}[value]
+    if isinstance(value, list | dict):
+        return (
+            f"{'an' if not value else 'a'} {'empty ' * (not value)}{'list' if isinstance(value, list) else 'mapping'}"
+        )
+    return shortened(repr(value), 40)
+
+
+def advice(value: Any, annotation: Any) -> str:
+    """What to write in place of a value that is another kind of thing, where that can be told; else nothing."""
+    takes = plain_types(annotation)
+    if value is None:
+        return "; write a value after the colon"
+    if list in takes and not isinstance(value, list):
+        return _as_list(value, annotation)
+    if isinstance(value, str):
+        return _instead_of_text(value.strip().lower(), takes)
+    if isinstance(value, float) and value.is_integer() and int in takes and float not in takes:
+        return f"; write {int(value)}"
+    if bool in takes and value in (0, 1):
+        return f"; write {'true' if value else 'false'}"
+    return f"; write '{value}', in quotes" if str in takes and isinstance(value, int | float) else ""
+
+
+def _as_list(value: Any, annotation: Any) -> str:
+    """A single entry where only a list of them may stand."""
+    if typing.get_origin(annotation) is Annotated:
+        inside = typing.get_args(annotation)
+        return "" if any(isinstance(note, InWords) for note in inside) else _as_list(value, inside[0])
+    if typing.get_origin(annotation) is not list:
+        return ""
+    if isinstance(value, dict):
+        return "; write a list, [{...}]"
+    return f"; write [{shortened(str(value), 30)}]" if not isinstance(value, bool) else ""
+
+
+def _instead_of_text(text: str, takes: set[Any]) -> str:
+    if bool in takes and text in ("yes", "on", "no", "off", "true", "false"):
+        return f"; write {'true' if text in ('yes', 'on', 'true') else 'false'}"
+    if not takes & {int, float}:
+        return ""
+    if text.lstrip("+-.") in ("inf", "infinity", "nan"):
+        return "; numbers are finite"
+    number = text.replace(",", ".") if text.count(",") == 1 and float in takes else text
+    form = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?" if float in takes else r"[-+]?[0-9]+"
+    return f"; write {number}, without quotes" if re.fullmatch(form, number) else ""
+
+
+def plain_types(annotation: Any) -> set[Any]:
+    """The types of scalars, and `list`, that may stand somewhere besides sections and single words."""
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return plain_types(inside[0])
+    if origin in (Union, types.UnionType):
+        return set().union(*map(plain_types, inside))
+    return {origin or annotation} & {int, float, str, bool, list}
+
+
+def words(annotation: Any) -> list[str]:
+    """The single words that may stand somewhere."""
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return [value for value in inside if isinstance(value, str)]
+    if origin is Annotated:
+        return words(inside[0])
+    return [word for member in inside for word in words(member)] if origin in (Union, types.UnionType) else []

@@ -1,0 +1,220 @@
+"""Who holds what, in numbers: from a federation, or from the rows of `partition.csv`.
+
+The label mix of client k is p_k(c) = n_kc / n_k, that of all of them together p(c) = Σ_k n_kc / Σ_k n_k.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln
+
+from fedsim.data import Federation
+from fedsim.disk.tables import Record
+
+MEANS = ("classes", "entropy_bits", "total_variation", "largest_share")
+
+
+class Tally(NamedTuple):
+    """Samples per client and label.
+
+    Attributes:
+      clients: ids `[N]`, rising.
+      labels: names `[C]` in order; none where targets are no classes.
+      counts: samples `[N, C]`; `[N, 1]` where targets are no classes.
+    """
+
+    clients: np.ndarray
+    labels: list[Any]
+    counts: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Samples per client `[N]`."""
+        return self.counts.sum(1)
+
+
+class Holdings(NamedTuple):
+    """All that is to be said of a partition.
+
+    Attributes:
+      rows: of `partition.csv`, as one stack.
+      tally: the same, counted.
+      clients: a row per client, see `holdings`.
+      overall: of all clients together, see `overall`.
+    """
+
+    rows: Record
+    tally: Tally
+    clients: pd.DataFrame
+    overall: dict[str, Any]
+
+    def plain(self) -> dict[str, Any]:
+        """Plain values for JSON; what does not apply is None."""
+        return {"overall": self.overall, "clients": [*map(_plain, self.clients.to_dict("records"))]}
+
+
+def inspected(federation: Federation, seed: int | None = None) -> Holdings:
+    """Everything that is shown of a federation.
+
+    Args:
+      federation: whose clients.
+      seed: that dealt it out, where there are several: a column of the rows.
+    """
+    counted = tally_of(federation)
+    who = {} if seed is None else {"seed": seed}
+    return Holdings({**who, **rows_of(counted)}, counted, holdings(counted), overall(counted))
+
+
+def tally_of(federation: Federation) -> Tally:
+    """A federation, counted."""
+    f = federation
+    counts = f.label_counts() if f.classes else f.sizes[:, None]
+    return Tally(np.arange(f.N), list(range(f.classes)), counts)
+
+
+def rows_of(held: Tally) -> Record:
+    """Rows of `partition.csv`: every client and label with samples; every client where targets are no classes."""
+    if not held.labels:
+        return {"client": held.clients.tolist(), "label": [None] * len(held.clients), "samples": held.sizes.tolist()}
+    row, label = np.nonzero(held.counts)
+    names = [held.labels[place] for place in label.tolist()]
+    return {"client": held.clients[row].tolist(), "label": names, "samples": held.counts[row, label].tolist()}
+
+
+def tally(rows: pd.DataFrame, clients: int | None = None) -> Tally:
+    """Rows of `partition.csv`, counted; of several methods or seeds the first one.
+
+    Args:
+      rows: with the columns `client`, `label` (empty where targets are no classes) and `samples`.
+      clients: how many there are in all, 0, 1, ...: those without a row hold nothing. Left out: those that have rows.
+    """
+    here = np.ones(len(rows), bool)
+    for name in ("method", "seed"):
+        if name in rows and len(rows):
+            column = np.asarray(rows[name])
+            here &= column == column[here][0]
+    of, samples = (np.asarray(rows[name], np.int64)[here] for name in ("client", "samples"))
+    ids = np.union1d(np.arange(clients or 0), of)
+    labels, code = _labels(np.asarray(rows["label"], object)[here])
+    counts = np.zeros((len(ids), max(len(labels), 1)), np.int64)
+    np.add.at(counts, (np.searchsorted(ids, of), code), samples)
+    return Tally(ids, labels, counts)
+
+
+def _labels(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
+    """Names of labels in order, numbers as numbers, and the place of every row's."""
+    if np.all(pd.isna(column)):
+        return [], np.zeros(len(column), np.int64)
+    try:
+        numbers = column.astype(float)
+        whole = (np.abs(numbers) < 2**53).all() and (numbers % 1 == 0).all()
+        named = numbers.astype(np.int64) if whole else column.astype(str)
+    except ValueError:
+        named = column.astype(str)
+    names, code = np.unique(named, return_inverse=True)
+    return names.tolist(), code
+
+
+def holdings(held: Tally) -> pd.DataFrame:
+    """A row per client.
+
+    Columns: `client`, `samples`, and where there are labels: `classes` with samples, `entropy_bits` of its labels
+    H = −Σ_c p_k(c) log₂ p_k(c) (0: one label, log₂ C: all alike), `total_variation` ½ Σ_c |p_k(c) − p(c)| of its mix from
+    that of all clients (0: the same, 1: no label in common), `largest_share` max_c p_k(c) and `largest_label`. They are
+    missing for a client without samples.
+    """
+    sizes = held.sizes
+    table = pd.DataFrame({"client": held.clients, "samples": sizes})
+    if not held.labels:
+        return table
+    mix, holds = _mix(held.counts), sizes > 0
+    largest = held.counts.argmax(1).tolist()
+    table["classes"] = (held.counts > 0).sum(1)
+    table["entropy_bits"] = np.where(holds, _entropy_bits(mix), np.nan)
+    table["total_variation"] = 0.5 * np.abs(mix - _mix(held.counts.sum(0))).sum(1)
+    table["largest_share"] = mix.max(1)
+    names = [held.labels[c] if n else None for c, n in zip(largest, sizes, strict=True)]
+    table["largest_label"] = pd.Series(names, dtype=object)  # numbers stay whole beside one that is missing
+    return table
+
+
+def overall(held: Tally) -> dict[str, Any]:
+    """Of all clients together, as plain values.
+
+    `samples_*` are over all clients: the Gini coefficient of their sizes (0: all alike, near 1: one has all) and the
+    coefficient of variation, standard deviation / mean. `*_mean` and `*_max` of labels are over clients with samples, each
+    counting the same. `entropy_bits_all` is that of the common mix. `total_variation_iid` is what `total_variation_mean`
+    would be expected to be, had clients of these sizes been dealt to at random: small clients are never quite alike.
+    """
+    sizes = held.sizes
+    told = {
+        "clients": len(sizes),
+        "clients_without_samples": int((sizes == 0).sum()),
+        "samples": int(sizes.sum()),
+        "samples_min": int(sizes.min()) if len(sizes) else None,
+        "samples_median": float(np.median(sizes)) if len(sizes) else None,
+        "samples_mean": float(sizes.mean()) if len(sizes) else None,
+        "samples_max": int(sizes.max()) if len(sizes) else None,
+        "samples_gini": _gini(sizes),
+        "samples_cv": float(sizes.std() / sizes.mean()) if sizes.any() else None,
+    }
+    if held.labels and sizes.any():
+        table = holdings(held)
+        of = {name: np.asarray(table[name], float)[sizes > 0] for name in MEANS}
+        told["labels"] = int((held.counts.sum(0) > 0).sum())
+        told["entropy_bits_all"] = float(_entropy_bits(_mix(held.counts.sum(0))))
+        told |= {f"{name}_mean": float(of[name].mean()) for name in MEANS}
+        told["total_variation_max"] = float(of["total_variation"].max())
+        told["total_variation_iid"] = _variation_if_iid(held)
+    return told
+
+
+def evenly(n: int, most: int) -> np.ndarray:
+    """Places of at most so many out of n, evenly chosen, the first and the last among them."""
+    return np.unique(np.rint(np.linspace(0, n - 1, min(n, most))).astype(np.int64))
+
+
+def _mix(counts: np.ndarray) -> np.ndarray:
+    """Shares of labels; missing where there is nothing to share."""
+    total = counts.sum(-1, keepdims=True)
+    return np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
+
+
+def _entropy_bits(mix: np.ndarray) -> np.ndarray:
+    logarithm = np.log2(mix, out=np.zeros_like(mix), where=mix > 0)
+    return -(mix * logarithm).sum(-1) + 0.0  # one label: 0, not −0
+
+
+def _gini(sizes: np.ndarray) -> float | None:
+    """G = Σ_i (2i − N − 1) n_(i) / (N Σ n), sizes in rising order."""
+    N, total = len(sizes), int(sizes.sum())
+    return float(((2 * np.arange(1, N + 1) - N - 1) * np.sort(sizes)).sum() / (N * total)) if total else None
+
+
+def _variation_if_iid(held: Tally) -> float:
+    """Mean over clients of E ½ Σ_c |X_c / n_k − p(c)| for hypergeometric X_c, the labels of n_k samples drawn at random.
+
+    E |X − E X| = 2 m (S − K − n + m) / S · P(X = m) for n draws from S samples, K of which bear the label, and
+    m = ⌊n K / S⌋ + 1 (Ramasubban 1958, The mean difference and the mean deviation of some discontinuous distributions).
+    """
+    n, clients = np.unique(held.sizes[held.sizes > 0], return_counts=True)
+    n, K, S = n[:, None], held.counts.sum(0), int(held.counts.sum())
+    m = n * K // S + 1
+    possible = (m <= K) & (m <= n)
+    m = np.where(possible, m, 1)
+    logarithm = _choose(K, m) + _choose(S - K, n - m) - _choose(S, n)
+    deviation = np.where(possible, 2 * m * (S - K - n + m) / S * np.exp(logarithm), 0.0)
+    return float((0.5 * deviation.sum(1) / n[:, 0] * clients).sum() / clients.sum())
+
+
+def _choose(n: Any, k: Any) -> np.ndarray:
+    """Logarithm of the binomial coefficient."""
+    return gammaln(np.add(n, 1)) - gammaln(np.add(k, 1)) - gammaln(np.subtract(n, k) + 1)
+
+
+def _plain(row: Mapping[str, Any]) -> Record:
+    missing = lambda value: isinstance(value, float) and math.isnan(value)
+    return {name: None if missing(value) else value for name, value in row.items()}
