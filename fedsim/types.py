@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from fedsim.tree import Tree
 
 Shared = dict[str, Any]
-"""What the server sends: `params` (stages, rule and optax act here alone), `state` (averaged statistics), `aux`."""
+"""What the server sends: `params` (stages, rule and optax act here alone), `stats` (averaged statistics), `aux`."""
 
 Reducer = Callable[..., Tree]
 """(task, old, shared, aggregate, pace) -> new `aux`: by what was sent, what the rule returned before any optimizer behind
@@ -22,10 +22,10 @@ it, and the clients' mean Σ of learning rates."""
 
 
 class Model(NamedTuple):
-    """A network as two pure functions; `variables` = `{"params", "state"}`; `mask`: True = a real row of the batch."""
+    """A network as two pure functions; `variables` = `{"params", "stats"}`; `mask`: True = a real row of the batch."""
 
     init: Callable[[Key[Array, ""]], dict[str, Tree]]
-    apply: Callable[..., tuple[Array, Tree]]  # (variables, x, *, mask, key, train) -> (outputs, state)
+    apply: Callable[..., tuple[Array, Tree]]  # (variables, x, *, mask, key, train) -> (outputs, stats)
     features: Callable[..., Array] | None = None
     head: Callable[..., Array] | None = None
     mixes_rows: bool = False  # whether rows of a batch see each other, and `mask` is not honoured
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     step: Int[Array, ""]
 
 
-class Facts(NamedTuple):
+class Work(NamedTuple):
     """What a job knows about its client beforehand: scalars inside a hook, `[K]` in a plan."""
 
     id: Int[Array, ""]
@@ -55,7 +55,7 @@ class Facts(NamedTuple):
 class Task(NamedTuple):
     """What there is to learn and with what: the static half of every client hook."""
 
-    # (variables, batch, objective=None) -> ((mean loss, state), gradient of the loss, or of another mean objective)
+    # (variables, batch, objective=None) -> ((mean loss, stats), gradient of the loss, or of another mean objective)
     value_and_grad: Callable[..., tuple[tuple[Array, Tree], Tree]]  # objective: (variables, outputs, batch) -> [B]
     apply: Callable[..., tuple[Array, Tree]]
     loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
@@ -69,7 +69,7 @@ class Message(NamedTuple):
     """What a client returns: the three sections, its memory row, and the effort it took (‖a_i‖₁ of FedNova)."""
 
     delta: Tree
-    state: Tree
+    stats: Tree
     aux: Tree
     memory: Tree
     effort: Float[Array, ""]
@@ -79,23 +79,23 @@ class Client(NamedTuple):
     """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them."""
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]  # (shared at the start of the run, key) -> row
-    start: Callable[..., tuple[Tree, Tree]]  # (task, shared, row, facts) -> (variables, local)
-    gradient: Callable[..., tuple[tuple[Array, Tree], Tree]]  # (task, variables, batch, local, shared, facts)
-    step: Callable[..., tuple[Tree, Tree]]  # (task, gradient, params, local, shared, facts) -> (params, local)
-    finish: Callable[..., Message]  # (task, shared, variables, local, row, facts) -> message
+    start: Callable[..., tuple[Tree, Tree]]  # (task, shared, row, work) -> (variables, local)
+    gradient: Callable[..., tuple[tuple[Array, Tree], Tree]]  # (task, variables, batch, local, shared, work)
+    step: Callable[..., tuple[Tree, Tree]]  # (task, gradient, params, local, shared, work) -> (params, local)
+    finish: Callable[..., Message]  # (task, shared, variables, local, row, work) -> message
     aux: Callable[[Task, Tree], dict] = lambda task, params: {}  # the method's own shared section at the start
     reduce: dict[str, Any] = {}  # noqa: RUF012 (read only); aux key -> `mean`, `sum_over_N`, or a `Reducer`
-    first: "Client | None" = None  # a pass at x before training; the mean of its `delta` is shared["aux"]["first"] then
+    probe: "Client | None" = None  # a pass at x before training; the mean of its `delta` is shared["aux"]["probe"] then
     needs: frozenset[str] = frozenset()  # of `labels`, `classes`, `features`
     unused: frozenset[str] = frozenset()  # keys that all clients have, and this method makes no use of
-    alone: bool = False  # passes twice through the model in a step: its bits may depend on other runs beside it
+    solo: bool = False  # passes twice through the model in a step: its bits may depend on other runs beside it
 
 
 class Updates(NamedTuple):
     """What a cohort of K clients sends up in one round, stacked on the leading axis."""
 
     delta: Tree  # [K, ...] local minus start value of `params`
-    state: Tree  # [K, ...]
+    stats: Tree  # [K, ...]
     aux: Tree  # [K, ...]
     weight: Float[Array, " K"]  # sample count n_k; 0 = nothing arrived from this client
     count: Float[Array, " K"]  # times drawn
@@ -123,10 +123,10 @@ class Fold(NamedTuple):
 
     zero: Callable[[Updates], Tree]  # any block of updates (its shapes) -> accumulator
     add: Callable[[Tree, Updates, Context], Tree]
-    finish: Callable[[Tree, Tree, Context], tuple[Tree, Tree, dict]]  # (accumulator, carry, context)
+    finish: Callable[[Tree, Tree, Context], tuple[Tree, Tree, dict]]  # (accumulator, state, context)
 
 
-def no_carry(params: Tree, present: Bool[Array, " C"]) -> Tree:
+def stateless(params: Tree, present: Bool[Array, " C"]) -> Tree:
     """The state of what has none."""
     return ()
 
@@ -147,7 +147,7 @@ class Stage(NamedTuple):
     """Stack -> stack, in the form that sees all rows."""
 
     apply: Callable[[Updates, Tree, Context], tuple[Updates, Tree, dict]]
-    init: Callable[[Tree, Array], Tree] = no_carry  # (params, present) -> carry
+    init: Callable[[Tree, Array], Tree] = stateless  # (params, present) -> state
     least: int = 1  # fewer reporting clients than this: the round is skipped
     name: str = ""
 
@@ -156,10 +156,10 @@ class Rule(NamedTuple):
     """Stack -> one tree: the only place where the client axis collapses."""
 
     apply: Callable[[Updates, Tree, Context], tuple[Tree, Tree, dict]]
-    init: Callable[[Tree, Array], Tree] = no_carry  # (params, present) -> carry
+    init: Callable[[Tree, Array], Tree] = stateless  # (params, present) -> state
     least: int = 1  # fewer reporting clients than this: the round is skipped
     fold: Fold | None = None  # where the rule is a sum
-    weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `state` and a `mean` of `aux` are averaged by
+    weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `stats` and a `mean` of `aux` are averaged by
     needs: frozenset[str] = frozenset()  # `loss`: of every client at x, for which there is a pass before training
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
-    evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, carry) -> what is evaluated, where not params
+    evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params

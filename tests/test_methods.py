@@ -382,7 +382,7 @@ def test_a_pass_before_training_is_poisoned_and_filtered_like_any_other(kind):
     without = run(client=client(kind), server=UNIFORM, cohort={"kind": "listed", "rounds": [honest]}, rounds=2)
     np.testing.assert_allclose(broken.model()["W"], without.model()["W"], **CLOSE)
     flipped = run(client=client(kind), server=UNIFORM, wire=["sign_flip"], fleet={"malicious": [0, 3]}, rounds=2)
-    assert np.abs(flipped.state()["server"]["first"]["W"] - without.state()["server"]["first"]["W"]).max() > 1e-4
+    assert np.abs(flipped.state()["server"]["probe"]["W"] - without.state()["server"]["probe"]["W"]).max() > 1e-4
 
 
 @pytest.mark.parametrize(

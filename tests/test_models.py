@@ -44,7 +44,7 @@ def training(model: Model):
     """(params, x, mask) -> the mean square of the valid rows' outputs: a loss to differentiate."""
 
     def loss(params, x, mask):
-        outputs, _ = model.apply({"params": params, "state": {}}, x, mask=mask, key=KEY, train=True)
+        outputs, _ = model.apply({"params": params, "stats": {}}, x, mask=mask, key=KEY, train=True)
         return jnp.sum(jnp.where(mask, jnp.sum((outputs - 1) ** 2, 1), 0)) / mask.sum()
 
     return loss
@@ -64,7 +64,7 @@ class TestLaws:
     def test_start_is_a_function_of_the_key(self, name):
         model = self.build(name)
         first, again, other = model.init(KEY), jax.jit(model.init)(KEY), model.init(jax.random.key(4))
-        assert set(first) == {"params", "state"}
+        assert set(first) == {"params", "stats"}
         close(first, again, 1e-6)
         changed = any(jnp.any(a != b) for a, b in zip(*map(jax.tree.leaves, (first, other)), strict=True))
         assert changed != (name in ("linear", "logistic"))  # those start at zero
@@ -75,9 +75,9 @@ class TestLaws:
         model = self.build(name)
         variables, x = model.init(KEY), numbers(6, *self.shape)
         mask = jnp.arange(6) < 4
-        outputs, state = model.apply(variables, x, mask=mask, key=KEY, train=train)
+        outputs, stats = model.apply(variables, x, mask=mask, key=KEY, train=train)
         changed, _ = model.apply(variables, x.at[4:].set(1e3), mask=mask, key=KEY, train=train)
-        assert outputs.shape == (6, 10) and state == variables["state"]
+        assert outputs.shape == (6, 10) and stats == variables["stats"]
         np.testing.assert_array_equal(outputs[:4], changed[:4])
 
     @pytest.mark.long
@@ -187,7 +187,7 @@ def test_training_and_evaluation_see_one_network(build, shape, x64):
     variables, x = model.init(KEY), numbers(3, *shape)
     close(model.apply(variables, x, train=True), model.apply(variables, x, train=False), 1e-12)
     losses = [
-        lambda p, t=t: jnp.sum(model.apply({"params": p, "state": {}}, x, train=t)[0] ** 2) for t in (True, False)
+        lambda p, t=t: jnp.sum(model.apply({"params": p, "stats": {}}, x, train=t)[0] ** 2) for t in (True, False)
     ]
     close(*(jax.jit(jax.grad(loss))(variables["params"]) for loss in losses), 1e-10)
 
@@ -334,17 +334,17 @@ class TestLinen:
         with jax.enable_x64(True):
             model = as_model(Net(), shape=(6,))
             variables = model.init(KEY)
-            assert set(variables["state"]) == {"batch_stats"}
+            assert set(variables["stats"]) == {"batch_stats"}
             x, mask = jnp.asarray(ROWS[:8]), jnp.arange(8) < 5
             step = lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True)
-            outputs, state = step(x, KEY)
-            again, state_again = step(x.at[5:].set(9.0), KEY)
-            close((outputs[:5], state), (again[:5], state_again), 1e-12)  # padding changes nothing
+            outputs, stats = step(x, KEY)
+            again, stats_again = step(x.at[5:].set(9.0), KEY)
+            close((outputs[:5], stats), (again[:5], stats_again), 1e-12)  # padding changes nothing
             assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
-            moved = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), state, variables["state"])
+            moved = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])
             assert all(jax.tree.leaves(moved))
             still = model.apply(variables, x, mask=mask, key=KEY, train=False)
-            close(still[1], variables["state"], 0)
+            close(still[1], variables["stats"], 0)
         assert not model.mixes_rows
         learns(model)
 
@@ -420,11 +420,11 @@ class TestNnx:
         variables = model.init(KEY)
         x, mask = jnp.asarray(ROWS[:8], jnp.float32), jnp.arange(8) < 5
         step = jax.jit(lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True))
-        outputs, state = step(x, KEY)
-        close((outputs[:5], state), (step(x.at[5:].set(9.0), KEY)[0][:5], state), 1e-6)
+        outputs, stats = step(x, KEY)
+        close((outputs[:5], stats), (step(x.at[5:].set(9.0), KEY)[0][:5], stats), 1e-6)
         assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
-        assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.any(a != b)), state, variables["state"])))
-        close(model.apply(variables, x, mask=mask, key=KEY)[1], variables["state"], 0)
+        assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])))
+        close(model.apply(variables, x, mask=mask, key=KEY)[1], variables["stats"], 0)
         assert not model.mixes_rows
         learns(model)
 
@@ -465,8 +465,8 @@ class TestEquinox:
 
     def test_state_is_refused(self, eqx):
         class Net(eqx.Module):
-            def __call__(self, x, state):
-                return x, state
+            def __call__(self, x, stats):
+                return x, stats
 
         with pytest.raises(TypeError, match="more than one sample"):
             as_model(Net())

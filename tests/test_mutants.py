@@ -156,7 +156,7 @@ OPTIMISERS = [
     Mutant(  # (x − y) / η_l instead of (x − y) / (K η_l)
         "SCAFFOLD no_K",
         "clients/variates.py",
-        {"over(message.delta, facts.lr_sum)": "over(message.delta, facts.lr)"},
+        {"over(message.delta, work.lr_sum)": "over(message.delta, work.lr)"},
         trajectories(f"scaffold_opt2_etag1.0/{PARTIAL}"),
     ),
     Mutant(

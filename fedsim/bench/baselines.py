@@ -47,7 +47,7 @@ def rivals(task: Task, lr: float) -> dict[str, Callable]:
     def step(shared, params, rows, n, data):
         x, y = data
         batch = Batch(x[rows], y[rows], jnp.arange(rows.shape[0]) < n, jax.random.key(0), jnp.zeros((), jnp.int32))
-        _, g = task.value_and_grad({"params": params, "state": shared["state"]}, batch)
+        _, g = task.value_and_grad({"params": params, "stats": shared["stats"]}, batch)
         return jax.tree.map(lambda p, g: p - jnp.where(n > 0, lr, 0) * g, params, g)
 
     def scanned(shared, index, valid, data):

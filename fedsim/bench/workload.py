@@ -82,7 +82,7 @@ def step_flops(experiment: Experiment) -> float:
         jnp.zeros((), jnp.int32),
     )
     shared = next(iter(experiment.shared.values()))
-    variables = {name: shared[name] for name in ("params", "state")}
+    variables = {name: shared[name] for name in ("params", "stats")}
     counted = jax.jit(program.task.value_and_grad).lower(variables, batch).compile().cost_analysis()
     return float((counted or {}).get("flops", 0))
 

@@ -143,7 +143,7 @@ def build(
     on = tuple(devices) if devices else None
     first = mesh(trained.first, on, crews) if server.asks else None
     parts = (mesh(trained.lanes, on, crews), trained.memories, server, trained.evaluate, hands, trained.task)
-    program = Program(*parts, width, room, dtype, pack, spec.evaluate.diagnostics, first, trained.client.alone)
+    program = Program(*parts, width, room, dtype, pack, spec.evaluate.diagnostics, first, trained.client.solo)
     demand_fit(scenario, held_by(scenario, program, one, shapes, activations).parts)
     shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
@@ -221,13 +221,13 @@ def _start(
     for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
         if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
             what = (
-                f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into state"
+                f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into stats"
             )
             raise scenario.error(("model",), what)
     variables = jax.tree.map(jnp.asarray, variables)
     aux = trained.client.aux(trained.task, variables["params"])
-    first = {} if trained.client.first is None else {"first": tree.zeros_like(variables["params"])}
-    return {**variables, "aux": aux | first}
+    probe = {} if trained.client.probe is None else {"probe": tree.zeros_like(variables["params"])}
+    return {**variables, "aux": aux | probe}
 
 
 def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Serve, bool]:

@@ -16,7 +16,7 @@ from fedsim.engine.run import held_out
 from fedsim.build import Experiment
 from fedsim.build.memory import held_by, remarks
 from fedsim.build.links import link
-from fedsim.types import Batch, Facts, RowStage, Rule
+from fedsim.types import Batch, Work, RowStage, Rule
 
 Shape = jax.ShapeDtypeStruct
 SURVEYED = 50  # rounds whose plans are looked at
@@ -94,13 +94,13 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     with jax.disable_jit():
         lr, samples = (jnp.asarray(value, program.dtype) for value in (plan.local.lr(1), plan.sizes[id]))
         labels = jnp.asarray(plan.labels[id], program.dtype)
-        facts = Facts(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels)
+        work = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels)
         batch = Batch(jnp.asarray(f.x[index[0]]), jnp.asarray(f.y[index[0]]), mask, key, jnp.int32(0))
         row = client.memory(shared, key)
-        variables, local = client.start(task, shared, row, facts)
-        (loss, state), gradient = client.gradient(task, variables, batch, local, shared, facts)
-        params, local = client.step(task, gradient, variables["params"], local, shared, facts)
-        message = client.finish(task, shared, {"params": params, "state": state}, local, row, facts)
+        variables, local = client.start(task, shared, row, work)
+        (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
+        params, local = client.step(task, gradient, variables["params"], local, shared, work)
+        message = client.finish(task, shared, {"params": params, "stats": stats}, local, row, work)
     return {
         "loss": float(loss),
         "largest_gradient": _largest(gradient),

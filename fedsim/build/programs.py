@@ -89,7 +89,7 @@ def training(net: Model, loss: Callable | str, classes: int, section: Written) -
     client = link(c)()
     if c.optimizer_state == "carry":
         client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
-    first = lanes(client.first or mean_loss, job)
+    first = lanes(client.probe or mean_loss, job)
     return Training(client, job, lanes(client, job), first, memories(client), evaluation(net, cost, classes))
 
 

@@ -9,7 +9,6 @@ from fedsim.clients.duals import scaffnew as scaffnew
 from fedsim.clients.gradient import carrying as carrying
 from fedsim.clients.gradient import fedprox as fedprox
 from fedsim.clients.gradient import sgd as sgd
-from fedsim.clients.looking import mean_loss as mean_loss
 from fedsim.clients.momentum import fedcm as fedcm
 from fedsim.clients.momentum import fedlion as fedlion
 from fedsim.clients.normalised import fednova as fednova
@@ -17,6 +16,7 @@ from fedsim.clients.objectives import fedlc as fedlc
 from fedsim.clients.objectives import fedntd as fedntd
 from fedsim.clients.objectives import fedrs as fedrs
 from fedsim.clients.objectives import moon as moon
+from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name
 from fedsim.clients.steps import delta_sgd as delta_sgd
 from fedsim.clients.steps import fedsam as fedsam

@@ -1,6 +1,6 @@
 """Methods that know the mean gradient of the round's cohort at x: their round begins with a pass that takes it.
 
-In `shared["aux"]["first"]` stands c = mean_{j∈S} ∇f_j(x), each over all samples of its client.
+In `shared["aux"]["probe"]` stands c = mean_{j∈S} ∇f_j(x), each over all samples of its client.
 """
 
 from typing import Annotated
@@ -11,7 +11,7 @@ from annotated_types import Ge, Lt
 
 from fedsim import tree
 from fedsim.clients.gradient import finish, gradient, no_memory, start, step
-from fedsim.clients.looking import gradient_at_x, mean_gradient, start_with_x
+from fedsim.clients.probe import gradient_at_x, mean_gradient, start_with_x
 from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client, Shared, Task
@@ -19,31 +19,31 @@ from fedsim.types import Client, Shared, Task
 Decay = Annotated[float, Ge(0), Lt(1)]
 
 
-def _anchored(task: Task, variables, batch, local, shared, facts):
+def _anchored(task: Task, variables, batch, local, shared, work):
     """∇f_i(y; batch) − ∇f_i(x; batch) + c."""
-    met, g = gradient(task, variables, batch, local, shared, facts)
+    met, g = gradient(task, variables, batch, local, shared, work)
     at_x = gradient_at_x(task, variables, batch, local)
-    return met, jax.tree.map(lambda g, at_x, c: g - at_x + c, g, at_x, shared["aux"]["first"])
+    return met, jax.tree.map(lambda g, at_x, c: g - at_x + c, g, at_x, shared["aux"]["probe"])
 
 
-def _with_the_servers_optimizer(beta: float, begins, direction, alone: bool) -> Client:
+def _with_the_servers_optimizer(beta: float, begins, direction, solo: bool) -> Client:
     """The server's optimizer steps on the clients: its state stands still there, and moves once a round, by c."""
 
-    def begin(task, shared, row, facts):
+    def begin(task, shared, row, work):
         """A copy of the optimizer's state for every lane: products of what all share would be rounded in another place."""
-        variables, local = begins(task, shared, row, facts)
+        variables, local = begins(task, shared, row, work)
         return variables, {**local, "optimizer": shared["aux"]["optimizer"]}
 
-    def momentum(task, g, params, local, shared, facts):
+    def momentum(task, g, params, local, shared, work):
         m = tree.mix(shared["aux"]["m"], g, 1 - beta)
-        updates, _ = task.optimizer(facts.lr).update(m, local["optimizer"], params)
+        updates, _ = task.optimizer(work.lr).update(m, local["optimizer"], params)
         return tree.add(params, updates), local
 
     def fresh(task: Task, params: Tree) -> dict:
         return {"m": tree.zeros_like(params), "optimizer": task.optimizer(jnp.zeros(())).init(params)}
 
     def next_m(task: Task, m: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
-        return tree.mix(m, shared["aux"]["first"], 1 - beta)
+        return tree.mix(m, shared["aux"]["probe"], 1 - beta)
 
     def next_state(task: Task, state: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
         m = next_m(task, shared["aux"]["m"], shared, aggregate, pace)
@@ -51,7 +51,7 @@ def _with_the_servers_optimizer(beta: float, begins, direction, alone: bool) -> 
 
     reduce, unused = {"m": next_m, "optimizer": next_state}, frozenset({"optimizer_state"})
     hooks = (no_memory, begin, direction, momentum, finish)
-    return Client(*hooks, aux=fresh, reduce=reduce, first=mean_gradient, unused=unused, alone=alone)
+    return Client(*hooks, aux=fresh, reduce=reduce, probe=mean_gradient, unused=unused, solo=solo)
 
 
 @client
@@ -72,7 +72,7 @@ def mime(beta: Decay = 0.9) -> Client:
     References:
       Karimireddy et al. 2020, Mime, arXiv:2008.03606, Algorithm 1.
     """
-    return _with_the_servers_optimizer(beta, start_with_x, _anchored, alone=True)
+    return _with_the_servers_optimizer(beta, start_with_x, _anchored, solo=True)
 
 
 @client
@@ -91,7 +91,7 @@ def mimelite(beta: Decay = 0.9) -> Client:
     References:
       Karimireddy et al. 2020, Mime, arXiv:2008.03606, Algorithm 1.
     """
-    return _with_the_servers_optimizer(beta, start, gradient, alone=False)
+    return _with_the_servers_optimizer(beta, start, gradient, solo=False)
 
 
 @client
@@ -108,7 +108,7 @@ def fedlin() -> Client:
       Mitra et al. 2021, Linear Convergence in Federated Learning, arXiv:2102.07053, FedLin.
     """
 
-    def shorter(task, g, params, local, shared, facts):
-        return step(task, g, params, local, shared, facts._replace(lr=facts.lr / facts.steps))
+    def shorter(task, g, params, local, shared, work):
+        return step(task, g, params, local, shared, work._replace(lr=work.lr / work.steps))
 
-    return Client(no_memory, start_with_x, _anchored, shorter, finish, first=mean_gradient, alone=True)
+    return Client(no_memory, start_with_x, _anchored, shorter, finish, probe=mean_gradient, solo=True)

@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt
 
 from fedsim import tree
 from fedsim.clients.gradient import finish, gradient, start, step
-from fedsim.clients.looking import over
+from fedsim.clients.probe import over
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -34,18 +34,18 @@ def feddc(alpha: Annotated[float, Ge(0)] = 0.1) -> Client:
         nothing = tree.zeros_like(shared["params"])
         return {"h": nothing, "g": nothing}
 
-    def begin(task, shared, row, facts):
-        variables, local = start(task, shared, row, facts)
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
         return variables, {**local, **row}
 
-    def pulled(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
-        turn = over(tree.subtract(local["g"], shared["aux"]["g"]), facts.lr_sum)
+    def pulled(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
+        turn = over(tree.subtract(local["g"], shared["aux"]["g"]), work.lr_sum)
         bend = lambda g, y, h, x, turn: g + alpha * (y + h - x) + turn
         return met, jax.tree.map(bend, g, variables["params"], local["h"], shared["params"], turn)
 
-    def close(task, shared, variables, local, row, facts):
-        message = finish(task, shared, variables, local, row, facts)
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
         h = tree.add(row["h"], message.delta)
         aux = {"g": tree.subtract(message.delta, row["g"])}
         return message._replace(delta=tree.add(message.delta, h), aux=aux, memory={"h": h, "g": message.delta})
@@ -75,17 +75,17 @@ def fedadmm(rho: Annotated[float, Gt(0)] = 0.01) -> Client:
         del key
         return {"y": shared["params"], "dual": tree.zeros_like(shared["params"])}
 
-    def begin(task, shared, row, facts):
-        variables, local = start(task, shared, row, facts)
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
         return variables, {**local, "dual": row["dual"]}
 
-    def pulled(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
+    def pulled(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
         pull = lambda g, dual, y, x: g + dual + rho * (y - x)
         return met, jax.tree.map(pull, g, local["dual"], variables["params"], shared["params"])
 
-    def close(task, shared, variables, local, row, facts):
-        message, y = finish(task, shared, variables, local, row, facts), variables["params"]
+    def close(task, shared, variables, local, row, work):
+        message, y = finish(task, shared, variables, local, row, work), variables["params"]
         dual = jax.tree.map(lambda dual, d: dual + rho * d, row["dual"], message.delta)
         sent = lambda y, dual, before, was: (y - before) + (dual - was) * (1 / rho)
         delta = jax.tree.map(sent, y, dual, row["y"], row["dual"])
@@ -114,17 +114,17 @@ def scaffnew() -> Client:
         pace = jnp.zeros((), jax.tree.leaves(shared["params"])[0].dtype)
         return {"h": tree.zeros_like(shared["params"]), "y": shared["params"], "pace": pace}
 
-    def begin(task, shared, row, facts):
-        variables, local = start(task, shared, row, facts)
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
         h = tree.add(row["h"], over(tree.subtract(shared["params"], row["y"]), row["pace"]))
         return variables, {**local, "h": h}
 
-    def corrected(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
+    def corrected(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
         return met, tree.subtract(g, local["h"])
 
-    def close(task, shared, variables, local, row, facts):
-        message = finish(task, shared, variables, local, row, facts)
-        return message._replace(memory={"h": local["h"], "y": variables["params"], "pace": facts.lr_sum})
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
+        return message._replace(memory={"h": local["h"], "y": variables["params"], "pace": work.lr_sum})
 
     return Client(memory, begin, corrected, step, close)

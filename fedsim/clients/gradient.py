@@ -10,7 +10,7 @@ from annotated_types import Ge
 from fedsim import tree
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Facts, Message, Shared, Task
+from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 
 def no_memory(shared: Shared, key: jax.Array) -> Tree:
@@ -19,33 +19,33 @@ def no_memory(shared: Shared, key: jax.Array) -> Tree:
     return ()
 
 
-def start(task: Task, shared: Shared, row: Tree, facts: Facts) -> tuple[Tree, Tree]:
+def start(task: Task, shared: Shared, row: Tree, work: Work) -> tuple[Tree, Tree]:
     """Begin at the shared variables with a fresh optimizer."""
     del row
-    variables = {"params": shared["params"], "state": shared["state"]}
-    return variables, {"optimizer": task.optimizer(facts.lr).init(shared["params"])}
+    variables = {"params": shared["params"], "stats": shared["stats"]}
+    return variables, {"optimizer": task.optimizer(work.lr).init(shared["params"])}
 
 
 def gradient(
-    task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared, facts: Facts
+    task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared, work: Work
 ) -> tuple[tuple[jax.Array, Tree], Tree]:
     """∇f_i of the batch."""
-    del local, shared, facts
+    del local, shared, work
     return task.value_and_grad(variables, batch)
 
 
-def step(task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, facts: Facts) -> tuple[Tree, Tree]:
+def step(task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: Work) -> tuple[Tree, Tree]:
     """One step of the client's optax chain."""
     del shared
-    updates, optimizer = task.optimizer(facts.lr).update(g, local["optimizer"], params)
+    updates, optimizer = task.optimizer(work.lr).update(g, local["optimizer"], params)
     return tree.add(params, updates), {**local, "optimizer": optimizer}
 
 
-def finish(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, facts: Facts) -> Message:
-    """Send Δ = y − x; `state` travels as it is."""
+def finish(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message:
+    """Send Δ = y − x; `stats` travels as it is."""
     del task, local
     delta = tree.subtract(variables["params"], shared["params"])
-    return Message(delta, variables["state"], {}, row, facts.steps.astype(jnp.result_type(facts.lr)))
+    return Message(delta, variables["stats"], {}, row, work.steps.astype(jnp.result_type(work.lr)))
 
 
 @client
@@ -78,8 +78,8 @@ def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:
       Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, Algorithm 2.
     """
 
-    def pulled(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
+    def pulled(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
         return met, jax.tree.map(lambda g, y, x: g + mu * (y - x), g, variables["params"], shared["params"])
 
     return Client(no_memory, start, pulled, step, finish)
@@ -96,12 +96,12 @@ def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:
     def memory(shared, key):
         return {"method": inner.memory(shared, key), "optimizer": fresh(shared["params"])}
 
-    def resume(task, shared, row, facts):
-        variables, local = inner.start(task, shared, row["method"], facts)
+    def resume(task, shared, row, work):
+        variables, local = inner.start(task, shared, row["method"], work)
         return variables, {**local, "optimizer": row["optimizer"]}
 
-    def keep(task, shared, variables, local, row, facts):
-        message = inner.finish(task, shared, variables, local, row["method"], facts)
+    def keep(task, shared, variables, local, row, work):
+        message = inner.finish(task, shared, variables, local, row["method"], work)
         return message._replace(memory={"method": message.memory, "optimizer": local["optimizer"]})
 
     return inner._replace(memory=memory, start=resume, finish=keep)

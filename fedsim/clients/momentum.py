@@ -31,8 +31,8 @@ def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
       Xu et al. 2021, FedCM, arXiv:2106.10874, Algorithm 1.
     """
 
-    def mixed(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
+    def mixed(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
         return met, tree.mix(shared["aux"]["d"], g, alpha)
 
     def direction(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
@@ -59,17 +59,17 @@ def fedlion(b1: Decay = 0.9, b2: Decay = 0.99) -> Client:
       Tang, Chang 2024, FedLion, arXiv:2402.09941.
     """
 
-    def begin(task, shared, row, facts):
-        variables, local = start(task, shared, row, facts)
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
         return variables, {**local, "m": shared["aux"]["m"]}
 
-    def signed(task, g, params, local, shared, facts):
+    def signed(task, g, params, local, shared, work):
         towards = jax.tree.map(lambda m, g: jnp.sign(b1 * m + (1 - b1) * g), local["m"], g)
         m = jax.tree.map(lambda m, g: b2 * m + (1 - b2) * g, local["m"], g)
-        return jax.tree.map(lambda y, s: y - facts.lr * s, params, towards), {**local, "m": m}
+        return jax.tree.map(lambda y, s: y - work.lr * s, params, towards), {**local, "m": m}
 
-    def close(task, shared, variables, local, row, facts):
-        message = finish(task, shared, variables, local, row, facts)
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
         return message._replace(aux={"m": tree.subtract(local["m"], shared["aux"]["m"])})
 
     zero = lambda task, params: {"m": tree.zeros_like(params)}

@@ -30,20 +30,20 @@ def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> Client:
     """
     pulled = near(mu=mu).gradient
 
-    def begin(task, shared, row, facts):
-        variables, local = start(task, shared, row, facts)
-        origin = jnp.zeros_like(facts.lr)
-        return variables, {**local, "moved": origin, "beside": task.optimizer(facts.lr).init(origin)}
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
+        origin = jnp.zeros_like(work.lr)
+        return variables, {**local, "moved": origin, "beside": task.optimizer(work.lr).init(origin)}
 
-    def measured(task, g, params, local, shared, facts):
-        params, local = step(task, g, params, local, shared, facts)
+    def measured(task, g, params, local, shared, work):
+        params, local = step(task, g, params, local, shared, work)
         moved = local["moved"]
-        update, beside = task.optimizer(facts.lr).update(1 + mu * moved, local["beside"], moved)
+        update, beside = task.optimizer(work.lr).update(1 + mu * moved, local["beside"], moved)
         return params, {**local, "moved": moved + update, "beside": beside}
 
-    def close(task, shared, variables, local, row, facts):
-        message = finish(task, shared, variables, local, row, facts)
-        rate = facts.lr_sum / jnp.maximum(facts.steps, 1).astype(facts.lr.dtype)  # the mean one of a schedule
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
+        rate = work.lr_sum / jnp.maximum(work.steps, 1).astype(work.lr.dtype)  # the mean one of a schedule
         return message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))
 
     return Client(no_memory, begin, pulled, measured, close)

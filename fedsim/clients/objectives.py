@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from annotated_types import Ge, Gt
 
 from fedsim.clients.gradient import finish, no_memory, start, step
-from fedsim.clients.looking import start_with_x
+from fedsim.clients.probe import start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -47,12 +47,12 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Positive = 0.5) -> Clie
         del key
         return {"last": shared["params"]}
 
-    def begin(task, shared, row, facts):
-        variables, local = start_with_x(task, shared, row, facts)
+    def begin(task, shared, row, work):
+        variables, local = start_with_x(task, shared, row, work)
         return variables, {**local, "last": row["last"]}
 
-    def contrasted(task, variables, batch, local, shared, facts):
-        seen = lambda params: task.features({"params": params, "state": variables["state"]}, batch.x)
+    def contrasted(task, variables, batch, local, shared, work):
+        seen = lambda params: task.features({"params": params, "stats": variables["stats"]}, batch.x)
         ours, mine = seen(local["x"]), seen(local["last"])
 
         def objective(now, outputs, batch):
@@ -62,11 +62,11 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Positive = 0.5) -> Clie
 
         return task.value_and_grad(variables, batch, objective)
 
-    def close(task, shared, variables, local, row, facts):
-        message = finish(task, shared, variables, local, row, facts)
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
         return message._replace(memory={"last": variables["params"]})
 
-    return Client(memory, begin, contrasted, step, close, needs=frozenset({"features"}), alone=True)
+    return Client(memory, begin, contrasted, step, close, needs=frozenset({"features"}), solo=True)
 
 
 @client
@@ -85,8 +85,8 @@ def fedlc(tau: Annotated[float, Ge(0)] = 1.0) -> Client:
       Zhang et al. 2022, Federated Learning with Label Distribution Skew via Logits Calibration, arXiv:2209.00189.
     """
 
-    def calibrated(task, variables, batch, local, shared, facts):
-        margin = tau * jnp.maximum(facts.labels, 1e-8) ** -0.25
+    def calibrated(task, variables, batch, local, shared, work):
+        margin = tau * jnp.maximum(work.labels, 1e-8) ** -0.25
         return task.value_and_grad(variables, batch, lambda now, outputs, batch: task.loss(outputs - margin, batch.y))
 
     return Client(no_memory, start, calibrated, step, finish, needs=frozenset({"labels"}))
@@ -108,8 +108,8 @@ def fedrs(alpha: Annotated[float, Ge(0)] = 0.5) -> Client:
       Li, Zhan 2021, FedRS: Federated Learning with Restricted Softmax for Label Distribution Non-IID Data, KDD.
     """
 
-    def restricted(task, variables, batch, local, shared, facts):
-        factor = jnp.where(facts.labels > 0, 1, jnp.asarray(alpha, facts.lr.dtype))
+    def restricted(task, variables, batch, local, shared, work):
+        factor = jnp.where(work.labels > 0, 1, jnp.asarray(alpha, work.lr.dtype))
         return task.value_and_grad(variables, batch, lambda now, outputs, batch: task.loss(outputs * factor, batch.y))
 
     return Client(no_memory, start, restricted, step, finish, needs=frozenset({"labels"}))
@@ -133,8 +133,8 @@ def fedntd(beta: Annotated[float, Ge(0)] = 1.0, temperature: Positive = 1.0) -> 
       Lee et al. 2022, Preservation of the Global Knowledge by Not-True Distillation, arXiv:2106.03097.
     """
 
-    def distilled(task, variables, batch, local, shared, facts):
-        at_x = {"params": local["x"], "state": shared["state"]}
+    def distilled(task, variables, batch, local, shared, work):
+        at_x = {"params": local["x"], "stats": shared["stats"]}
         teacher, _ = task.apply(at_x, batch.x, mask=batch.mask, key=batch.key, train=False)
         true = jax.nn.one_hot(batch.y, teacher.shape[-1], dtype=bool)
         not_true = lambda outputs: jax.nn.log_softmax(jnp.where(true, -1e9, outputs / temperature))
@@ -146,4 +146,4 @@ def fedntd(beta: Annotated[float, Ge(0)] = 1.0, temperature: Positive = 1.0) -> 
 
         return task.value_and_grad(variables, batch, objective)
 
-    return Client(no_memory, start_with_x, distilled, step, finish, needs=frozenset({"classes"}), alone=True)
+    return Client(no_memory, start_with_x, distilled, step, finish, needs=frozenset({"classes"}), solo=True)

@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt
 
 from fedsim import tree
 from fedsim.clients.gradient import finish, gradient, no_memory, start, step
-from fedsim.clients.looking import mean_gradient
+from fedsim.clients.probe import mean_gradient
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -25,11 +25,11 @@ def fedsgd() -> Client:
       McMahan et al. 2017, arXiv:1602.05629, section 2 (FederatedSGD).
     """
 
-    def close(task, shared, variables, local, row, facts):
-        told = mean_gradient.finish(task, shared, variables, local, row, facts)
-        optimizer = task.optimizer(facts.lr)
+    def close(task, shared, variables, local, row, work):
+        told = mean_gradient.finish(task, shared, variables, local, row, work)
+        optimizer = task.optimizer(work.lr)
         delta, _ = optimizer.update(told.delta, optimizer.init(shared["params"]), shared["params"])
-        return told._replace(delta=delta, state=shared["state"], effort=jnp.ones_like(facts.lr))
+        return told._replace(delta=delta, stats=shared["stats"], effort=jnp.ones_like(work.lr))
 
     return mean_gradient._replace(finish=close, unused=frozenset({"optimizer_state"}))
 
@@ -49,14 +49,14 @@ def fedsam(rho: Annotated[float, Ge(0)] = 0.05) -> Client:
       Qu et al. 2022, FedSAM, arXiv:2206.02618; Caldarola et al. 2022, arXiv:2203.11834.
     """
 
-    def sharp(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
+    def sharp(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
         length = tree.norm(g)
         climb = jnp.where(length > 0, rho / jnp.where(length > 0, length, 1), 0)
         above = jax.tree.map(lambda y, g: y + climb * g, variables["params"], g)
         return met, task.value_and_grad({**variables, "params": above}, batch)[1]
 
-    return Client(no_memory, start, sharp, step, finish, alone=True)
+    return Client(no_memory, start, sharp, step, finish, solo=True)
 
 
 @client
@@ -83,20 +83,20 @@ def delta_sgd(
       Kim et al. 2024, Adaptive Federated Learning with Auto-Tuned Clients, arXiv:2306.11201, Algorithm 1.
     """
 
-    def begin(task, shared, row, facts):
-        variables, local = start(task, shared, row, facts)
-        y, first = shared["params"], facts.lr if eta0 is None else jnp.full_like(facts.lr, eta0)
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
+        y, first = shared["params"], work.lr if eta0 is None else jnp.full_like(work.lr, eta0)
         before = {"y": y, "g": tree.zeros_like(y), "eta": first, "theta": jnp.full_like(first, theta0)}
         return variables, {**local, "before": before, "taken": jnp.zeros((), bool)}
 
-    def adapted(task, g, params, local, shared, facts):
+    def adapted(task, g, params, local, shared, work):
         was, taken = local["before"], local["taken"]
         moved, turned = tree.norm(tree.subtract(params, was["y"])), tree.norm(tree.subtract(g, was["g"]))
         smooth = jnp.where(turned > 0, gamma * moved / (2 * jnp.where(turned > 0, turned, 1)), jnp.inf)
         eta = jnp.where(taken, jnp.minimum(smooth, jnp.sqrt(1 + delta * was["theta"]) * was["eta"]), was["eta"])
         theta = jnp.where(taken, eta / was["eta"], was["theta"])
         now = {"y": params, "g": g, "eta": eta, "theta": theta}
-        params, local = step(task, g, params, local, shared, facts._replace(lr=eta))
+        params, local = step(task, g, params, local, shared, work._replace(lr=eta))
         return params, {**local, "before": now, "taken": jnp.ones((), bool)}
 
     return Client(no_memory, begin, gradient, adapted, finish)

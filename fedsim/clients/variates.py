@@ -7,7 +7,7 @@ from annotated_types import Gt
 
 from fedsim import tree
 from fedsim.clients.gradient import finish, gradient, start, step
-from fedsim.clients.looking import gradient_at_x, over, start_with_x
+from fedsim.clients.probe import gradient_at_x, over, start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -36,44 +36,44 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         del key
         return {"c_i": tree.zeros_like(shared["params"])}
 
-    def begin(task, shared, row, facts):
-        variables, local = (start_with_x if option == 1 else start)(task, shared, row, facts)
-        seen = {"sum": tree.zeros_like(shared["params"]), "rows": 0 * facts.lr} if option == 1 else {}
+    def begin(task, shared, row, work):
+        variables, local = (start_with_x if option == 1 else start)(task, shared, row, work)
+        seen = {"sum": tree.zeros_like(shared["params"]), "rows": 0 * work.lr} if option == 1 else {}
         return variables, {**local, "c_i": row["c_i"], "at_x": seen}
 
     def correct(g, local, shared):
         return jax.tree.map(lambda g, c_i, c: g - c_i + c, g, local["c_i"], shared["aux"]["c"])
 
-    def corrected(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
+    def corrected(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
         return met, correct(g, local, shared)
 
-    def at_start(task, variables, batch, local, shared, facts):
+    def at_start(task, variables, batch, local, shared, work):
         """Option I: the gradient at x of the same batch is summed on the way."""
-        met, g = gradient(task, variables, batch, local, shared, facts)
+        met, g = gradient(task, variables, batch, local, shared, work)
         at_x = gradient_at_x(task, variables, batch, local)
         return met, (correct(g, local, shared), at_x, batch.mask.sum())
 
-    def step_and_sum(task, g, params, local, shared, facts):
+    def step_and_sum(task, g, params, local, shared, work):
         g, at_x, rows = g
-        params, local = step(task, g, params, local, shared, facts)
-        n = rows.astype(facts.lr.dtype)
+        params, local = step(task, g, params, local, shared, work)
+        n = rows.astype(work.lr.dtype)
         seen = local["at_x"]
         total = tree.add(seen["sum"], tree.scale(at_x, n))
         return params, {**local, "at_x": {"sum": total, "rows": seen["rows"] + n}}
 
-    def close(task, shared, variables, local, row, facts):
-        message = finish(task, shared, variables, local, row, facts)
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
         if option == 1:
             new = over(local["at_x"]["sum"], local["at_x"]["rows"])
         else:
-            lead = over(message.delta, facts.lr_sum)
+            lead = over(message.delta, work.lr_sum)
             new = jax.tree.map(lambda c_i, c, d: c_i - c - d, row["c_i"], shared["aux"]["c"], lead)
         return message._replace(aux={"c": tree.subtract(new, row["c_i"])}, memory={"c_i": new})
 
     hooks = (begin, at_start, step_and_sum, close) if option == 1 else (begin, corrected, step, close)
     zero = lambda task, params: {"c": tree.zeros_like(params)}
-    return Client(memory, *hooks, aux=zero, reduce={"c": "sum_over_N"}, alone=option == 1)
+    return Client(memory, *hooks, aux=zero, reduce={"c": "sum_over_N"}, solo=option == 1)
 
 
 @client
@@ -96,17 +96,17 @@ def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
         del key
         return {"g_i": tree.zeros_like(shared["params"])}
 
-    def begin(task, shared, row, facts):
-        variables, local = start(task, shared, row, facts)
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
         return variables, {**local, "g_i": row["g_i"]}
 
-    def bent(task, variables, batch, local, shared, facts):
-        met, g = gradient(task, variables, batch, local, shared, facts)
+    def bent(task, variables, batch, local, shared, work):
+        met, g = gradient(task, variables, batch, local, shared, work)
         pull = lambda g, g_i, y, x: g - g_i + alpha * (y - x)
         return met, jax.tree.map(pull, g, local["g_i"], variables["params"], shared["params"])
 
-    def close(task, shared, variables, local, row, facts):
-        message = finish(task, shared, variables, local, row, facts)
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
         return message._replace(memory={"g_i": jax.tree.map(lambda g, d: g - alpha * d, row["g_i"], message.delta)})
 
     return Client(memory, begin, bent, step, close)

@@ -23,7 +23,7 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
     def per_row(row: Updates, id, malicious, key, context: Context) -> Updates:
         return stage.apply(row, context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id)))
 
-    def apply(updates: Updates, carry: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         K = updates.weight.shape[0]
         wide = width or K
         chunks = -(-K // wide)
@@ -38,7 +38,7 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
             return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(block, ids, malicious, context.key, context)
 
         done = jax.lax.map(chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
-        return jax.tree.map(lambda leaf: leaf.reshape(chunks * wide, *leaf.shape[2:])[:K], done), carry, {}
+        return jax.tree.map(lambda leaf: leaf.reshape(chunks * wide, *leaf.shape[2:])[:K], done), state, {}
 
     return Stage(apply, name=stage.name)
 
@@ -52,14 +52,14 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
     def init(params, present):
         return tuple(s.init(params, present) for s in lifted)
 
-    def apply(updates, carry, context):
-        carried, info = [], {}
-        for s, (tag, again), state in zip(lifted, tags, carry, strict=True):
+    def apply(updates, state, context):
+        states, info = [], {}
+        for s, (tag, again), own in zip(lifted, tags, state, strict=True):
             key = jax.random.fold_in(jax.random.fold_in(context.key, tag), again)
-            updates, state, said = s.apply(updates, state, context._replace(key=key))
-            carried.append(state)
+            updates, own, said = s.apply(updates, own, context._replace(key=key))
+            states.append(own)
             info |= said
-        return updates, tuple(carried), info
+        return updates, tuple(states), info
 
     return Stage(apply, init, max((s.least for s in lifted), default=1), "+".join(names))
 
@@ -67,9 +67,9 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
 def folding(fold: Fold, weights: Callable[[Updates], Any], init: Callable = Rule._field_defaults["init"]) -> Rule:
     """A rule from its fold: `apply` over a whole stack is the fold of one block, never written twice."""
 
-    def apply(updates: Updates, carry: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         total = fold.add(fold.zero(updates), updates, context)
-        return fold.finish(total, carry, context)
+        return fold.finish(total, state, context)
 
     return Rule(apply=apply, init=init, fold=fold, weights=weights)
 
@@ -109,21 +109,21 @@ def chain(rule: Rule, *optimisers: optax.GradientTransformation) -> Rule:
         step, outer = behind.apply(aggregate, outer, context.shared["params"])
         return step, (inner, outer), info
 
-    def apply(updates, carry, context):
-        aggregate, inner, info = rule.apply(updates, carry[0], context)
-        return finish(aggregate, inner, carry[1], info, context)
+    def apply(updates, state, context):
+        aggregate, inner, info = rule.apply(updates, state[0], context)
+        return finish(aggregate, inner, state[1], info, context)
 
     fold = rule.fold
     if fold is not None:
         folded = fold.finish
 
-        def close(total, carry, context):
-            aggregate, inner, info = folded(total, carry[0], context)
-            return finish(aggregate, inner, carry[1], info, context)
+        def close(total, state, context):
+            aggregate, inner, info = folded(total, state[0], context)
+            return finish(aggregate, inner, state[1], info, context)
 
         fold = Fold(fold.zero, fold.add, close)
     shown = rule.evaluated
-    evaluated = shown and (lambda params, carry: shown(params, carry[0]))
+    evaluated = shown and (lambda params, state: shown(params, state[0]))
     return rule._replace(apply=apply, init=init, fold=fold, evaluated=evaluated)
 
 

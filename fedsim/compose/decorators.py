@@ -128,7 +128,7 @@ def client(factory: F) -> F:
 
         @fedsim.client
         def decayed(strength: float = 0.1):
-            def gradient(task, variables, batch, local, shared, facts):
+            def gradient(task, variables, batch, local, shared, work):
                 met, g = task.value_and_grad(variables, batch)
                 return met, jax.tree.map(lambda g, y: g + strength * y, g, variables["params"])
 
@@ -309,11 +309,11 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any])
 
 
 def _rule(reduce: Reduce) -> Rule:
-    return Rule(lambda updates, carry, context: (reduce(updates, context), carry, {}))
+    return Rule(lambda updates, state, context: (reduce(updates, context), state, {}))
 
 
 def _stage(change: Change) -> Stage:
-    return Stage(lambda updates, carry, context: (change(updates, context), carry, {}))
+    return Stage(lambda updates, state, context: (change(updates, context), state, {}))
 
 
 def _attack(corrupt: Reduce) -> Stage:

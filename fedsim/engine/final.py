@@ -37,7 +37,7 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     client = tree.select(jnp.asarray(seen), rows, fresh) or {}
     if set(client) == {"method", "optimizer"}:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
         client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
-    named_ = {**server.bank["aux"], **_fields(server.carry)}
+    named_ = {**server.bank["aux"], **_fields(server.state)}
     return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client)}
 
 

@@ -166,7 +166,7 @@ def tree_row(stack: Any) -> Any:
 def message_bytes(row: Any) -> int:
     """Bytes of what one client sends, from the shapes of its row."""
     sent = row.message
-    return nbytes((sent.delta, sent.state, sent.aux))
+    return nbytes((sent.delta, sent.stats, sent.aux))
 
 
 def nbytes(shapes: Any) -> int:

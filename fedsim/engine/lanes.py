@@ -17,7 +17,7 @@ from fedsim import tree
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.pack import Jobs
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Facts, Message, Task
+from fedsim.types import Batch, Client, Message, Task, Work
 
 
 class Lane(NamedTuple):
@@ -57,27 +57,27 @@ def lanes(client: Client, task: Task) -> Lanes:
     `data` = (x [n, ...], y [n, ...]); `key` = (root key, or one per start model `[W]`; round).
     """
 
-    def start(shared, row, facts: Facts) -> Lane:
-        zero = jnp.zeros_like(facts.lr)
-        return Lane(*client.start(task, shared, row, facts), jnp.zeros((), jnp.int32), zero, zero)
+    def start(shared, row, work: Work) -> Lane:
+        zero = jnp.zeros_like(work.lr)
+        return Lane(*client.start(task, shared, row, work), jnp.zeros((), jnp.int32), zero, zero)
 
-    def step(shared, lane: Lane, facts: Facts, index, valid, data, key) -> Lane:
+    def step(shared, lane: Lane, work: Work, index, valid, data, key) -> Lane:
         x, y = data
         mask = jnp.arange(index.shape[0]) < valid
-        noise = jax.random.fold_in(jax.random.fold_in(key, facts.id), lane.step)
+        noise = jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step)
         batch = Batch(x[index], y[index], mask, noise, lane.step)
-        facts = facts._replace(lr=task.rate(facts.lr, lane.step))
-        (loss, state), g = client.gradient(task, lane.variables, batch, lane.local, shared, facts)
-        params, local = client.step(task, g, lane.variables["params"], lane.local, shared, facts)
+        work = work._replace(lr=task.rate(work.lr, lane.step))
+        (loss, stats), g = client.gradient(task, lane.variables, batch, lane.local, shared, work)
+        params, local = client.step(task, g, lane.variables["params"], lane.local, shared, work)
         n = valid.astype(lane.loss.dtype)
-        return Lane({"params": params, "state": state}, local, lane.step + 1, lane.loss + loss * n, lane.seen + n)
+        return Lane({"params": params, "stats": stats}, local, lane.step + 1, lane.loss + loss * n, lane.seen + n)
 
-    def finish(shared, lane: Lane, row, facts: Facts) -> Rows:
-        return Rows(client.finish(task, shared, lane.variables, lane.local, row, facts), lane.loss, lane.seen)
+    def finish(shared, lane: Lane, row, work: Work) -> Rows:
+        return Rows(client.finish(task, shared, lane.variables, lane.local, row, work), lane.loss, lane.seen)
 
-    def at(jobs: Jobs, slot) -> Facts:
+    def at(jobs: Jobs, slot) -> Work:
         columns = (jobs.id, jobs.samples, jobs.steps, jobs.lr, jobs.lr_sum, jobs.labels)
-        return Facts(*(column[slot] for column in columns))
+        return Work(*(column[slot] for column in columns))
 
     def models(bank, jobs: Jobs, slot):
         """Start models by lane (or whatever else is banked), and their `in_axes`: one for all unless there are several."""
@@ -100,17 +100,17 @@ def lanes(client: Client, task: Task) -> Lanes:
 
         def lane_step(t, lane: Lane) -> Lane:
             now = jobs.slot[t]
-            (shared, axis), facts = models(bank, jobs, now), at(jobs, now)
+            (shared, axis), work = models(bank, jobs, now), at(jobs, now)
             noise, noise_axis = models(noises, jobs, now)
             train_one = jax.vmap(step, in_axes=(axis, 0, 0, 0, 0, None, noise_axis))
-            return train_one(shared, lane, facts, jobs.index[t], jobs.valid[t], data, noise)
+            return train_one(shared, lane, work, jobs.index[t], jobs.valid[t], data, noise)
 
         def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:
             """After step t: the messages of the lanes whose client ends there, and their next clients."""
             now, then = jobs.slot[t], jobs.slot[t + 1]
             ends = now != then  # a client stands in a block once: its job ends where the lane's slot changes
-            (shared, axis), facts, seat = models(bank, jobs, now), at(jobs, now), jobs.seat[now] - origin
-            sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, seat), facts)
+            (shared, axis), work, seat = models(bank, jobs, now), at(jobs, now), jobs.seat[now] - origin
+            sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, seat), work)
             rows = tree.put(rows, jnp.where(ends, seat, nowhere), sent)
             return tree.select(ends, restart(bank, memory, jobs, then, origin), lane), rows
 
@@ -126,8 +126,8 @@ def lanes(client: Client, task: Task) -> Lanes:
 
     def shapes(bank, memory, jobs: Jobs) -> Rows:
         def one(bank, memory, jobs):
-            shared, row, facts = tree.take(bank, 0), tree.take(memory, 0), at(jobs, 0)
-            return finish(shared, start(shared, row, facts), row, facts)
+            shared, row, work = tree.take(bank, 0), tree.take(memory, 0), at(jobs, 0)
+            return finish(shared, start(shared, row, work), row, work)
 
         return jax.eval_shape(one, bank, memory, jobs)
 

@@ -119,7 +119,7 @@ def banked(
     program, width, K = programs[0], programs[0].width, programs[0].width.block
     a_stack, a_batch = model_bytes * K * program.room.blocks, 4 * program.room.steps * width.lanes * program.room.batch
     most = min(MOST, ROWS // max(a_stack, 1), BATCHES // max(a_batch, 1), len(plans))
-    if most < 2 or joined() or program.alone or not alike(programs, plans):
+    if most < 2 or joined() or program.solo or not alike(programs, plans):
         return [(i, i + 1) for i in range(len(plans))], program
     count = -(-len(plans) // most)
     groups = list(pairwise(round(len(plans) * g / count) for g in range(count + 1)))

@@ -38,7 +38,7 @@ class Program(NamedTuple):
     pack: Packer = longest_first
     diagnoses: bool = False  # whether the updates are looked at
     first: Mesh | None = None  # the lanes of a round's first pass, where there is one
-    alone: bool = False  # whether no other run may be played beside
+    solo: bool = False  # whether no other run may be played beside
 
 
 class Played(NamedTuple):
@@ -193,7 +193,7 @@ class Share:
 
     def tell(self) -> None:
         """What the first pass was for: its mean is sent out."""
-        if self.looked is not None and "first" in self.server.bank["aux"]:
+        if self.looked is not None and "probe" in self.server.bank["aux"]:
             self.server = self.hand.serve.tell(self.looked, self.server)
 
     def add(self, stack: Rows, jobs: Jobs, first: int) -> None:
@@ -272,4 +272,4 @@ _concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_ar
 def _message_bytes(rows: Rows) -> int:
     """Bytes of one message, from the shapes of the stack."""
     sent = rows.message
-    return tree.payload_bytes((sent.delta, sent.state, sent.aux)) // rows.loss.shape[0]
+    return tree.payload_bytes((sent.delta, sent.stats, sent.aux)) // rows.loss.shape[0]

@@ -1,4 +1,4 @@
-"""The sections of the shared variables that the rule does not touch: `state` and `aux`, summed beside it and closed with it."""
+"""The sections of the shared variables that the rule does not touch: `stats` and `aux`, summed beside it and closed with it."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from fedsim.types import Client, Task, Updates
 class Sections(NamedTuple):
     """Sums over what arrived."""
 
-    state: Tree
+    stats: Tree
     weight: Float[Array, ""]  # Σ of the rule's weights
     aux: dict[str, Tree]
     arrived: Float[Array, ""]  # messages
@@ -27,18 +27,18 @@ def own_reducers(client: Client) -> dict:
 
 def nothing(updates: Updates, client: Client) -> Sections:
     """The sums before the first row."""
-    state, aux = tree.zero_row((updates.state, updates.aux))
+    stats, aux = tree.zero_row((updates.stats, updates.aux))
     zero = jnp.zeros_like(updates.weight[0])
-    return Sections(state, zero, aux, zero, (zero,) if own_reducers(client) else ())
+    return Sections(stats, zero, aux, zero, (zero,) if own_reducers(client) else ())
 
 
 def more(total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"], lr_sum: Array) -> Sections:
-    """More rows, `state` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
+    """More rows, `stats` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
     here = (arrived.weight > 0).astype(kept.weight.dtype)
     paces = (lr_sum,) if total.lr_sum else ()
-    state, weight = tree.fold((total.state, total.weight), (kept.state, jnp.ones_like(w)), w)
+    stats, weight = tree.fold((total.stats, total.weight), (kept.stats, jnp.ones_like(w)), w)
     aux, count, pace = tree.fold((total.aux, total.arrived, total.lr_sum), (arrived.aux, here, paces), here)
-    return Sections(state, weight, aux, count, pace)
+    return Sections(stats, weight, aux, count, pace)
 
 
 def closed(
@@ -64,4 +64,4 @@ def closed(
         pace = tree.divide(total.lr_sum[0], total.arrived)
         own = {name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()}
         aux |= tree.select(skipped, {name: aux[name] for name in own}, own)
-    return {"state": tree.select(skipped, old["state"], tree.divide(total.state, total.weight)), "aux": aux}
+    return {"stats": tree.select(skipped, old["stats"], tree.divide(total.stats, total.weight)), "aux": aux}

@@ -2,7 +2,7 @@
 
 A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block is folded into an
 accumulator and forgotten; otherwise the rows are gathered and the round is closed over the whole stack. The sections of
-the shared variables close together: `params` by the rule, `state` by the weights that the rule used, `aux` by the
+the shared variables close together: `params` by the rule, `stats` by the weights that the rule used, `aux` by the
 reducer that the client method declared.
 """
 
@@ -25,10 +25,10 @@ from fedsim.types import Client, Context, RowStage, Rule, Stage, Task, Updates, 
 
 
 class Server(NamedTuple):
-    """What the server sends and what it remembers; leaves carry the bank's axis `[W, ...]`."""
+    """What the server sends and what it remembers; leaves state the bank's axis `[W, ...]`."""
 
     bank: Tree  # the shared variables
-    carry: dict[str, Tree]  # states of wire, stages, and rule with its optimisers
+    state: dict[str, Tree]  # states of wire, stages, and rule with its optimisers
 
 
 class RoundInfo(NamedTuple):
@@ -147,7 +147,7 @@ def serve(
         shown=made.sent if rule.evaluated is None else jax.jit(made.averaged),
         least=least,
         folds=folds,
-        asks=losses or client.first is not None,
+        asks=losses or client.probe is not None,
         losses=losses,
         line=made,
     )
@@ -180,9 +180,9 @@ class _Line(NamedTuple):
 
     def init(self, shared: Tree, present: Array) -> Server:
         links = {"wire": self.travel, "stages": self.screen, "rule": self.rule}
-        carry = {name: link.init(shared["params"], present) for name, link in links.items()}
-        carry["behind"] = self.behind.init(shared["params"])
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Server(shared, carry))
+        state = {name: link.init(shared["params"], present) for name, link in links.items()}
+        state["behind"] = self.behind.init(shared["params"])
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Server(shared, state))
 
     def sent(self, server: Server) -> Tree:
         """The variables that clients train on."""
@@ -192,18 +192,18 @@ class _Line(NamedTuple):
         """The variables that are evaluated, where these are others."""
         assert self.rule.evaluated is not None
         now = tree.take(server, 0)
-        params = self.rule.evaluated(now.bank["params"], now.carry["rule"])
+        params = self.rule.evaluated(now.bank["params"], now.state["rule"])
         return {**server.bank, "params": jax.tree.map(lambda leaf: leaf[None], params)}
 
     def arrive(
         self, updates: Updates, server: Server, jobs: Jobs, info: RoundInfo, phase=Phase.WIRE
     ) -> tuple[Updates, Tree, Array]:
-        """Step 3, and the filter behind it -> (updates, wire's carry, which rows were not finite)."""
+        """Step 3, and the filter behind it -> (updates, wire's state, which rows were not finite)."""
         context = self.context(server, jobs, info, phase)
-        updates, carry, _ = self.travel.apply(updates, server.carry["wire"], context)
-        sent = (updates.delta, updates.state, updates.aux)
+        updates, state, _ = self.travel.apply(updates, server.state["wire"], context)
+        sent = (updates.delta, updates.stats, updates.aux)
         bad = (updates.weight > 0) & ~tree.finite_rows(sent, updates.weight.shape[0])
-        return updates._replace(weight=jnp.where(bad & self.drop, 0, updates.weight)), carry, bad
+        return updates._replace(weight=jnp.where(bad & self.drop, 0, updates.weight)), state, bad
 
     def keep(self, memory: Memory, old: Server, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is."""
@@ -221,7 +221,7 @@ class _Line(NamedTuple):
 
     def tell(self, total: Looked, server: Server) -> Server:
         mean = jax.tree.map(lambda leaf: leaf[None], tree.divide(*total))
-        return server._replace(bank={**server.bank, "aux": {**server.bank["aux"], "first": mean}})
+        return server._replace(bank={**server.bank, "aux": {**server.bank["aux"], "probe": mean}})
 
     def zero(self, rows: Rows, jobs: Jobs) -> Total | Gathered:
         updates = _received(rows, None, jobs)
@@ -247,7 +247,7 @@ class _Line(NamedTuple):
     def met(self, rows: Rows, jobs: Jobs) -> Met:
         """What training met; a client whose message will be dropped as not finite has no say in the mean loss either."""
         sent = rows.message
-        finite = tree.finite_rows((sent.delta, sent.state, sent.aux), rows.loss.shape[0])
+        finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
         counts = (jobs.steps > 0) & (finite | (not self.drop))
         return Met(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
 
@@ -256,7 +256,7 @@ class _Line(NamedTuple):
     ):
         assert self.rule.fold is not None
         arrived, _, bad = self.arrive(updates, old, jobs, info)
-        kept, _, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, info, Phase.SERVER))
+        kept, _, _ = self.screen.apply(arrived, old.state["stages"], self.context(old, jobs, info, Phase.SERVER))
         memory = self.keep(memory, old, jobs, remembered, arrived)
         return Total(
             self.rule.fold.add(total.rule, kept, self.context(old, jobs, info, Phase.RULE)),
@@ -267,19 +267,19 @@ class _Line(NamedTuple):
     def close_fold(self, total: Total, old: Server, memory: Memory, jobs: Jobs, info: RoundInfo):
         assert self.rule.fold is not None
         context = self.context(old, jobs, info, Phase.RULE)
-        aggregate, carry, _ = self.rule.fold.finish(total.rule, old.carry["rule"], context)
-        return aggregate, {**old.carry, "rule": carry}, total.sections, total.counts, memory
+        aggregate, state, _ = self.rule.fold.finish(total.rule, old.state["rule"], context)
+        return aggregate, {**old.state, "rule": state}, total.sections, total.counts, memory
 
     def close_stack(self, total: Gathered, old: Server, memory: Memory, info: RoundInfo):
         updates, jobs = total.updates, total.jobs
         arrived, wire, bad = self.arrive(updates, old, jobs, info)
-        kept, stages, _ = self.screen.apply(arrived, old.carry["stages"], self.context(old, jobs, info, Phase.SERVER))
-        aggregate, carry, _ = self.rule.apply(kept, old.carry["rule"], self.context(old, jobs, info, Phase.RULE))
+        kept, stages, _ = self.screen.apply(arrived, old.state["stages"], self.context(old, jobs, info, Phase.SERVER))
+        aggregate, state, _ = self.rule.apply(kept, old.state["rule"], self.context(old, jobs, info, Phase.RULE))
         memory = self.keep(memory, old, jobs, total.memory, arrived)
         none = sections.nothing(kept, self.client)
         others = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        carry = {**old.carry, "wire": wire, "stages": stages, "rule": carry}
-        return aggregate, carry, others, _counts(kept, bad, jobs), memory
+        state = {**old.state, "wire": wire, "stages": stages, "rule": state}
+        return aggregate, state, others, _counts(kept, bad, jobs), memory
 
     def close(self, total, server: Server, memory: Memory, jobs: Jobs, info: RoundInfo):
         """Steps 4 and 5: the next server, of all sections together."""
@@ -288,12 +288,12 @@ class _Line(NamedTuple):
             closed = self.close_fold(total, old, memory, jobs, info)
         else:
             closed = self.close_stack(total, old, memory, info)
-        aggregate, carry, others, counts, memory = closed
-        step, carry["behind"] = self.behind.apply(aggregate, old.carry["behind"], old.bank["params"])
+        aggregate, state, others, counts, memory = closed
+        step, state["behind"] = self.behind.apply(aggregate, old.state["behind"], old.bank["params"])
         skipped, moved = counts.usable < self.least, tree.add(old.bank["params"], step)
-        params, carry = tree.select(skipped, (old.bank["params"], old.carry), (moved, carry))
+        params, state = tree.select(skipped, (old.bank["params"], old.state), (moved, state))
         rest = sections.closed(others, old.bank, aggregate, skipped, self.client, self.task, info.clients)
-        stacked = jax.tree.map(lambda leaf: leaf[None], Server({"params": params, **rest}, carry))
+        stacked = jax.tree.map(lambda leaf: leaf[None], Server({"params": params, **rest}, state))
         finite = tree.finite_rows(stacked.bank["params"], 1)[0]
         return stacked, memory, Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite)
 
@@ -312,4 +312,4 @@ def _received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
     sent = rows.message
     loss = jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss
     steps = jobs.steps.astype(jobs.weight.dtype)
-    return Updates(sent.delta, sent.state, sent.aux, jobs.weight, jobs.count, loss, steps, sent.effort)
+    return Updates(sent.delta, sent.stats, sent.aux, jobs.weight, jobs.count, loss, steps, sent.effort)

@@ -35,23 +35,23 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
     def mean(each, mask):
         return jnp.sum(jnp.where(mask, each, 0)) / jnp.maximum(jnp.sum(mask), 1).astype(each.dtype)
 
-    def mean_loss(params, state, batch: Batch):
-        variables = {"params": params, "state": state}
-        outputs, state = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
-        return mean(loss(outputs, batch.y), batch.mask), state
+    def mean_loss(params, stats, batch: Batch):
+        variables = {"params": params, "stats": stats}
+        outputs, stats = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
+        return mean(loss(outputs, batch.y), batch.mask), stats
 
     def value_and_grad(variables, batch: Batch, objective: Callable | None = None):
         if objective is None:
-            return jax.value_and_grad(mean_loss, has_aux=True)(variables["params"], variables["state"], batch)
+            return jax.value_and_grad(mean_loss, has_aux=True)(variables["params"], variables["stats"], batch)
 
-        def mean_objective(params, state):
-            now = {"params": params, "state": state}
-            outputs, state = model.apply(now, batch.x, mask=batch.mask, key=batch.key, train=True)
+        def mean_objective(params, stats):
+            now = {"params": params, "stats": stats}
+            outputs, stats = model.apply(now, batch.x, mask=batch.mask, key=batch.key, train=True)
             # what is told of training is the loss, whatever is minimised
             met = mean(loss(outputs, batch.y), batch.mask)
-            return mean(objective(now, outputs, batch), batch.mask), (met, state)
+            return mean(objective(now, outputs, batch), batch.mask), (met, stats)
 
-        (_, met), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["state"])
+        (_, met), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["stats"])
         return met, g
 
     return Task(value_and_grad, model.apply, loss, optimizer, rate, classes, model.features)

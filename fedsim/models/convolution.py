@@ -56,7 +56,7 @@ def cnn(
                 fan = out
             params["hidden"] = weights(keys[-2], (pixels * fan, hidden), he(pixels * fan))
             params["last"] = weights(keys[-1], (hidden, outputs), glorot(hidden, outputs))
-            return {"params": params, "state": {}}
+            return {"params": params, "stats": {}}
 
         def body(params, x, convolve):
             h = x.reshape(len(x), height, width, depth)
@@ -73,7 +73,7 @@ def cnn(
         def apply(variables, x, *, mask=None, key=None, train=False):
             del mask, key
             h = body(variables["params"], x, convolution if train else plain_convolution)
-            return head(variables, h), variables["state"]
+            return head(variables, h), variables["stats"]
 
         return Model(init, apply, features, head)
 

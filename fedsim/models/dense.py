@@ -46,12 +46,12 @@ def _affine(shape: tuple[int, ...], outputs: int, bias: bool = True) -> Model:
     def init(key):
         del key
         b = {"b": jnp.zeros(outputs)} if bias else {}
-        return {"params": {"W": jnp.zeros((features, outputs)), **b}, "state": {}}
+        return {"params": {"W": jnp.zeros((features, outputs)), **b}, "stats": {}}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
         del mask, key, train
         params, x = variables["params"], x.reshape(len(x), -1)
-        return affine(params, x) if bias else product(x, params["W"]), variables["state"]
+        return affine(params, x) if bias else product(x, params["W"]), variables["stats"]
 
     return Model(init, apply)
 
@@ -76,7 +76,7 @@ def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B00
             for i, (fan_in, fan_out) in enumerate(layers):
                 bound = he(fan_in) if i < len(hidden) else glorot(fan_in, fan_out)
                 params[f"layer{i}"] = weights(jax.random.fold_in(key, i), (fan_in, fan_out), bound)
-            return {"params": params, "state": {}}
+            return {"params": params, "stats": {}}
 
         def features(variables, x):
             h = x.reshape(len(x), -1)
@@ -89,7 +89,7 @@ def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B00
 
         def apply(variables, x, *, mask=None, key=None, train=False):
             del mask, key, train
-            return head(variables, features(variables, x)), variables["state"]
+            return head(variables, features(variables, x)), variables["stats"]
 
         return Model(init, apply, features, head)
 

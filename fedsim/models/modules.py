@@ -48,30 +48,30 @@ def library_of(thing: Any) -> str:
 
 
 def linen(module: Any, example: Callable | None) -> Model:
-    """Flax linen: `module.init(rngs, x)`; all collections but `params` are state."""
+    """Flax linen: `module.init(rngs, x)`; all collections but `params` are stats."""
     if example is None:
         raise ValueError("model: a linen module needs a sample; give as_model(..., shape=) its shape without the batch")
     names = asked(type(module).__call__, 2)
 
     def init(key):
         rngs = {"params": key, "dropout": jax.random.fold_in(key, 0)}
-        state = dict(module.init(rngs, example(), **given(names, jnp.ones(1, bool), key, False)))
-        return {"params": state.pop("params", {}), "state": state}
+        stats = dict(module.init(rngs, example(), **given(names, jnp.ones(1, bool), key, False)))
+        return {"params": stats.pop("params", {}), "stats": stats}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        everything = {"params": variables["params"], **variables["state"]}
+        everything = {"params": variables["params"], **variables["stats"]}
         options = {"rngs": None if key is None else {"dropout": key}, **given(names, mask, key, train)}
-        if not (train and variables["state"]):
-            return module.apply(everything, x, **options), variables["state"]
-        outputs, new = module.apply(everything, x, mutable=list(variables["state"]), **options)
-        return outputs, {**variables["state"], **new}
+        if not (train and variables["stats"]):
+            return module.apply(everything, x, **options), variables["stats"]
+        outputs, new = module.apply(everything, x, mutable=list(variables["stats"]), **options)
+        return outputs, {**variables["stats"], **new}
 
-    collections = jax.eval_shape(init, jax.random.key(0))["state"]
+    collections = jax.eval_shape(init, jax.random.key(0))["stats"]
     return Model(init, apply, mixes_rows="batch_stats" in collections and "mask" not in names)
 
 
 def nnx(module: Any, make: Callable) -> Model:
-    """Flax nnx: `nnx.Param`s are params, random streams restart from the batch's key, all other variables are state."""
+    """Flax nnx: `nnx.Param`s are params, random streams restart from the batch's key, all other variables are stats."""
     from flax import nnx as flax_nnx  # pyright: ignore[reportMissingImports]
 
     def split(m) -> Any:
@@ -87,20 +87,20 @@ def nnx(module: Any, make: Callable) -> Model:
         return part
 
     def init(key):
-        _, params, _, state = split(make(key))
-        return {"params": pure(params), "state": pure(state)}
+        _, params, _, stats = split(make(key))
+        return {"params": pure(params), "stats": pure(stats)}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        params, streams, state = parts
+        params, streams, stats = parts
         leaves, tree = jax.tree.flatten(streams)
         if key is not None:
             leaves = [jax.random.fold_in(key, i) if _is_key(leaf) else leaf for i, leaf in enumerate(leaves)]
         whole = flax_nnx.merge(
-            graph, fill(params, variables["params"]), tree.unflatten(leaves), fill(state, variables["state"])
+            graph, fill(params, variables["params"]), tree.unflatten(leaves), fill(stats, variables["stats"])
         )
         (whole.train if train else whole.eval)()
         outputs = whole(x, **given(names, mask, key, train))
-        return outputs, pure(split(whole)[3]) if train else variables["state"]
+        return outputs, pure(split(whole)[3]) if train else variables["stats"]
 
     averages = bool(jax.tree.leaves(flax_nnx.state(module, flax_nnx.BatchStat)))
     return Model(init, apply, mixes_rows=averages and "mask" not in names)
@@ -112,20 +112,20 @@ def equinox(module: Any, make: Callable) -> Model:
 
     if required(type(module).__call__) > 2:
         raise TypeError(
-            f"model: {type(module).__name__}.__call__ takes more than one sample (`state`?); "
+            f"model: {type(module).__name__}.__call__ takes more than one sample (`stats`?); "
             "wrap a function apply(params, x) with as_model(init, apply)"
         )
     _, fixed = eqx.partition(module, eqx.is_inexact_array)
     names = asked(type(module).__call__, 2) - {"mask"}  # one sample has none
 
     def init(key):
-        return {"params": eqx.partition(make(key), eqx.is_inexact_array)[0], "state": {}}
+        return {"params": eqx.partition(make(key), eqx.is_inexact_array)[0], "stats": {}}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
         whole = eqx.nn.inference_mode(eqx.combine(variables["params"], fixed), value=not train)
         keys = None if key is None else jax.random.split(key, len(x))
         outputs = jax.vmap(lambda row, key: whole(row, **given(names, mask, key, train)))(x, keys)
-        return outputs, variables["state"]
+        return outputs, variables["stats"]
 
     return Model(init, apply)
 

@@ -24,7 +24,7 @@ def as_model(
     Plain functions are `init(key) -> params` and `apply(params, x) -> outputs [B, ...]`. An `init` with two arguments
     also gets a batch of one sample, and an `apply` whose signature has `mask`, `key` or `train` (or `training`,
     `deterministic`, `use_running_average`) gets those by name; so do modules. Linen's mutable collections and
-    nnx's other variables go to `state` and are updated while training. Equinox modules are written for one sample and
+    nnx's other variables go to `stats` and are updated while training. Equinox modules are written for one sample and
     are vmapped. Floats take the type of the run.
 
     nnx and Equinox modules bring their parameters, so every seed starts from them; a function `key -> module` in their
@@ -39,8 +39,8 @@ def as_model(
       targets: numbers per regression target, 0 = unknown; another number of outputs is an error.
 
     Returns:
-      A `Model`: `init(key) -> variables` and `apply(variables, x, mask=, key=, train=) -> (outputs, state)`, where
-      `variables` is `{"params": ..., "state": ...}`.
+      A `Model`: `init(key) -> variables` and `apply(variables, x, mask=, key=, train=) -> (outputs, stats)`, where
+      `variables` is `{"params": ..., "stats": ...}`.
 
     Raises:
       TypeError: when no form fits.
@@ -79,10 +79,10 @@ def _plain(init: Callable, apply: Callable, example: Callable | None) -> Model:
     names = modules.asked(apply, 2)
 
     def wrapped_init(key):
-        return {"params": init(key, example()) if needs_sample else init(key), "state": {}}  # pyright: ignore
+        return {"params": init(key, example()) if needs_sample else init(key), "stats": {}}  # pyright: ignore
 
     def wrapped_apply(variables, x, *, mask=None, key=None, train=False):
-        return apply(variables["params"], x, **modules.given(names, mask, key, train)), variables["state"]
+        return apply(variables["params"], x, **modules.given(names, mask, key, train)), variables["stats"]
 
     return Model(wrapped_init, wrapped_apply)
 
@@ -102,7 +102,7 @@ def _checked(model: Model, classes: int, targets: int) -> Model:
     inner = model.apply
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        outputs, state = inner(variables, x, mask=mask, key=key, train=train)
+        outputs, stats = inner(variables, x, mask=mask, key=key, train=train)
         found = getattr(outputs, "shape", None)
         if found is None:
             raise ValueError(f"model: apply returned {type(outputs).__name__}, not one array of outputs")
@@ -116,6 +116,6 @@ def _checked(model: Model, classes: int, targets: int) -> Model:
             )
         if targets and math.prod(found[1:]) != targets:
             raise ValueError(f"model: apply returned outputs {found}; a target of the data has {targets} numbers")
-        return outputs, state
+        return outputs, stats
 
     return model._replace(apply=apply)

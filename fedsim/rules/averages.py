@@ -57,10 +57,10 @@ def nova() -> Rule:
         each = (updates.effort, jnp.ones_like(w))
         return tree.fold(moved, updates.delta, there), *tree.fold((effort, weight), each, w)
 
-    def finish(total, carry, context):
+    def finish(total, state, context):
         del context
         moved, effort, weight = total
-        return tree.divide(tree.scale(moved, effort / jnp.where(weight > 0, weight, 1)), weight), carry, {}
+        return tree.divide(tree.scale(moved, effort / jnp.where(weight > 0, weight, 1)), weight), state, {}
 
     return folding(Fold(zero, add, finish), _by_samples)
 
@@ -92,17 +92,17 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         return tree.fold(total, (updates.delta, lengths * lengths, jnp.ones_like(w)), w)
 
-    def finish(total, carry, context):
+    def finish(total, state, context):
         moved, squares, m = total
         mean = tree.divide(moved, m)
         length = tree.norm(mean)
         room = 2 * jnp.where(m > 0, m, 1) * (length * length + eps)
         step = jnp.maximum(1, squares / jnp.where(room > 0, room, 1))
-        return tree.scale(mean, step), Iterate(context.shared["params"]) if average else carry, {}
+        return tree.scale(mean, step), Iterate(context.shared["params"]) if average else state, {}
 
     if not average:
         return folding(Fold(zero, add, finish), reported)
-    middle = lambda params, carry: tree.mix(params, carry.before, 0.5)
+    middle = lambda params, state: tree.mix(params, state.before, 0.5)
     return folding(Fold(zero, add, finish), reported, lambda params, present: Iterate(params))._replace(
         evaluated=middle
     )
@@ -126,8 +126,8 @@ def mean_over_all() -> Rule:
         del context
         return tree.fold(total, updates.delta, reported(updates))
 
-    def finish(total, carry, context):
-        return tree.scale(total, 1 / context.N), carry, {}
+    def finish(total, state, context):
+        return tree.scale(total, 1 / context.N), state, {}
 
     return folding(Fold(lambda updates: tree.zero_row(updates.delta), add, finish), reported)
 
@@ -157,11 +157,11 @@ def horvitz_thompson() -> Rule:
         w, each = _by_samples(updates), jnp.ones_like(updates.weight)
         return *tree.fold((moved, samples), (updates.delta, each), w), tree.fold(m, each, reported(updates))
 
-    def finish(total, carry, context):
+    def finish(total, state, context):
         moved, here, m = total
         each = here / jnp.where(m > 0, m, 1)
         n = jnp.where(context.samples > 0, context.samples, context.N * each).astype(m.dtype)
-        return tree.scale(moved, jnp.where(m > 0, context.N / jnp.where(m > 0, m * n, 1), 0)), carry, {}
+        return tree.scale(moved, jnp.where(m > 0, context.N / jnp.where(m > 0, m * n, 1), 0)), state, {}
 
     return folding(Fold(zero, add, finish), _by_samples)
 
@@ -190,9 +190,9 @@ def dyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
         w = reported(updates)
         return tree.fold(total, (updates.delta, jnp.ones_like(w)), w)
 
-    def finish(total, carry, context):
+    def finish(total, state, context):
         moved, m = total
-        h = jax.tree.map(lambda h, d: h - alpha / context.N * d, carry.h, moved)
+        h = jax.tree.map(lambda h, d: h - alpha / context.N * d, state.h, moved)
         step = jax.tree.map(lambda d, h: d - h / alpha, tree.divide(moved, m), h)
         return step, Dynamics(h), {}
 

@@ -51,9 +51,9 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
         h = pull * (1 + q * smooth * lengths * lengths / F)  # the sum has one product: no choice for the compiler
         return tree.fold(total, (updates.delta, h / jnp.where(pull > 0, pull, 1)), jnp.where(w > 0, w * pull, 0))
 
-    def finish(total, carry, context):
+    def finish(total, state, context):
         del context
-        return tree.divide(*total), carry, {}
+        return tree.divide(*total), state, {}
 
     return folding(Fold(zero, add, finish), reported)._replace(needs=frozenset({"loss"}))
 
@@ -81,8 +81,8 @@ def agnostic(lr: Annotated[float, Ge(0)] = 0.1) -> Rule:
         dtype = jnp.result_type(*jax.tree.leaves(params))
         return Mixture(present.astype(dtype) / jnp.maximum(jnp.sum(present, dtype=dtype), 1))
 
-    def apply(updates: Updates, carry, context):
-        here, weights = reported(updates), carry.lambda_
+    def apply(updates: Updates, state, context):
+        here, weights = reported(updates), state.lambda_
         step = tree.weighted_mean(updates.delta, here * weights[context.ids])
         above = updates.loss - tree.weighted_mean(updates.loss, here)  # Π does not see what all gain alike
         gained = jnp.where(here > 0, lr * above, 0)

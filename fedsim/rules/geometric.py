@@ -60,11 +60,11 @@ def geometric_median(
     """
     weigh = reported if weights == "uniform" else lambda updates: updates.weight * updates.count
 
-    def reduce(updates: Updates, carry: Tree, context: Context):
+    def reduce(updates: Updates, state: Tree, context: Context):
         del context
         usable = (updates.weight > 0) & tree.finite_rows(updates.delta, updates.weight.shape[0])
         w = jnp.where(usable, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.weight))
-        return weiszfeld(updates.delta, w, smoothing, iterations), carry, {}
+        return weiszfeld(updates.delta, w, smoothing, iterations), state, {}
 
     return Rule(reduce, weights=weigh)
 
@@ -207,7 +207,7 @@ def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Iterations = 
     [2.0]
     """
 
-    def apply(updates: Updates, carry: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         del context
         usable = (updates.weight > 0) & tree.finite_rows(updates.delta, updates.weight.shape[0])
         count = jnp.sum(usable, dtype=updates.weight.dtype)
@@ -223,7 +223,7 @@ def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Iterations = 
             pulled = lax.fori_loop(0, usable.shape[0], add, tree.zeros_like(v))
             return tree.add(v, tree.divide(pulled, count))
 
-        v = lax.fori_loop(0, iterations, move, carry)
+        v = lax.fori_loop(0, iterations, move, state)
         return tree.select(count > 0, v, tree.zeros_like(v)), v, {}
 
     return Rule(apply, init=lambda params, present: tree.zeros_like(params))

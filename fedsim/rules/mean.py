@@ -43,8 +43,8 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
         w = weigh(updates)
         return tree.fold(total, (updates.delta, jnp.ones_like(w)), w)
 
-    def finish(total, carry, context):
+    def finish(total, state, context):
         del context
-        return tree.divide(*total), carry, {}
+        return tree.divide(*total), state, {}
 
     return folding(Fold(zero, add, finish), weigh)

@@ -71,7 +71,7 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
     [2.5]
     """
 
-    def apply(updates: Updates, carry: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         del context
         present = updates.weight > 0
         m = jnp.sum(present)
@@ -82,6 +82,6 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
             total = lax.fori_loop(trim, trim + kept, add, jnp.zeros_like(ordered[0]))
             return tree.divide(total, kept.astype(total.dtype))
 
-        return by_sorted_columns(centre, updates.delta, present), carry, {}
+        return by_sorted_columns(centre, updates.delta, present), state, {}
 
     return Rule(apply, least=2 * trim + 1)

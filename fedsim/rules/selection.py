@@ -50,10 +50,10 @@ def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = No
     [1.0]
     """
 
-    def apply(updates: Updates, carry: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         del context
         chosen = tree.take(updates.delta, jnp.argmin(krum_scores(updates, f, neighbours)))
-        return tree.select(jnp.any(updates.weight > 0), chosen, tree.zeros_like(chosen)), carry, {}
+        return tree.select(jnp.any(updates.weight > 0), chosen, tree.zeros_like(chosen)), state, {}
 
     return Rule(apply, least=max(2 * f + 3, (neighbours or 0) + 1))
 
@@ -88,12 +88,12 @@ def multi_krum(
     [1.25]
     """
 
-    def apply(updates: Updates, carry: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         del context
         score = krum_scores(updates, f, neighbours)
         count = jnp.sum(updates.weight > 0) - f if select is None else select
         rank = jnp.argsort(jnp.argsort(score, stable=True))
         chosen = (rank < count) & (updates.weight > 0)
-        return tree.weighted_mean(updates.delta, chosen.astype(updates.weight.dtype)), carry, {}
+        return tree.weighted_mean(updates.delta, chosen.astype(updates.weight.dtype)), state, {}
 
     return Rule(apply, least=max(2 * f + 3, select or 0, (neighbours or 0) + 1))

@@ -27,6 +27,7 @@ LOCK = ".lock"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 COMMITS = "checkpoints"
 FIGURES = "figures"
+IN_FILES = {"stats": "state", "aux/probe": "aux/first"}  # sections of a model file by their names in memory
 TRACKED = ("tensorboard", "wandb", *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")))  # of trackers
 
 
@@ -279,4 +280,7 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def _slashed(path: tuple) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
+    """The name of a tensor in a file; two sections keep the names that files have had from the start."""
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    section = next((code for code in IN_FILES if name.startswith(f"{code}/")), "")
+    return IN_FILES[section] + name.removeprefix(section) if section else name

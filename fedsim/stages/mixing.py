@@ -35,7 +35,7 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
     [[1.0], [1.0], [1.0], [4.0]]
     """
 
-    def apply(updates: Updates, carry: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         del context
         present = updates.weight > 0
         K, count = present.shape[0], jnp.maximum(jnp.sum(present) - f, 1)
@@ -52,6 +52,6 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
             return total / count.astype(columns.dtype)
 
         mixed = tree.by_columns(mix, updates.delta, K)
-        return updates._replace(delta=tree.select(present, mixed, updates.delta)), carry, {}
+        return updates._replace(delta=tree.select(present, mixed, updates.delta)), state, {}
 
     return Stage(apply, least=f + 1)

@@ -22,7 +22,7 @@ from fedsim.clients import sgd
 def clipped(norm: Annotated[float, Gt(0)] = 1.0):
     """Plain local training, with every gradient shortened to `norm`."""
 
-    def gradient(task, variables, batch, local, shared, facts):
+    def gradient(task, variables, batch, local, shared, work):
         met, g = task.value_and_grad(variables, batch)
         return met, tree.scale(g, jnp.minimum(1, norm / tree.norm(g)))
 

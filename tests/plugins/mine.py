@@ -20,7 +20,7 @@ def loudest(scale: float = 1.0):
 
 @fedsim.client
 def decayed(strength: float = 0.1):
-    def gradient(task, variables, batch, local, shared, facts):
+    def gradient(task, variables, batch, local, shared, work):
         met, g = task.value_and_grad(variables, batch)
         return met, jax.tree.map(lambda g, y: g + strength * y, g, variables["params"])
 

@@ -46,9 +46,9 @@ def louder(factor: float = 10.0):
 @fedsim.client
 def decayed(strength: float = 0.1) -> types.Client:
     def gradient(
-        task: types.Task, variables: Tree, batch: types.Batch, local: Tree, shared: types.Shared, facts: types.Facts
+        task: types.Task, variables: Tree, batch: types.Batch, local: Tree, shared: types.Shared, work: types.Work
     ) -> tuple[tuple[jax.Array, Tree], Tree]:
-        del local, shared, facts
+        del local, shared, work
         met, g = task.value_and_grad(variables, batch)
         return met, tree.add(g, tree.scale(variables["params"], strength))
 

@@ -86,9 +86,9 @@ def _two_layers() -> Model:
         return x @ variables["params"]["U"]
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        return features(variables, x) @ variables["params"]["W"], variables["state"]
+        return features(variables, x) @ variables["params"]["W"], variables["stats"]
 
-    start = lambda key: {"params": {"U": jnp.zeros((2, 2)), "W": jnp.zeros((2, 3))}, "state": {}}
+    start = lambda key: {"params": {"U": jnp.zeros((2, 2)), "W": jnp.zeros((2, 3))}, "stats": {}}
     return Model(start, apply, features)
 
 

@@ -32,7 +32,7 @@ class Mime(Client):
         self.ball = self.setting.momentum * self.ball + self.m
 
     def server(self):
-        return {"m": self.m, "first": self.c}
+        return {"m": self.m, "probe": self.c}
 
 
 class MimeLite(Mime):

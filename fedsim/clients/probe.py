@@ -1,7 +1,7 @@
 """What a cohort does before it trains: one pass over its samples at the shared model, where nobody moves.
 
-Such a pass is a client method like any other, on the same local loop; `Client.first` names it. Its messages travel as
-all messages do, and their uniform mean stands in `shared["aux"]["first"]` when the training begins.
+Such a pass is a client method like any other, on the same local loop; `Client.probe` names it. Its messages travel as
+all messages do, and their uniform mean stands in `shared["aux"]["probe"]` when the training begins.
 """
 
 import jax.numpy as jnp
@@ -9,22 +9,22 @@ import jax.numpy as jnp
 from fedsim import tree
 from fedsim.clients.gradient import no_memory, start
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Facts, Message, Shared, Task
+from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 
-def _at_x(task: Task, shared: Shared, row: Tree, facts: Facts) -> tuple[Tree, Tree]:
+def _at_x(task: Task, shared: Shared, row: Tree, work: Work) -> tuple[Tree, Tree]:
     del task, row
-    at_x = {"params": shared["params"], "state": shared["state"]}
-    return at_x, {"sum": tree.zeros_like(shared["params"]), "rows": 0 * facts.lr}
+    at_x = {"params": shared["params"], "stats": shared["stats"]}
+    return at_x, {"sum": tree.zeros_like(shared["params"]), "rows": 0 * work.lr}
 
 
-def start_with_x(task: Task, shared: Shared, row: Tree, facts: Facts) -> tuple[Tree, Tree]:
+def start_with_x(task: Task, shared: Shared, row: Tree, work: Work) -> tuple[Tree, Tree]:
     """Begin at x, and keep a copy of it in the lane, for passes through the model at x.
 
     A product with one matrix for all lanes is another operation than one with a matrix each, and XLA computes it in
     another order from program to program. The copy makes it the same as the one at y.
     """
-    variables, local = start(task, shared, row, facts)
+    variables, local = start(task, shared, row, work)
     return variables, {**local, "x": shared["params"]}
 
 
@@ -38,32 +38,32 @@ def over(total: Tree, n) -> Tree:
     return tree.scale(total, jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 0))
 
 
-def _meet(task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared, facts: Facts):
+def _meet(task: Task, variables: Tree, batch: Batch, local: Tree, shared: Shared, work: Work):
     """The gradient with its rows: a short batch counts for less."""
     del local, shared
     (loss, _), g = task.value_and_grad(variables, batch)
-    return (loss, variables["state"]), (g, batch.mask.sum().astype(facts.lr.dtype))
+    return (loss, variables["stats"]), (g, batch.mask.sum().astype(work.lr.dtype))
 
 
-def _sum(task: Task, met, params: Tree, local: Tree, shared: Shared, facts: Facts) -> tuple[Tree, Tree]:
-    del task, shared, facts
+def _sum(task: Task, met, params: Tree, local: Tree, shared: Shared, work: Work) -> tuple[Tree, Tree]:
+    del task, shared, work
     g, n = met
     return params, {"sum": tree.add(local["sum"], tree.scale(g, n)), "rows": local["rows"] + n}
 
 
-def _stay(task: Task, met, params: Tree, local: Tree, shared: Shared, facts: Facts) -> tuple[Tree, Tree]:
-    del task, met, shared, facts
+def _stay(task: Task, met, params: Tree, local: Tree, shared: Shared, work: Work) -> tuple[Tree, Tree]:
+    del task, met, shared, work
     return params, local
 
 
-def _tell(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, facts: Facts) -> Message:
+def _tell(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message:
     del task, shared, variables, row
-    return Message(over(local["sum"], local["rows"]), {}, {}, (), jnp.zeros_like(facts.lr))
+    return Message(over(local["sum"], local["rows"]), {}, {}, (), jnp.zeros_like(work.lr))
 
 
-def _say_nothing(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, facts: Facts) -> Message:
+def _say_nothing(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message:
     del task, shared, variables, local, row
-    return Message({}, {}, {}, (), jnp.zeros_like(facts.lr))
+    return Message({}, {}, {}, (), jnp.zeros_like(work.lr))
 
 
 mean_gradient = Client(no_memory, _at_x, _meet, _sum, _tell)
