@@ -282,5 +282,5 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
 def _slashed(path: tuple) -> str:
     """The name of a tensor in a file; two sections keep the names that files have had from the start."""
     name = jax.tree_util.keystr(path, simple=True, separator="/")
-    section = next((code for code in IN_FILES if name.startswith(f"{code}/")), "")
+    section = next((code for code in IN_FILES if name == code or name.startswith(f"{code}/")), "")
     return IN_FILES[section] + name.removeprefix(section) if section else name
