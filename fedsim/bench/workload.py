@@ -13,10 +13,10 @@ from fedsim.bench.baselines import Cohort, cohort, rivals
 from fedsim.build import Experiment, build
 from fedsim.build.experiment import numerics
 from fedsim.engine.clock import compile_seconds
+from fedsim.engine.layout import Part, lay_out
 from fedsim.engine.loop import events
 from fedsim.engine.machine import memory_peak
-from fedsim.engine.pack import Part, lay_out
-from fedsim.engine.run import Rest, Run
+from fedsim.engine.run import Quiesced, Run
 from fedsim.scenario import Scenario
 from fedsim.types import Batch
 
@@ -91,7 +91,7 @@ def _lanes(experiment: Experiment) -> tuple[Seconds, float, dict[str, Any]]:
     """Our rounds -> (seconds of a steady one, seconds of an evaluation, the rest of the record)."""
     seed = next(iter(experiment.plans))
     run = experiment.run(seed)
-    rows = [event[1] for event in events([run], run.program) if not isinstance(event, Rest)]
+    rows = [event[1] for event in events([run], run.program) if not isinstance(event, Quiesced)]
     walls = [row.timing["wall_seconds"] for row in rows]
     steady = Seconds.of(np.diff(walls)[len(walls) // 3 :].tolist())
     evaluation = min(_timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS))

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.threads import TINY, useful_crews
+from fedsim.engine.threads import TINY, useful_threads
 from fedsim.engine.footprint import least
 from fedsim.engine.keys import start_key
 from fedsim.engine.machine import devices_of, platform, settle_threads
@@ -21,7 +21,7 @@ from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
-from fedsim.engine.server import Serve
+from fedsim.engine.server import Server
 from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
 from fedsim.models.modules import required
@@ -131,19 +131,31 @@ def build(
     )  # ours are made when all is counted
     cohort, K = one.cohort, one.cohort.nominal(some.N)
     model_bytes = tree.payload_bytes(shapes["params"])
-    width, hands = _width(spec, model_bytes, K, platform()), useful_crews(model_bytes)
+    width, threads = _width(spec, model_bytes, K, platform()), useful_threads(model_bytes)
     demand_fit(scenario, least(model_bytes, width, max(plans.values(), key=longest), K, len(spec.seeds)))
     activations = max(fitting_model(scenario, net, federations[seed], plan, shapes) for seed, plan in plans.items())
-    crews = len(devices) if devices and len(devices) > 1 else min(hands, -(-K // width.lanes))
-    room = capacity([[plan] for plan in plans.values()], width, pack, crews)
+    shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
+    room = capacity([[plan] for plan in plans.values()], width, pack, shards)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
     server, sums = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
     possible_rule(scenario, server.least, K, sums, cohort.repeats)
     right_partner(scenario)
     on = tuple(devices) if devices else None
-    first = mesh(trained.first, on, crews) if server.asks else None
-    parts = (mesh(trained.lanes, on, crews), trained.memories, server, trained.evaluate, hands, trained.task)
-    program = Program(*parts, width, room, dtype, pack, spec.evaluate.diagnostics, first, trained.client.solo)
+    program = Program(
+        mesh=mesh(trained.lanes, on, shards),
+        memories=trained.memories,
+        server=server,
+        evaluate=trained.evaluate,
+        evaluators=threads,
+        task=trained.task,
+        width=width,
+        room=room,
+        dtype=dtype,
+        pack=pack,
+        diagnoses=spec.evaluate.diagnostics,
+        probe=mesh(trained.probe, on, shards) if server.probes else None,
+        solo=trained.client.solo,
+    )
     demand_fit(scenario, held_by(scenario, program, one, shapes, activations).parts)
     shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
@@ -230,7 +242,7 @@ def _start(
     return {**variables, "aux": aux | probe}
 
 
-def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Serve, bool]:
+def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Server, bool]:
     """Wire and server lists as one program; a wrong order is a line that names the link."""
     wire, server = (tuple(map(Written, links)) for links in (scenario.spec.wire, scenario.spec.server))
     try:

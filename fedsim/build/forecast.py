@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.engine.footprint import first_pass
+from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
-from fedsim.engine.run import held_out
+from fedsim.engine.evaluation import held_out
 from fedsim.build import Experiment
 from fedsim.build.memory import held_by, remarks
 from fedsim.build.links import link
@@ -42,8 +42,8 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "bytes_down_a_round": int(clients * tree.payload_bytes(shared)),
         "lanes": program.width.lanes,
         "block": program.width.block,
-        "crews": program.mesh.crews,
-        "stacked": not program.serve.folds,
+        "crews": program.mesh.shards,
+        "stacked": not program.server.folds,
         "stacked_by": stacking(experiment),
         "memory": parts,
         "peak_bytes": max(training, ending, memory_peak()),
@@ -59,23 +59,22 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     """
     program, plan = experiment.program, next(iter(experiment.plans.values()))
     held = held_by(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
-    s, serve = held.shapes, program.serve
+    s, programs = held.shapes, program.server
     server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
-    _, train = program.mesh.programs
-    on_lanes = (server.bank, s["mine"], jobs, s["data"], info[:2], s["lane"], s["rows"], 0, 1, integer)
-    held_sets = held_out(plan.federation, program.crews)[0]
-    before = first_pass(program, plan, server.bank)
+    keys, bank = ((info.root,), info.round), (server.shared,)
+    on_lanes = (bank, s["seated"], jobs, s["data"], keys, s["lane"], s["rows"], 0, 1, integer)
+    held_sets = held_out(plan.federation, program.evaluators)[0]
+    before = probe_pass(program, plan, server.shared)
     temporary = {
-        "train": program.mesh.crews * _temporary(train, *on_lanes),
-        "add": _temporary(serve.add, s["total"], server, s["store"], s["stack"], None, jobs, info, 0),
-        "close": _temporary(serve.close, s["total"], server, s["store"], jobs, info),
-        **{k: program.crews * _temporary(program.evaluate, server.bank, *v[0]) for k, v in held_sets.items()},
+        "train": program.mesh.shards * _temporary(program.mesh.train, *on_lanes),
+        "add": _temporary(programs.add, s["total"], server, s["store"], s["stack"], None, jobs, info, 0),
+        "close": _temporary(programs.close, s["total"], server, s["store"], jobs, info),
+        **{k: program.evaluators * _temporary(program.evaluate, server.shared, *v[0]) for k, v in held_sets.items()},
     }
-    if program.first is not None:
-        its, lane, rows = before.shapes
-        _, look = program.first.programs
-        taken = _temporary(look, server.bank, (), its, s["data"], info[:2], lane, rows, 0, 1, integer)
-        temporary["first"] = program.first.crews * taken
+    if program.probe is not None:
+        own_jobs, lane, rows = before.shapes
+        taken = _temporary(program.probe.train, bank, (), own_jobs, s["data"], keys, lane, rows, 0, 1, integer)
+        temporary["probe"] = program.probe.shards * taken
     return {"process": _resident(), **held.parts, "temporary": max(temporary.values())}, held.message
 
 

@@ -13,10 +13,11 @@ import jax.numpy as jnp
 
 from fedsim.clients import carrying, mean_loss
 from fedsim.compose import FAMILIES, server_step
-from fedsim.engine.lanes import Lanes, lanes
-from fedsim.engine.memory import Memories, memories
-from fedsim.engine.server import Serve, serve, with_optimizers
-from fedsim.engine.task import LOSSES, evaluator, task
+from fedsim.engine.evaluation import Evaluate, evaluator
+from fedsim.engine.lanes import Lanes
+from fedsim.engine.memory import Memories
+from fedsim.engine.server import Server
+from fedsim.engine.task import LOSSES, task
 from fedsim.models import as_model
 from fedsim.build.links import link, server_of, stages_of
 from fedsim.types import Client, Model, Task
@@ -45,9 +46,9 @@ class Training(NamedTuple):
     client: Client
     task: Task
     lanes: Lanes
-    first: Lanes  # of the pass before training, for methods and rules that ask for one
+    probe: Lanes  # of the pass at x, for methods and rules that ask for one
     memories: Memories
-    evaluate: Callable
+    evaluate: Evaluate
 
 
 def client_key(section: Any) -> Written:
@@ -89,12 +90,18 @@ def training(net: Model, loss: Callable | str, classes: int, section: Written) -
     client = link(c)()
     if c.optimizer_state == "carry":
         client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
-    first = lanes(client.probe or mean_loss, job)
-    return Training(client, job, lanes(client, job), first, memories(client), evaluation(net, cost, classes))
+    return Training(
+        client=client,
+        task=job,
+        lanes=Lanes(client, job),
+        probe=Lanes(client.probe or mean_loss, job),
+        memories=Memories(client),
+        evaluate=evaluation(net, cost, classes),
+    )
 
 
 @functools.lru_cache(KEPT)
-def evaluation(net: Model, cost: Callable, classes: int) -> Callable:
+def evaluation(net: Model, cost: Callable, classes: int) -> Evaluate:
     """The program that evaluates a model, which is the same whoever trains it."""
     return evaluator(net.apply, cost, classes > 0)
 
@@ -108,7 +115,7 @@ def serving(
     wire: tuple[Written, ...],
     server: tuple[Written, ...],
     **shape: Any,
-) -> tuple[Serve, bool]:
+) -> tuple[Server, bool]:
     """The server's program for what `training` of the first four sends -> (it, whether its rule is a sum).
 
     Raises:
@@ -118,7 +125,7 @@ def serving(
     plain = receiving(
         net, loss, classes, client, wire, tuple(w for w in server if w.section.family != "optimizer"), **shape
     )
-    made = with_optimizers(plain, server_step(*tail)) if tail else plain
+    made = plain.with_optimiser(server_step(*tail)) if tail else plain
     return made, rule.fold is not None
 
 
@@ -131,8 +138,8 @@ def receiving(
     wire: tuple[Written, ...],
     server: tuple[Written, ...],
     **shape: Any,
-) -> Serve:
+) -> Server:
     """The server's program without the optimisers behind its rule."""
     stages, rule, _ = server_of([w.section for w in server])
     before, trained = stages_of([w.section for w in wire]), training(net, loss, classes, client)
-    return serve(before, stages, rule, trained.memories, trained.client, trained.task, **shape)
+    return Server(before, stages, rule, trained.memories, trained.client, trained.task, **shape)

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.engine.pack import Capacity, Layout, Packer, Part, Width, compacted, lay_out
+from fedsim.engine.layout import Layout, Part, compacted, lay_out
+from fedsim.engine.pack import Capacity, Packer, Width
 from fedsim.fleet import Plan
 
 
@@ -19,16 +20,16 @@ class Block(NamedTuple):
     layout: Layout  # without the places of client memory
     steps: int  # lane steps to do
     samples: tuple[np.ndarray, np.ndarray] | None  # (x, y) that the block trains on, where the device does not hold all
-    look: bool  # of the pass before training
+    probe: bool  # of the pass at x
 
     @property
     def longest(self) -> int:
         """Clients of the largest cohort."""
-        return max((len(part.work.ids) for part in self.parts if part is not None), default=0)
+        return max((len(part.cohort.ids) for part in self.parts if part is not None), default=0)
 
 
 class Blocks:
-    """The blocks of all rounds of runs that are played side by side.
+    """The blocks of all rounds of runs that are trained side by side.
 
     Args:
       plans: of the runs, over the same samples.
@@ -37,7 +38,7 @@ class Blocks:
       dtype: of the floats handed over.
       pack: which lane each client lands on.
       resident: whether the device holds all samples.
-      looks: whether a round has a pass before training.
+      probes: whether a round has a pass at x before training.
     """
 
     def __init__(
@@ -48,39 +49,39 @@ class Blocks:
         dtype: np.dtype,
         pack: Packer,
         resident: bool,
-        looks: bool,
+        probes: bool,
     ):
         self.plans, self.width, self.room, self.dtype, self.pack = plans, width, room, dtype, pack
-        self.resident, self.looks = resident, looks
+        self.resident, self.probes = resident, probes
         self.next: Block | None = None
 
-    def get(self, r: int, first: int, playing: tuple[bool, ...], look: bool = False) -> Block:
+    def get(self, r: int, first: int, playing: tuple[bool, ...], probe: bool = False) -> Block:
         """A block of a round of the runs that are playing, as it was prepared if it is the next one."""
-        here, self.next = self.next, None
-        if here is not None and (here.round, here.first, here.playing, here.look) == (r, first, playing, look):
-            return here
-        return self._made(r, first, playing, look)
+        block, self.next = self.next, None
+        if block is not None and (block.round, block.first, block.playing, block.probe) == (r, first, playing, probe):
+            return block
+        return self._made(r, first, playing, probe)
 
     def prepare(self, block: Block) -> None:
-        """Make the one behind `block`."""
+        """Make the one after `block`."""
         first = block.first + self.width.block
         if first < block.longest:
-            self.next = self._made(block.round, first, block.playing, block.look, block.parts)
-        elif block.look:
+            self.next = self._made(block.round, first, block.playing, block.probe, block.parts)
+        elif block.probe:
             self.next = self._made(block.round, 0, block.playing, False)
         elif block.round < max(plan.rounds for plan in self.plans):
-            self.next = self._made(block.round + 1, 0, block.playing, self.looks)
+            self.next = self._made(block.round + 1, 0, block.playing, self.probes)
 
     def _made(
-        self, r: int, first: int, playing: tuple[bool, ...], look: bool, parts: list[Part | None] | None = None
+        self, r: int, first: int, playing: tuple[bool, ...], probe: bool, parts: list[Part | None] | None = None
     ) -> Block:
         if parts is None:
             plans = zip(self.plans, playing, strict=True)
-            parts = [Part(plan, plan.round(r), look) if plays else None for plan, plays in plans]
-        room = self.room._replace(steps=self.room.passes) if look else self.room
+            parts = [Part(plan, plan.round(r), probe) if plays else None for plan, plays in plans]
+        room = self.room._replace(steps=self.room.passes) if probe else self.room
         layout, steps = lay_out(parts, first, self.width, room, self.dtype, self.pack)
-        if self.resident:
-            return Block(r, first, playing, parts, layout, steps, None, look)
-        federation = self.plans[0].federation
-        layout, samples = compacted(layout, federation.x, federation.y, self.room.samples)
-        return Block(r, first, playing, parts, layout, steps, samples, look)
+        samples = None
+        if not self.resident:
+            federation = self.plans[0].federation
+            layout, samples = compacted(layout, federation.x, federation.y, self.room.samples)
+        return Block(r, first, playing, parts, layout, steps, samples, probe)

@@ -1,4 +1,4 @@
-"""What the stack of updates tells about the clients, on request: how far they move, how far apart, and in which directions.
+"""What the stack of updates says about the clients, on request: how far they move, how far apart, and in which directions.
 
 Over the K clients of a round whose updates are finite, as they left their training (before wire and attacks):
 
@@ -19,7 +19,7 @@ from fedsim import tree
 from fedsim.tree import Tree
 
 
-class Diagnosis(NamedTuple):
+class Sums(NamedTuple):
     """Sums over the clients of a round."""
 
     count: Float[Array, ""]
@@ -29,7 +29,7 @@ class Diagnosis(NamedTuple):
     units: Tree  # Σ Δ / ‖Δ‖
 
 
-class Found(NamedTuple):
+class Diagnosis(NamedTuple):
     """What a round's updates say; NaN where fewer than two arrived."""
 
     update_norm: Float[Array, ""]
@@ -38,30 +38,30 @@ class Found(NamedTuple):
 
 
 @jax.jit
-def none(delta: Tree) -> Diagnosis:
+def zero(delta: Tree) -> Sums:
     """Of no client yet, for updates stacked as `delta`."""
     row = tree.zeros_like(tree.take(delta, 0))
     nothing = jnp.zeros((), jax.tree.leaves(row)[0].dtype)
-    return Diagnosis(nothing, nothing, nothing, row, row)
+    return Sums(nothing, nothing, nothing, row, row)
 
 
 @jax.jit
-def more(sums: Diagnosis, delta: Tree, weight: Float[Array, " block"]) -> Diagnosis:
+def add(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
     """With the rows of a block, one after another; rows of weight 0 do not count."""
     lengths = lax.map(tree.norm, delta)  # a row at a time: the same bits in a block of any size
-    here = ((weight > 0) & tree.finite_rows(delta, weight.shape[0])).astype(lengths.dtype)
+    present = ((weight > 0) & tree.finite_rows(delta, weight.shape[0])).astype(lengths.dtype)
     scalars = (jnp.ones_like(lengths), lengths, lengths * lengths)
-    count, norm, square = tree.fold((sums.count, sums.norm, sums.square), scalars, here)
-    directed = jnp.where((here > 0) & (lengths > 0), 1 / jnp.where(lengths > 0, lengths, 1), 0)
-    return Diagnosis(count, norm, square, tree.fold(sums.total, delta, here), tree.fold(sums.units, delta, directed))
+    count, norm, square = tree.fold((sums.count, sums.norm, sums.square), scalars, present)
+    directed = jnp.where((present > 0) & (lengths > 0), 1 / jnp.where(lengths > 0, lengths, 1), 0)
+    return Sums(count, norm, square, tree.fold(sums.total, delta, present), tree.fold(sums.units, delta, directed))
 
 
 @jax.jit
-def found(sums: Diagnosis) -> Found:
+def close(sums: Sums) -> Diagnosis:
     """The means over clients and pairs."""
     K = sums.count
     mean = tree.norm(tree.divide(sums.total, K))
     drift = jnp.sqrt(jnp.maximum(sums.square / K - mean * mean, 0))
-    together = tree.norm(sums.units)
-    cosine = (together * together - K) / (K * (K - 1))
-    return Found(sums.norm / K, drift, jnp.where(K > 1, cosine, jnp.nan))
+    length = tree.norm(sums.units)
+    cosine = (length * length - K) / (K * (K - 1))
+    return Diagnosis(sums.norm / K, drift, jnp.where(K > 1, cosine, jnp.nan))

@@ -1,4 +1,4 @@
-"""What can be told of a run that has ended: how its model does on every client, and what everybody remembers."""
+"""A run that has ended: how its model does on every client, and what server and clients remember."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.engine.evaluation import gathered, in_batches
 from fedsim.engine.run import Run
-from fedsim.engine.task import gathered, in_batches
 
 SLAB = 16  # batches that are handed over at a time: the samples may be more than fit
 
@@ -21,7 +21,7 @@ def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     f = run.plan.federation
     kept = len(f.test_indices) > 0
     rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
-    results = run.score(run.server, in_batches(f.x, f.y, run.batch, SLAB), wait=True)
+    results = run.scores(run.server, in_batches(f.x, f.y, run.batch, SLAB), wait=True)
     counts = np.bincount(owner, minlength=f.N)
     with np.errstate(invalid="ignore"):
         loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))
@@ -30,24 +30,24 @@ def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:
     """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
-    server = tree.take(run.server, 0)
+    server = run.server
     ids = np.arange(run.plan.federation.N, dtype=np.int32)
     seen, rows = run.store.rows(ids)
     fresh = run.program.memories.fresh(run.start, run.key, ids)
     client = tree.select(jnp.asarray(seen), rows, fresh) or {}
     if set(client) == {"method", "optimizer"}:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
         client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
-    named_ = {**server.bank["aux"], **_fields(server.state)}
-    return {"server": jax.tree.map(np.asarray, named_), "client": jax.tree.map(np.asarray, client)}
+    fields = {**server.shared["aux"], **_fields(server.state)}
+    return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 
 
 def _fields(state: Any) -> dict[str, Any]:
     """The named fields of all named tuples inside a state (optax names its states so)."""
-    found = {}
+    fields = {}
     if hasattr(state, "_fields"):
         for name, value in zip(state._fields, state, strict=True):
-            found |= _fields(value) or {name.rstrip("_"): value}  # `lambda` is no name in Python
+            fields |= _fields(value) or {name.rstrip("_"): value}  # `lambda` is no name in Python
     elif isinstance(state, dict | tuple | list):
         for value in state.values() if isinstance(state, dict) else state:
-            found |= _fields(value)
-    return {name: value for name, value in found.items() if jax.tree.leaves(value)}
+            fields |= _fields(value)
+    return {name: value for name, value in fields.items() if jax.tree.leaves(value)}

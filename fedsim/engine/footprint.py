@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from fedsim.engine.layout import Jobs, Layout, laid_out, unpacked
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.pack import Jobs, Layout, Width, laid_out, unpack
+from fedsim.engine.pack import Width
 from fedsim.engine.round import Program
 from fedsim.engine.server import RoundInfo
 from fedsim.fleet import Plan
@@ -75,82 +76,90 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
       rows: evaluated rounds of all runs.
       activations: bytes of the largest value in a pass through the model, of one client.
     """
-    f, room, width, serve = plan.federation, program.room, program.width, program.serve
-    K, crews, memories = width.block, program.mesh.crews, program.memories
+    f, room, width, programs = plan.federation, program.room, program.width, program.server
+    K, shards, memories = width.block, program.mesh.shards, program.memories
     layout = laid_out(width, room, program.dtype, plan.labels.shape[1])
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
-    jobs, number = jobs_of(layout, crews), Shape((), program.dtype)
+    jobs, number = jobs_of(layout, shards), Shape((), program.dtype)
     about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number)
     info = RoundInfo(*about)
-    server = jax.eval_shape(serve.init, shared, Shape((f.N,), np.bool_))
-    store = jax.eval_shape(lambda bank: memories.empty(bank, room.members), server.bank)
+    server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
+    store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if nbytes(store.rows) > kept.memory:
-        store = jax.eval_shape(lambda bank: memories.empty(bank, room.blocks * K), server.bank)
-    lent = jax.eval_shape(memories.gather, store, server.bank, jobs, info.root)
-    mine = lent if crews == 1 else stacked(tree_row(lent), layout.seats)
-    lane, each = of_lanes(program.mesh, server.bank, mine, jobs)
-    stack = stacked(each, room.runs * K)
-    total = jax.eval_shape(serve.zero, stack, jobs)
-    before = first_pass(program, plan, server.bank)
+        store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
+    lent = jax.eval_shape(memories.gather, store, server.shared, jobs, info.root)
+    seated = lent if shards == 1 else stacked(tree_row(lent), layout.seats)
+    lane, row = of_lanes(program.mesh, server.shared, seated, jobs)
+    stack = stacked(row, room.runs * K)
+    total = jax.eval_shape(programs.zero, stack, jobs)
+    before = probe_pass(program, plan, server.shared)
     held_out = (f.x_test, f.y_test, f.x_validation, f.y_validation)
-    many = not serve.folds and room.blocks * K >= MANY
-    closing = widest(serve.close, total, server, store, jobs, info) if many else 0
-    on_lanes = crews * (nbytes(lane) + layout.seats * nbytes(each))
+    many = not programs.folds and room.blocks * K >= MANY
+    closing = widest(programs.close, total, server, store, jobs, info) if many else 0
+    on_lanes = shards * (nbytes(lane) + layout.seats * nbytes(row))
     parts = {
         "samples": nbytes(data) + sum(part.nbytes for part in held_out),
         "client_memory": nbytes(store) + 2 * nbytes(lent),
-        "lanes": on_lanes + width.lanes * crews * LANE_BYTES + before.held,
+        "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held,
         "batches": 4
         * nbytes(layout[:4]),  # the plan's, the lay-out of this block and of the next one, and the device's
-        "stack": (nbytes(stack) if crews > 1 else 0) + nbytes(total),
+        "stack": (nbytes(stack) if shards > 1 else 0) + nbytes(total),
         "server": 3 * nbytes(server),
-        "work": max(2 * crews * width.lanes * activations, closing),
+        "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
         "tables": TABLE_BYTES * f.N + 16 * len(f.x),
     }
-    shapes = {"data": data, "info": info, "server": server, "store": store, "jobs": jobs, "lane": lane, "mine": mine}
-    shapes |= {"rows": stacked(each, layout.seats), "stack": stack, "total": total}
-    return Held(parts, message_bytes(each) + before.message, shapes)
+    shapes = {
+        "data": data,
+        "info": info,
+        "server": server,
+        "store": store,
+        "jobs": jobs,
+        "lane": lane,
+        "seated": seated,
+    }
+    shapes |= {"rows": stacked(row, layout.seats), "stack": stack, "total": total}
+    return Held(parts, message_bytes(row) + before.message, shapes)
 
 
-class Before(NamedTuple):
-    """A pass before training: bytes that it holds, bytes of one client's message, and the shapes of its program."""
+class ProbePass(NamedTuple):
+    """The pass at x: bytes that it holds, bytes of one client's message, and the shapes of its program."""
 
     held: int = 0
     message: int = 0
     shapes: tuple = ()
 
 
-def first_pass(program: Program, plan: Plan, bank: Any) -> Before:
-    """What the pass before training takes, where there is one."""
-    mesh = program.first
+def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
+    """What the pass at x takes, where a round has one."""
+    mesh = program.probe
     if mesh is None:
-        return Before()
+        return ProbePass()
     room = program.room._replace(steps=program.room.passes)
     layout = laid_out(program.width, room, program.dtype, plan.labels.shape[1])
-    jobs = jobs_of(layout, mesh.crews)
-    lane, each = of_lanes(mesh, bank, (), jobs)
-    told = program.serve.losses * each.loss.dtype.itemsize
-    held = mesh.crews * (nbytes(lane) + layout.seats * nbytes(each))
-    return Before(held, message_bytes(each) + told, (jobs, lane, stacked(each, layout.seats)))
+    jobs = jobs_of(layout, mesh.shards)
+    lane, row = of_lanes(mesh, shared, (), jobs)
+    losses = program.server.asks_loss * row.loss.dtype.itemsize
+    held = mesh.shards * (nbytes(lane) + layout.seats * nbytes(row))
+    return ProbePass(held, message_bytes(row) + losses, (jobs, lane, stacked(row, layout.seats)))
 
 
-def of_lanes(mesh: Mesh, bank: Any, memory: Any, jobs: Jobs) -> tuple[Any, Any]:
-    """Shapes of what a crew's lanes carry, and of one row of what they write."""
-    begin, _ = mesh.programs
-    return jax.eval_shape(begin, bank, memory, jobs, Shape((), np.int32)), mesh.shapes(bank, memory, jobs)
+def of_lanes(mesh: Mesh, shared: Any, memory: Any, jobs: Jobs) -> tuple[Any, Any]:
+    """Shapes of what a shard's lanes carry, and of one row of what they write."""
+    bank = (shared,)
+    return jax.eval_shape(mesh.begin, bank, memory, jobs, Shape((), np.int32)), mesh.lanes.shapes(bank, memory, jobs)
 
 
-def jobs_of(layout: Layout, crews: int) -> Jobs:
-    """Shapes of what one of the crews reads of a layout."""
-    wide = layout.slot.shape[1] // crews
-    own = {
+def jobs_of(layout: Layout, shards: int) -> Jobs:
+    """Shapes of what one of the shards reads of a layout."""
+    wide = layout.slot.shape[1] // shards
+    by_lane = {
         name: Shape((part.shape[0], wide, *part.shape[2:]), part.dtype)
         for name, part in layout._asdict().items()
         if name in ("index", "valid", "slot")
     }
-    return jax.eval_shape(unpack, layout._replace(**own, seats=0))
+    return jax.eval_shape(unpacked, layout._replace(**by_lane, seats=0))
 
 
 def stacked(row: Any, rows: int) -> Any:

@@ -14,7 +14,7 @@ class Phase(IntEnum):
     WIRE = 4
     RULE = 5
     MEMORY = 6  # a client's row of memory, made at its first participation
-    FIRST = 7  # the wire of a round's first pass
+    PROBE = 7  # the wire of a round's pass at x
 
 
 def round_key(root, round, phase: Phase):

@@ -11,13 +11,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 
 from fedsim import tree
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.pack import Jobs
+from fedsim.engine.layout import Jobs
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Message, Task, Work
+from fedsim.types import Batch, Client, Message, Shared, Task, Work
+
+Bank = tuple[Shared, ...]
+Models = Callable[[Jobs, Int[Array, " L"]], tuple[Tree, int | None]]
 
 
 class Lane(NamedTuple):
@@ -31,104 +34,122 @@ class Lane(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The stack `[block, ...]`: row k is what slot k sends, and what it met while training."""
+    """The stack `[block, ...]`: row k is what slot k sends, and its losses while it trained."""
 
     message: Message
     loss: Float[Array, " block"]
     seen: Float[Array, " block"]
 
 
-class Lanes(NamedTuple):
-    """The program of one block on one device; pure. A round may be trained in any number of calls of `train`.
+class Lanes:
+    """The program of one block on one shard; pure. A round may be trained in any number of calls of `train`.
 
-    `memory` and `rows` are the clients' rows of this device; slot k has row `jobs.seat[k] - origin` of them.
+    In all methods, `bank` holds the start models, one for every run that trains; `memory` and `rows` are the clients' rows
+    of this shard; slot k has row `jobs.seat[k] - origin` of them. `data` = (x [n, ...], y [n, ...]) are the training
+    samples, `keys` = (the root key of every run, the round).
+
+    Args:
+      client: the hooks.
+      task: what there is to learn.
     """
 
-    shapes: Callable  # (bank, memory, jobs) -> shapes of one row
-    begin: Callable  # (bank, memory, jobs, origin) -> Lane [L]
-    train: (
-        Callable  # (bank, memory, jobs, data, key, lane, rows, t0, t1, origin) -> (lane, rows, t1: a token to wait for)
-    )
+    def __init__(self, client: Client, task: Task):
+        self.client, self.task = client, task
 
+    def shapes(self, bank: Bank, memory: Tree, jobs: Jobs) -> Rows:
+        """Shapes of one row of the stack."""
 
-def lanes(client: Client, task: Task) -> Lanes:
-    """The program that trains a block of jobs from a bank of start models `[W, ...]`.
+        def one(bank, memory, jobs):
+            shared, row, work = bank[0], tree.take(memory, 0), _work(jobs, 0)
+            return self._finish(shared, self._start(shared, row, work), row, work)
 
-    `data` = (x [n, ...], y [n, ...]); `key` = (root key, or one per start model `[W]`; round).
-    """
+        return jax.eval_shape(one, bank, memory, jobs)
 
-    def start(shared, row, work: Work) -> Lane:
-        zero = jnp.zeros_like(work.lr)
-        return Lane(*client.start(task, shared, row, work), jnp.zeros((), jnp.int32), zero, zero)
+    def begin(self, bank: Bank, memory: Tree, jobs: Jobs, origin: Int[Array, ""]) -> Lane:
+        """Every lane with its first client `[L]`."""
+        return self._restart(_stacked(bank), memory, jobs, jobs.slot[0], origin)
 
-    def step(shared, lane: Lane, work: Work, index, valid, data, key) -> Lane:
-        x, y = data
-        mask = jnp.arange(index.shape[0]) < valid
-        noise = jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step)
-        batch = Batch(x[index], y[index], mask, noise, lane.step)
-        work = work._replace(lr=task.rate(work.lr, lane.step))
-        (loss, stats), g = client.gradient(task, lane.variables, batch, lane.local, shared, work)
-        params, local = client.step(task, g, lane.variables["params"], lane.local, shared, work)
-        n = valid.astype(lane.loss.dtype)
-        return Lane({"params": params, "stats": stats}, local, lane.step + 1, lane.loss + loss * n, lane.seen + n)
-
-    def finish(shared, lane: Lane, row, work: Work) -> Rows:
-        return Rows(client.finish(task, shared, lane.variables, lane.local, row, work), lane.loss, lane.seen)
-
-    def at(jobs: Jobs, slot) -> Work:
-        columns = (jobs.id, jobs.samples, jobs.steps, jobs.lr, jobs.lr_sum, jobs.labels)
-        return Work(*(column[slot] for column in columns))
-
-    def models(bank, jobs: Jobs, slot):
-        """Start models by lane (or whatever else is banked), and their `in_axes`: one for all unless there are several."""
-        if tree.rows(bank) == 1:
-            return tree.take(bank, 0), None
-        return tree.take(bank, jobs.start[slot]), 0
-
-    def restart(bank, memory, jobs: Jobs, slot, origin) -> Lane:
-        shared, axis = models(bank, jobs, slot)
-        mine = tree.take(memory, jobs.seat[slot] - origin)
-        return jax.vmap(start, in_axes=(axis, 0, 0))(shared, mine, at(jobs, slot))
-
-    def begin(bank, memory, jobs: Jobs, origin) -> Lane:
-        return restart(bank, memory, jobs, jobs.slot[0], origin)
-
-    def train(bank, memory, jobs: Jobs, data, key, lane: Lane, rows: Rows, t0, t1, origin):
-        nowhere = rows.loss.shape[0]  # beyond the last row: not written
-        root, r = key
-        noises = jax.vmap(lambda root: round_key(root, r, Phase.CLIENT))(root.reshape(-1))
+    def train(
+        self,
+        bank: Bank,
+        memory: Tree,
+        jobs: Jobs,
+        data: tuple[Array, Array],
+        keys: tuple[tuple[Key[Array, ""], ...], Int[Array, ""]],
+        lane: Lane,
+        rows: Rows,
+        t0: Int[Array, ""],
+        t1: Int[Array, ""],
+        origin: Int[Array, ""],
+    ) -> tuple[Lane, Rows, Int[Array, ""]]:
+        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for)."""
+        models, noises = _stacked(bank), _stacked(tuple(round_key(root, keys[1], Phase.CLIENT) for root in keys[0]))
+        beyond = rows.loss.shape[0]  # the last row: not written
 
         def lane_step(t, lane: Lane) -> Lane:
-            now = jobs.slot[t]
-            (shared, axis), work = models(bank, jobs, now), at(jobs, now)
-            noise, noise_axis = models(noises, jobs, now)
-            train_one = jax.vmap(step, in_axes=(axis, 0, 0, 0, 0, None, noise_axis))
-            return train_one(shared, lane, work, jobs.index[t], jobs.valid[t], data, noise)
+            slot = jobs.slot[t]
+            (shared, axis), work, (noise, noise_axis) = models(jobs, slot), _work(jobs, slot), noises(jobs, slot)
+            step = jax.vmap(self._step, in_axes=(axis, 0, 0, 0, 0, None, noise_axis))
+            return step(shared, lane, work, jobs.index[t], jobs.valid[t], data, noise)
 
         def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:
             """After step t: the messages of the lanes whose client ends there, and their next clients."""
-            now, then = jobs.slot[t], jobs.slot[t + 1]
-            ends = now != then  # a client stands in a block once: its job ends where the lane's slot changes
-            (shared, axis), work, seat = models(bank, jobs, now), at(jobs, now), jobs.seat[now] - origin
-            sent = jax.vmap(finish, in_axes=(axis, 0, 0, 0))(shared, lane, tree.take(memory, seat), work)
-            rows = tree.put(rows, jnp.where(ends, seat, nowhere), sent)
-            return tree.select(ends, restart(bank, memory, jobs, then, origin), lane), rows
+            slot, following = jobs.slot[t], jobs.slot[t + 1]
+            ends = slot != following  # a client stands in a block once: its job ends where the lane's slot changes
+            (shared, axis), seat = models(jobs, slot), jobs.seat[slot] - origin
+            finish = jax.vmap(self._finish, in_axes=(axis, 0, 0, 0))
+            messages = finish(shared, lane, tree.take(memory, seat), _work(jobs, slot))
+            rows = tree.put(rows, jnp.where(ends, seat, beyond), messages)
+            return tree.select(ends, self._restart(models, memory, jobs, following, origin), lane), rows
 
-        def stretch(carry):
+        def stretch(state):
             """Steps that only train, up to one where a client ends: a condition in every step would copy all lanes."""
-            t, lane, rows = carry
+            t, lane, rows = state
             stop = jnp.minimum(jobs.until[t], t1)
             lane = lax.fori_loop(t, stop, lane_step, lane)
             return stop, *write(stop - 1, lane, rows)
 
-        t, lane, rows = lax.while_loop(lambda carry: carry[0] < t1, stretch, (jnp.asarray(t0, jnp.int32), lane, rows))
+        t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (jnp.asarray(t0, jnp.int32), lane, rows))
         return lane, rows, t
 
-    def shapes(bank, memory, jobs: Jobs) -> Rows:
-        def one(bank, memory, jobs):
-            shared, row, work = tree.take(bank, 0), tree.take(memory, 0), at(jobs, 0)
-            return finish(shared, start(shared, row, work), row, work)
+    def _restart(self, models: Models, memory: Tree, jobs: Jobs, slot: Int[Array, " L"], origin) -> Lane:
+        shared, axis = models(jobs, slot)
+        rows = tree.take(memory, jobs.seat[slot] - origin)
+        return jax.vmap(self._start, in_axes=(axis, 0, 0))(shared, rows, _work(jobs, slot))
 
-        return jax.eval_shape(one, bank, memory, jobs)
+    def _start(self, shared: Shared, row: Tree, work: Work) -> Lane:
+        """ONE client at its first step."""
+        zero = jnp.zeros_like(work.lr)
+        return Lane(*self.client.start(self.task, shared, row, work), jnp.zeros((), jnp.int32), zero, zero)
 
-    return Lanes(shapes, begin, train)
+    def _step(self, shared: Shared, lane: Lane, work: Work, index, valid, data, key) -> Lane:
+        """One local step of ONE client: the batch, the gradient, the step."""
+        x, y = data
+        mask = jnp.arange(index.shape[0]) < valid
+        noise = jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step)
+        batch = Batch(x[index], y[index], mask, noise, lane.step)
+        work = work._replace(lr=self.task.rate(work.lr, lane.step))
+        (loss, stats), g = self.client.gradient(self.task, lane.variables, batch, lane.local, shared, work)
+        params, local = self.client.step(self.task, g, lane.variables["params"], lane.local, shared, work)
+        n = valid.astype(lane.loss.dtype)
+        return Lane({"params": params, "stats": stats}, local, lane.step + 1, lane.loss + loss * n, lane.seen + n)
+
+    def _finish(self, shared: Shared, lane: Lane, row: Tree, work: Work) -> Rows:
+        """What ONE client sends after its last step."""
+        message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
+        return Rows(message, lane.loss, lane.seen)
+
+
+def _work(jobs: Jobs, slot) -> Work:
+    columns = (jobs.id, jobs.samples, jobs.steps, jobs.lr, jobs.lr_sum, jobs.labels)
+    return Work(*(column[slot] for column in columns))
+
+
+def _stacked(bank: tuple[Tree, ...]) -> Models:
+    """What gives every lane its run's start model (or whatever else is banked), and their `in_axes`: one for all lanes
+    unless there are several runs.
+    """
+    if len(bank) == 1:
+        return lambda jobs, slot: (bank[0], None)
+    models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *bank)
+    return lambda jobs, slot: (tree.take(models, jobs.start[slot]), 0)

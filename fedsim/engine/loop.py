@@ -10,23 +10,31 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.engine.blocks import Blocks
+from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
 from fedsim.engine.processes import joined
-from fedsim.engine.round import CALL_SECONDS, Buffers, Pieces, Played, Program, play
-from fedsim.engine.run import Rest, Row, Run
-from fedsim.engine.threads import hands
+from fedsim.engine.round import CALL_SECONDS, Buffers, Pieces, Played, Program, Round, play
+from fedsim.engine.run import Quiesced, Row, Run
+from fedsim.engine.threads import device_threads
 from fedsim.fleet import Plan
 
 MOST = 16  # runs side by side: more fill no lane that these leave idle
 ROWS = 1 << 26  # bytes of the stack of all of them together
 BATCHES = 1 << 28  # bytes of the batches of all of them together, as the host lays them out
-AHEAD = 2  # quick rounds in flight: the host plans while the device works, and never runs away from it
+AHEAD = 2  # quick rounds on their way: the host plans while the device works, and never runs away from it
 
-Flying = list[tuple[Run, Played, dict[str, list] | None]]  # what runs played in a round, and their evaluations
+
+class Pending(NamedTuple):
+    """A run's round on its way to the device and back, with its evaluation where there is one."""
+
+    run: Run
+    played: Played
+    tests: dict[str, Scores] | None
 
 
 def events(
@@ -35,8 +43,8 @@ def events(
     rest: Callable[[int], bool] = lambda r: False,
     calls: int | None = None,
     samples: float = math.inf,
-) -> Iterator[tuple[Run, Row] | Rest]:
-    """Evaluated rounds as they come, and a `Rest` after every round for which `rest(round)` asks.
+) -> Iterator[tuple[Run, Row] | Quiesced]:
+    """Evaluated rounds as they come, and `Quiesced` after every round for which `rest(round)` asks.
 
     Args:
       runs: over the same training samples; they may have been left after different rounds.
@@ -49,67 +57,67 @@ def events(
         yield from ((run, row) for row in run.begin(1 / len(runs)))
     places = [*runs, *[runs[0]] * (program.room.runs - len(runs))]  # the last ones stay empty, so that no shape changes
     f = runs[0].plan.federation
-    fits = f.x.nbytes + f.y.nbytes <= samples
+    resident = f.x.nbytes + f.y.nbytes <= samples
+    data = program.mesh.spread((np.asarray(f.x), f.y)) if resident else None
     plans = [run.plan for run in places]
-    looks = program.first is not None
-    blocks = Blocks(plans, program.width, program.room, program.dtype, program.pack, fits, looks)
-    data = program.mesh.spread((np.asarray(f.x), f.y)) if fits else None
-    servers, at = [run.server for run in runs], [run.round for run in runs]
-    buffers, pieces, flying = Buffers(), Pieces(calls), deque[Flying]()
-    for r in range(min(at) + 1, max(run.rounds for run in runs) + 1):
-        going = [run.status == "running" for run in runs]
-        if not any(going):
+    blocks = Blocks(
+        plans, program.width, program.room, program.dtype, program.pack, resident, program.probe is not None
+    )
+    servers, reached = [run.server for run in runs], [run.round for run in runs]
+    pieces, buffers, pending = Pieces(calls), Buffers(), deque[list[Pending]]()
+    for r in range(min(reached) + 1, max(run.rounds for run in runs) + 1):
+        if not any(run.status == "running" for run in runs):
             return
-        plays = [goes and behind == r - 1 for goes, behind in zip(going, at, strict=True)]
+        plays = [run.status == "running" and last == r - 1 for run, last in zip(runs, reached, strict=True)]
         if not any(plays):
             continue
         begin = time.perf_counter()
-        table = [run.hand() for run in places]
-        for i, now in enumerate(plays):
-            table[i] = table[i]._replace(server=servers[i], plays=now)
-        played, buffers = play(program, blocks, table, buffers, data, r, pieces)
-        here: Flying = []
-        for i, one in enumerate(played):
-            if one is not None:
-                servers[i], at[i] = one.server, r
-                here.append((runs[i], one, _evaluated(runs[i], one, r)))
-        flying.append(here)
+        states = [run.state(server, now) for run, server, now in zip(runs, servers, plays, strict=True)]
+        states += [run.state(run.server, plays=False) for run in places[len(runs) :]]
+        results, buffers = play(Round(program, blocks, states, r, data, pieces, buffers))
+        current = []
+        for i, (run, played) in enumerate(zip(places, results, strict=True)):
+            if played is not None:
+                servers[i], reached[i] = played.server, r
+                current.append(Pending(run, played, _evaluated(run, played, r)))
+        pending.append(current)
         resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
-        careful = any(
-            run.empty or run.policy.nonfinite or run.policy.impossible for run in runs
-        )  # never past a possible end
-        ahead = 0 if resting or slow or careful else AHEAD
-        while len(flying) > ahead:
-            yield from _settled(flying.popleft())
-        if resting and (going_on := [run for run, _, _ in here if run.status == "running"]):
-            yield Rest(r, going_on)
-    while flying:
-        yield from _settled(flying.popleft())
+        while len(pending) > (0 if resting or slow or _may_end(runs) else AHEAD):
+            yield from _settled(pending.popleft())
+        if resting and (left := [run for run, _, _ in current if run.status == "running"]):
+            yield Quiesced(r, left)
+    while pending:
+        yield from _settled(pending.popleft())
 
 
-def _evaluated(run: Run, played: Played, r: int) -> dict[str, list] | None:
+def _may_end(runs: Sequence[Run]) -> bool:
+    """Whether a run might end with the next round: then no further one is started."""
+    return any(run.empty or run.policy.nonfinite or run.policy.impossible for run in runs)
+
+
+def _evaluated(run: Run, played: Played, r: int) -> dict[str, Scores] | None:
     """Evaluations on their way to the device, in the rounds that are evaluated."""
     run.message_bytes["up"] = played.message_bytes
     return run.evaluate(played.server) if r % run.every == 0 or r == run.rounds else None
 
 
-def _settled(flying: Flying) -> Iterator[tuple[Run, Row]]:
-    for run, played, tests in flying:
+def _settled(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
+    for run, played, tests in pending:
         if run.status == "running":  # else it ended in an earlier round, and this one never happened
             yield from ((run, row) for row in run.settle(played, tests))
 
 
 def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
-    """Whether runs can be played side by side: they train by one program on the same samples."""
-    one, x = programs[0], plans[0].federation.x
-    same = all(p.mesh is one.mesh and p.first is one.first and p.width == one.width for p in programs)
+    """Whether runs can train side by side: by one program, on the same samples."""
+    first, x = programs[0], plans[0].federation.x
+    same = all(p.mesh is first.mesh and p.probe is first.probe and p.width == first.width for p in programs)
     return same and all(plan.federation.x is x for plan in plans)
 
 
 def banked(
     programs: Sequence[Program], plans: Sequence[Plan], model_bytes: int
 ) -> tuple[list[tuple[int, int]], Program]:
-    """Runs in groups that are best played together -> (first, behind the last) of each group, and the program of all groups.
+    """Runs in groups that are best trained together -> (first, one beyond the last) of each group, and the program of all.
 
     Args:
       programs: of the runs.
@@ -117,14 +125,14 @@ def banked(
       model_bytes: of one of their models.
     """
     program, width, K = programs[0], programs[0].width, programs[0].width.block
-    a_stack, a_batch = model_bytes * K * program.room.blocks, 4 * program.room.steps * width.lanes * program.room.batch
-    most = min(MOST, ROWS // max(a_stack, 1), BATCHES // max(a_batch, 1), len(plans))
+    stack, batches = model_bytes * K * program.room.blocks, 4 * program.room.steps * width.lanes * program.room.batch
+    most = min(MOST, ROWS // max(stack, 1), BATCHES // max(batches, 1), len(plans))
     if most < 2 or joined() or program.solo or not alike(programs, plans):
         return [(i, i + 1) for i in range(len(plans))], program
     count = -(-len(plans) // most)
     groups = list(pairwise(round(len(plans) * g / count) for g in range(count + 1)))
     runs = max(last - first for first, last in groups)
-    crews = min(hands(), -(-runs * K // width.lanes))
-    wide, first = program.mesh.by(crews), program.first and program.first.by(crews)
-    room = capacity([plans[begin:end] for begin, end in groups], width, program.pack, wide.crews)
-    return groups, program._replace(mesh=wide, first=first, room=room)
+    shards = min(device_threads(), -(-runs * K // width.lanes))
+    mesh, probe = program.mesh.by(shards), program.probe and program.probe.by(shards)
+    room = capacity([plans[begin:end] for begin, end in groups], width, program.pack, mesh.shards)
+    return groups, program._replace(mesh=mesh, probe=probe, room=room)

@@ -4,19 +4,18 @@ A run knows from its plans who ever takes part; those clients have a place `0 â€
 starts as the shared variables of the run's start make it; it is made when its client first takes part.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int, Key
 
 from fedsim import tree
+from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.pack import Jobs
+from fedsim.engine.layout import Jobs
 from fedsim.tree import Tree
-from fedsim.types import Client
+from fedsim.types import Client, Shared
 
 
 class Memory(NamedTuple):
@@ -26,37 +25,39 @@ class Memory(NamedTuple):
     seen: Bool[Array, " M"]
 
 
-class Memories(NamedTuple):
-    """How a method's memory is made, read and written."""
+class Memories:
+    """How a client method's memory is made, read and written; a method without one costs nothing.
 
-    empty: Callable  # (bank, M) -> Memory
-    fresh: Callable  # (start, root, ids) -> rows as they start; `start`: shared variables of the run's start, as a bank
-    gather: Callable  # (memory, start, jobs, root) -> rows [block, ...]
-    scatter: Callable  # (memory, jobs, rows [block, ...], arrived [block]) -> Memory
+    In all methods, `start` are the shared variables of the run's start, and `root` the key of all its randomness.
+    """
 
+    def __init__(self, client: Client):
+        self.client = client
 
-def memories(client: Client) -> Memories:
-    """The memory of a client method; a method without one costs nothing."""
+    @jitted_with(static=(1,))
+    def empty(self, start: Shared, places: int) -> Memory:
+        """Room for the rows of so many clients, none of which has one yet."""
+        row = jax.eval_shape(self._row, start, jax.random.key(0), 0)
+        return Memory(
+            jax.tree.map(lambda leaf: jnp.zeros((places, *leaf.shape), leaf.dtype), row), jnp.zeros(places, bool)
+        )
 
-    def first(bank, key, id) -> Tree:
-        """A new row of ONE client: the same whenever it is made."""
-        return client.memory(tree.take(bank, 0), jax.random.fold_in(key, id))
+    @jitted
+    def fresh(self, start: Shared, root: Key[Array, ""], ids: Int[Array, " K"]) -> Tree:
+        """Rows as they start `[K, ...]`: the same whenever they are made."""
+        return jax.vmap(self._row, in_axes=(None, None, 0))(start, round_key(root, 0, Phase.MEMORY), ids)
 
-    @partial(jax.jit, static_argnums=1)
-    def empty(bank, M: int) -> Memory:
-        row = jax.eval_shape(first, bank, jax.random.key(0), 0)
-        return Memory(jax.tree.map(lambda a: jnp.zeros((M, *a.shape), a.dtype), row), jnp.zeros(M, bool))
-
-    def fresh(start, root, ids) -> Tree:
-        return jax.vmap(first, in_axes=(None, None, 0))(start, round_key(root, 0, Phase.MEMORY), ids)
-
-    @jax.jit
-    def gather(memory: Memory, start, jobs: Jobs, root) -> Tree:
-        new = fresh(start, root, jobs.id)
+    @jitted
+    def gather(self, memory: Memory, start: Shared, jobs: Jobs, root: Key[Array, ""]) -> Tree:
+        """The rows of a block's clients `[block, ...]`."""
+        new = self.fresh(start, root, jobs.id)
         return tree.select(memory.seen[jobs.place], tree.take(memory.rows, jobs.place), new)
 
-    def scatter(memory: Memory, jobs: Jobs, rows: Tree, arrived) -> Memory:
+    def scatter(self, memory: Memory, jobs: Jobs, rows: Tree, arrived: Bool[Array, " block"]) -> Memory:
+        """The memory with the rows `[block, ...]` of those clients whose message arrived."""
         place = jnp.where(arrived, jobs.place, memory.seen.shape[0])  # beyond the last row: not written
         return Memory(tree.put(memory.rows, place, rows), memory.seen.at[place].set(True, mode="drop"))
 
-    return Memories(empty, jax.jit(fresh), gather, scatter)
+    def _row(self, start: Shared, key: Key[Array, ""], id: Int[Array, ""]) -> Tree:
+        """A new row of ONE client."""
+        return self.client.memory(start, jax.random.fold_in(key, id))

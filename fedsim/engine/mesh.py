@@ -1,160 +1,187 @@
-"""Where lanes train: crews of the same width, side by side, so that how many there are changes no bit.
+"""Where lanes train: shards of the same width, side by side, so that how many there are changes no bit.
 
-On one device, a crew is a thread that hands the lanes' program over (a CPU runs what several threads hand over at once,
-each on a core of its own); on several devices, of one process or of many, a crew is a device. Every crew runs the same
+On one device, a shard has a thread that hands the lanes' program over (a CPU runs what several threads hand over at once,
+each on a core of its own); on several devices, of one process or of many, a shard has a device. Every shard runs the same
 program, as it would run alone, and writes rows of its own; one take brings them into slot order (no arithmetic touches a
 row). All that follows happens on the first device; in a run of several processes, on the first device of each, so that
 all of them know the same.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
+from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.engine.lanes import Lanes, Rows
-from fedsim.engine.pack import Jobs, Layout, ends_from, unpack
-from fedsim.engine.threads import compiled, side_by_side
+from fedsim.engine.jitted import jitted
+from fedsim.engine.lanes import Bank, Lane, Lanes, Rows
+from fedsim.engine.layout import Jobs, Layout, shard_of, unpack
+from fedsim.engine.threads import in_threads, jit_for_threads
+from fedsim.tree import Tree
 
 ALL, SPLIT = PartitionSpec(), PartitionSpec("devices")
 
 
-class Mesh(NamedTuple):
-    """How the lanes' program runs on what there is; what is plural has an entry for every crew of this process."""
-
-    crews: int  # of all processes
-    spread: Callable  # anything that all lanes read -> copies of it
-    jobs: Callable  # layout -> (jobs as the crews read them, jobs as the server reads them)
-    lend: Callable  # (bank, memory by slot, layout) -> (banks, memories)
-    empty: Callable  # (rows of the round before or None, banks, memories, jobs, R) -> rows, with room for R per crew
-    begin: Callable  # (banks, memories, jobs) -> lanes
-    train: Callable  # (banks, memories, jobs, data, key, lanes, rows, t0, t1) -> (lanes, rows, tokens), on the same buffers
-    collect: Callable  # (rows, jobs) -> rows by slot
-    by: Callable  # (crews) -> the same by so many, where that is a choice
-    programs: tuple = ()  # what was compiled
-    shapes: Callable = tuple  # (bank, memory, jobs) -> shapes of one row
-
-
 class Place(NamedTuple):
-    """Where a crew works."""
+    """Where a shard trains."""
 
-    number: int  # of all crews
+    number: int  # of all shards
     device: Any = None  # left out: the default one
 
     def bring(self, values: Any) -> Any:
-        """Values of the first device as this crew reads them."""
+        """Values of the first device as this shard reads them."""
         return values if self.device is None else jax.device_put(values, self.device)
 
 
-@functools.lru_cache(64)
-def mesh(lanes: Lanes, devices: tuple | None = None, crews: int = 1) -> Mesh:
-    """The lanes' program on these devices (None: on the default one, by so many crews)."""
-    if devices is None or len(devices) == 1:
-        by = lambda crews: mesh(lanes, None, crews)
-        return _crewed(lanes, [Place(c) for c in range(crews)], crews, _one_after_another, by)
-    here = jax.process_index()
-    places = [Place(d, device) for d, device in enumerate(devices) if device.process_index == here]
-    return _crewed(lanes, places, len(devices), _gathering(devices), lambda crews: mesh(lanes, devices))
+class Mesh:
+    """The lanes' program on what there is; lists have an entry for every shard of this process.
 
+    Args:
+      lanes: the program.
+      devices: to train on; None: the default device.
+      shards: of all processes; threads that hand the program over, where there is one device.
 
-def _crewed(lanes: Lanes, places: list[Place], total: int, collect: Callable, by: Callable) -> Mesh:
-    begin, train = compiled(lanes.begin), compiled(lanes.train, donate_argnums=(5, 6))
+    Attributes:
+      begin: the compiled `Lanes.begin`.
+      train: the compiled `Lanes.train`, on the same buffers.
+    """
 
-    def everywhere(values: Any) -> list:
-        return [place.bring(values) for place in places]
+    def __init__(self, lanes: Lanes, devices: tuple | None, shards: int):
+        self.lanes, self.devices, self.shards = lanes, devices, shards
+        process = jax.process_index() if devices else 0
+        every = [Place(n, device) for n, device in enumerate(devices or [None] * shards)]
+        self.places = [place for place in every if place.device is None or place.device.process_index == process]
+        self.begin = jit_for_threads(lanes.begin)
+        self.train = jit_for_threads(lanes.train, donate=(5, 6))
 
-    def apart(parts: list) -> list:
-        return [place.bring(part) for place, part in zip(places, parts, strict=True)]
+    def by(self, shards: int) -> "Mesh":
+        """The same by so many shards, where that is a choice."""
+        return mesh(self.lanes, self.devices, shards)
 
-    def jobs(layout: Layout) -> tuple[list[Jobs], Jobs]:
-        wide = layout.slot.shape[1] // total
-        parts = [layout._replace(**_columns(layout, place.number, wide), seats=0) for place in places]
-        each = [unpack(part) for part in parts]
-        return apart(each), each[0]
+    def spread(self, values: Any) -> list:
+        """Copies of what all lanes read."""
+        return self._everywhere(jax.device_put(values, self.places[0].device))
 
-    def lend(bank, memory, layout: Layout) -> tuple[list, list]:
-        if total == 1 or not jax.tree.leaves(memory):
-            return everywhere(bank), [memory] * len(places)
-        parts = _cut(_seated(memory, layout.ints[5], total * layout.seats), total)
-        return everywhere(bank), apart([parts[place.number] for place in places])
+    def jobs(self, layout: Layout) -> tuple[list[Jobs], Jobs]:
+        """-> (jobs as the shards read them, jobs as the server reads them)."""
+        parts = [unpack(shard_of(layout, place.number, self.shards)) for place in self.places]
+        return self._apart(parts), parts[0]
 
-    def empty(rows, banks: list, memories: list, jobs: list[Jobs], R: int) -> list[Rows]:
-        if rows is not None and rows[0].loss.shape[0] == R:
+    def lend(self, bank: Bank, memory: Tree, layout: Layout) -> tuple[list[Bank], list[Tree]]:
+        """Start models, and memory by slot, as the shards read them."""
+        if self.shards == 1 or not jax.tree.leaves(memory):
+            return self._everywhere(bank), [memory] * len(self.places)
+        seats = layout.integers["seat"].astype(np.int32)
+        parts = _cut(_seated(memory, seats, self.shards * layout.seats), self.shards)
+        return self._everywhere(bank), self._apart([parts[place.number] for place in self.places])
+
+    def empty(
+        self, rows: list[Rows] | None, banks: list[Bank], memories: list[Tree], jobs: list[Jobs], seats: int
+    ) -> list[Rows]:
+        """Room for the rows of a block: that of the round before, where it fits."""
+        if rows is not None and rows[0].loss.shape[0] == seats:
             return rows
-        shapes = lanes.shapes(banks[0], memories[0], jobs[0])
-        return [jax.device_put(_zeros(shapes, R), place.device) for place in places]  # each has its own, to write on
+        shapes = self.lanes.shapes(banks[0], memories[0], jobs[0])
+        zeros = jax.tree.map(lambda leaf: np.zeros((seats, *leaf.shape), leaf.dtype), shapes)
+        return [jax.device_put(zeros, place.device) for place in self.places]  # each has its own, to write on
 
-    def begin_all(banks: list, memories: list, jobs: list[Jobs]) -> list:
+    def begin_all(self, banks: list[Bank], memories: list[Tree], jobs: list[Jobs]) -> list[Lane]:
+        """The lanes of all shards, with their first clients."""
         held = jax.tree.leaves(memories[0])
-        R = held[0].shape[0] if held else 0
-        each = zip(places, banks, memories, jobs, strict=True)
-        return side_by_side(begin, [(*mine, np.int32(place.number * R)) for place, *mine in each])
+        seats = held[0].shape[0] if held else 0
+        arguments = zip(self.places, banks, memories, jobs, strict=True)
+        return in_threads(self.begin, [(*rest, np.int32(place.number * seats)) for place, *rest in arguments])
 
-    def train_all(banks: list, memories: list, jobs: list[Jobs], data: list, key, lane: list, rows: list, t0, t1):
-        R = rows[0].loss.shape[0]
-        keys = [(root, key[1]) for root in everywhere(key[0])]
-        each = zip(places, banks, memories, jobs, data, keys, lane, rows, strict=True)
-        calls = [(*mine, t0, t1, np.int32(place.number * R)) for place, *mine in each]
-        return [list(part) for part in zip(*side_by_side(train, calls), strict=True)]
+    def train_all(
+        self,
+        banks: list[Bank],
+        memories: list[Tree],
+        jobs: list[Jobs],
+        data: list,
+        keys: tuple,
+        lanes: list[Lane],
+        rows: list[Rows],
+        t0: int,
+        t1: int,
+    ) -> tuple[list[Lane], list[Rows], list[Array]]:
+        """Lane steps t0 to t1 of all shards, as `Lanes.train`."""
+        seats, (roots, r) = rows[0].loss.shape[0], keys
+        all_keys = [(root, r) for root in self._everywhere(roots)]
+        arguments = zip(self.places, banks, memories, jobs, data, all_keys, lanes, rows, strict=True)
+        calls = [(*rest, t0, t1, np.int32(place.number * seats)) for place, *rest in arguments]
+        trained, stacks, tokens = zip(*in_threads(self.train, calls), strict=True)
+        return list(trained), list(stacks), list(tokens)
 
-    spread = lambda values: everywhere(jax.device_put(values, places[0].device))
-    return Mesh(total, spread, jobs, lend, empty, begin_all, train_all, collect, by, (begin, train), lanes.shapes)
+    def collect(self, rows: list[Rows], jobs: list[Jobs]) -> Rows:
+        """The rows of all shards by slot."""
+        if self.devices is not None:
+            return _grid(self.devices).collect(rows, jobs)
+        return rows[0] if len(rows) == 1 else _joined(rows, jobs[0].seat)
+
+    def _everywhere(self, values: Any) -> list:
+        return [place.bring(values) for place in self.places]
+
+    def _apart(self, parts: list) -> list:
+        return [place.bring(part) for place, part in zip(self.places, parts, strict=True)]
 
 
-def _columns(layout: Layout, crew: int, wide: int) -> dict[str, np.ndarray]:
-    """A crew's columns of what is laid out by lane."""
-    mine = slice(crew * wide, (crew + 1) * wide)
-    columns = {name: getattr(layout, name)[:, mine] for name in ("index", "valid", "slot")}
-    return {**columns, "until": ends_from(columns["slot"])}
+def mesh(lanes: Lanes, devices: tuple | None = None, shards: int = 1) -> Mesh:
+    """One `Mesh` for equal arguments: its programs are compiled once."""
+    several = devices if devices is not None and len(devices) > 1 else None
+    return _mesh(lanes, several, len(several) if several else shards)
 
 
-def _one_after_another(rows: list[Rows], jobs: list[Jobs]) -> Rows:
-    """The rows of all crews of one device by slot."""
-    return rows[0] if len(rows) == 1 else _joined(rows, jobs[0].seat)
+_mesh = functools.lru_cache(64)(Mesh)
+
+
+class Grid:
+    """Several devices as one array of rows, of one process or of many."""
+
+    def __init__(self, devices: Sequence[Any]):
+        grid = jax.sharding.Mesh(np.array(devices), ("devices",))
+        self.devices = devices
+        self.split, self.all = NamedSharding(grid, SPLIT), NamedSharding(grid, ALL)
+        self.mapped = jax.shard_map(_gathered, mesh=grid, in_specs=(SPLIT, ALL), out_specs=ALL, check_vma=False)
+
+    @jitted
+    def gather(self, rows: Rows, seat: Array) -> Rows:
+        """Rows over all devices -> rows by slot, on each."""
+        return self.mapped(rows, seat)
+
+    def collect(self, rows: list[Rows], jobs: list[Jobs]) -> Rows:
+        """The rows of all devices by slot, on the first device of every process."""
+        seat = jax.make_array_from_single_device_arrays(jobs[0].seat.shape, self.all, [part.seat for part in jobs])
+        whole = self.gather(jax.tree.map(self._whole, *rows), seat)
+        return jax.tree.map(lambda leaf: leaf.addressable_data(0), whole)
+
+    def _whole(self, *parts: jax.Array) -> jax.Array:
+        """The parts of this process as its share of one array over all devices."""
+        shape = (len(self.devices) * parts[0].shape[0], *parts[0].shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, self.split, list(parts))
+
+
+_grid = functools.lru_cache(8)(Grid)
+
+
+def _gathered(rows: Rows, seat: Array) -> Rows:
+    return tree.take(jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, "devices", tiled=True), rows), seat)
 
 
 @jax.jit
-def _joined(rows: list[Rows], seat) -> Rows:
+def _joined(rows: list[Rows], seat: Array) -> Rows:
     return tree.take(tree.concatenate(rows), seat)
-
-
-def _gathering(devices: Sequence[Any]) -> Callable:
-    """-> what brings the rows of all devices into slot order, on the first device of every process."""
-    grid = jax.sharding.Mesh(np.array(devices), ("devices",))
-    split, all_ = NamedSharding(grid, SPLIT), NamedSharding(grid, ALL)
-
-    def gather(rows: Rows, seat) -> Rows:
-        return tree.take(jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, "devices", tiled=True), rows), seat)
-
-    mapped = jax.shard_map(gather, mesh=grid, in_specs=(SPLIT, ALL), out_specs=ALL, check_vma=False)
-    gathered = jax.jit(mapped)
-
-    def whole(*parts: jax.Array) -> jax.Array:
-        """The parts of this process as its share of one array over all devices."""
-        shape = (len(devices) * parts[0].shape[0], *parts[0].shape[1:])
-        return jax.make_array_from_single_device_arrays(shape, split, list(parts))
-
-    def collect(rows: list[Rows], jobs: list[Jobs]) -> Rows:
-        seat = jax.make_array_from_single_device_arrays(jobs[0].seat.shape, all_, [part.seat for part in jobs])
-        return jax.tree.map(lambda leaf: leaf.addressable_data(0), gathered(jax.tree.map(whole, *rows), seat))
-
-    return collect
 
 
 _cut = jax.jit(tree.split, static_argnums=1)
 
 
-def _zeros(shapes: Rows, R: int) -> Rows:
-    return jax.tree.map(lambda leaf: np.zeros((R, *leaf.shape), leaf.dtype), shapes)
-
-
 @functools.partial(jax.jit, static_argnums=2)
-def _seated(memory: tree.Tree, seat, seats: int) -> tree.Tree:
+def _seated(memory: Tree, seat: Array, seats: int) -> Tree:
     """Rows by slot -> rows by seat."""
     holder = jnp.zeros(seats, jnp.int32).at[seat].set(jnp.arange(len(seat), dtype=jnp.int32), mode="drop")
     return tree.take(memory, holder)

@@ -1,24 +1,42 @@
-"""One round, in five steps: plan, train, wire, serve, keep. Of one run, or of several side by side."""
+"""One round in five steps: plan, train, wire, serve, keep. Of one run, or of several side by side.
+
+All cohorts train as one, from a bank with a start model for every run. What follows is done for each run apart, on its
+own rows of the stack, by the programs that it would run alone. Nothing here waits for the device, but for the
+calls that cut a long training into pieces.
+"""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Key
 
 from fedsim import tree
+from fedsim.engine import diagnosis
 from fedsim.engine.blocks import Block, Blocks
-from fedsim.engine.diagnosis import Found, found, more, none
+from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
-from fedsim.engine.memory import Memories
+from fedsim.engine.layout import Jobs, by_slot, placed
+from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.pack import Capacity, Jobs, Packer, Part, Width, columns, longest_first, placed
-from fedsim.engine.server import Met, Outcome, RoundInfo, Serve, Server, mean_losses
+from fedsim.engine.pack import Capacity, Packer, Width, longest_first
+from fedsim.engine.server import (
+    Folded,
+    Gathered,
+    Outcome,
+    ProbeSum,
+    RoundInfo,
+    Server,
+    ServerState,
+    TrainStats,
+    mean_losses,
+)
 from fedsim.engine.store import Store
 from fedsim.fleet import RoundPlan
-from fedsim.types import Task
+from fedsim.tree import Tree
+from fedsim.types import Shared, Task
 
 CALL_SECONDS = 1.0  # a device call is cut to about this long, so that Ctrl-C is quick
 
@@ -28,30 +46,210 @@ class Program(NamedTuple):
 
     mesh: Mesh
     memories: Memories
-    serve: Serve
-    evaluate: Callable
-    crews: int  # that evaluate side by side
+    server: Server
+    evaluate: Evaluate
+    evaluators: int  # threads that evaluate side by side
     task: Task
     width: Width
     room: Capacity
-    dtype: Any
+    dtype: np.dtype
     pack: Packer = longest_first
-    diagnoses: bool = False  # whether the updates are looked at
-    first: Mesh | None = None  # the lanes of a round's first pass, where there is one
-    solo: bool = False  # whether no other run may be played beside
+    diagnoses: bool = False  # whether the updates are measured
+    probe: Mesh | None = None  # the lanes of the pass at x, where a round has one
+    solo: bool = False  # whether no other run may train beside
+
+
+class RunState(NamedTuple):
+    """What a run holds between two rounds."""
+
+    server: ServerState
+    programs: Server
+    start: Shared  # variables of the run's start
+    store: Store  # where the clients' memory lives
+    root: Key[Array, ""]  # of all randomness of the run
+    clients: Float[np.ndarray, ""]  # that can take part
+    samples: Float[np.ndarray, ""]  # of all of them together
+    plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
+
+
+class Buffers(NamedTuple):
+    """The stacks of the round before, whose room is used again; their contents do not matter."""
+
+    rows: list[Rows] | None = None
+    probe: list[Rows] | None = None
+
+
+class Round(NamedTuple):
+    """What the five steps of a round read."""
+
+    program: Program
+    blocks: Blocks  # the host's lay-outs
+    runs: Sequence[RunState]  # often a single one
+    number: int  # from 1
+    data: list | None  # (x, y) of all training samples, on the device; None: they stay on the host
+    pieces: "Pieces"
+    buffers: Buffers
+
+    @property
+    def playing(self) -> tuple[bool, ...]:
+        """Which runs take part."""
+        return tuple(run.plays for run in self.runs)
+
+
+class RoundWork(NamedTuple):
+    """What has become of a run's cohort so far in a round."""
+
+    run: RunState
+    info: RoundInfo
+    server: ServerState  # of the round's start; after a pass at x, with its mean in `aux`
+    cohort: RoundPlan | None  # None: the run does not take part
+    memory: Memory
+    places: np.ndarray  # of the clients' rows of memory
+    total: Folded | Gathered | None = None
+    jobs: Jobs | None = None  # of the last block
+    stats: tuple[TrainStats, ...] = ()  # by block
+    message_bytes: int = 0
+    diagnosis: diagnosis.Sums | None = None
+    probe: ProbeSum | None = None
+    losses: tuple[Float[Array, " block"], ...] = ()  # at x, by block
+    probe_bytes: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Local steps of all clients."""
+        return 0 if self.cohort is None else int(self.cohort.steps.sum())
+
+
+class TrainedBlock(NamedTuple):
+    """A block whose clients have trained."""
+
+    block: Block
+    jobs: list[Jobs]  # of every run
+    rows: list[Rows]  # of every run, by slot
+    buffer: list[Rows]  # in which they stand
 
 
 class Played(NamedTuple):
     """A round that was handed to the device; its numbers may still be on their way."""
 
-    work: RoundPlan
-    server: Server
+    cohort: RoundPlan
+    server: ServerState
     outcome: Outcome
-    met: list[Met]
-    useful: int  # steps that trained a client
+    stats: tuple[TrainStats, ...]
+    steps: int  # that trained a client
     lane_steps: int  # steps times lanes
     message_bytes: int  # of what one client sends
-    found: Found | None = None  # what the updates say, where it was asked
+    diagnosis: diagnosis.Diagnosis | None = None
+
+
+def play(round: Round) -> tuple[list[Played | None], Buffers]:
+    """A round of runs side by side -> (what every run did, None where it took no part; the buffers for the next round)."""
+    block, works = plan(round)
+    buffers, lane_steps = round.buffers, 0
+    if round.program.probe is not None:
+        block, works, buffers = probe(round, block, works)
+    for trained in train(round, round.program.mesh, block, works, buffers.rows):
+        works = wire(round, works, trained)
+        buffers = buffers._replace(rows=trained.buffer)
+        lane_steps += trained.block.steps * round.program.width.lanes * round.program.mesh.shards
+    served = serve(works)
+    return keep(works, served, lane_steps), buffers
+
+
+def plan(round: Round) -> tuple[Block, list[RoundWork]]:
+    """Step 1, on the host: cohorts, batches and lanes of the first block, and memory lent for the clients of all."""
+    block = round.blocks.get(round.number, 0, round.playing, round.program.probe is not None)
+    works = []
+    for run, part in zip(round.runs, block.parts, strict=True):
+        cohort = None if part is None else part.cohort
+        memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
+        info = RoundInfo(run.root, round.number, run.clients, run.samples)
+        works.append(RoundWork(run, info, run.server, cohort, memory, places))
+    return block, works
+
+
+def probe(round: Round, block: Block, works: list[RoundWork]) -> tuple[Block, list[RoundWork], Buffers]:
+    """The pass at x before the training, where method or rule asks for one -> (first block of the training, works, buffers)."""
+    mesh, buffers = round.program.probe, round.buffers
+    assert mesh is not None
+    for trained in train(round, mesh, block, works, buffers.probe):
+        works = [_probed(*each) for each in zip(works, trained.jobs, trained.rows, strict=True)]
+        buffers = buffers._replace(probe=trained.buffer)
+    sends = lambda work: work.probe is not None and "probe" in work.server.shared["aux"]
+    works = [
+        work._replace(server=work.run.programs.send_probe(work.probe, work.server)) if sends(work) else work
+        for work in works
+    ]
+    return round.blocks.get(round.number, 0, round.playing), works, buffers
+
+
+def train(
+    round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer: list[Rows] | None
+) -> Iterator[TrainedBlock]:
+    """Step 2, on the device: the cohorts on their lanes, block by block from `block` on."""
+    program, runs, size = round.program, len(works), round.program.width.block
+    bank, roots = tuple(work.server.shared for work in works), tuple(work.info.root for work in works)
+    for first in range(0, max(block.longest, 1), size):
+        block = block if first == 0 else round.blocks.get(block.round, first, block.playing, block.probe)
+        layout = placed(block.layout, [work.places[first : first + size] for work in works], size)
+        data = mesh.spread(block.samples) if round.data is None else round.data
+        shard_jobs, columns = mesh.jobs(layout)
+        jobs = _by_run(by_slot(columns) if runs > 1 else columns, runs)
+        memory = () if block.probe else _remembered(program.memories, works, jobs)
+        models, memories = mesh.lend(bank, memory, layout)
+        arguments = (models, memories, shard_jobs, data, (roots, block.round))
+        buffer = _train_block(mesh, arguments, buffer, block.steps, layout.seats, round.pieces)
+        round.blocks.prepare(block)  # while the device works
+        yield TrainedBlock(block, jobs, _by_run(mesh.collect(buffer, shard_jobs), runs), buffer)
+
+
+def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
+    """Step 3: a block's messages travel, and are added to what the server has (where rows must be seen together, they
+    travel when all are there).
+    """
+    first = trained.block.first
+    return [
+        _added(work, jobs, rows, first, round.program.diagnoses)
+        for work, jobs, rows in zip(works, trained.jobs, trained.rows, strict=True)
+    ]
+
+
+def serve(works: list[RoundWork]) -> list[tuple[ServerState, Memory, Outcome] | None]:
+    """Step 4: the rule and the optimisers make the next server of every run."""
+    served = []
+    for work in works:
+        if work.cohort is None:
+            served.append(None)
+            continue
+        assert work.total is not None and work.jobs is not None
+        served.append(work.run.programs.close(work.total, work.server, work.memory, work.jobs, work.info))
+    return served
+
+
+def keep(
+    works: list[RoundWork], served: list[tuple[ServerState, Memory, Outcome] | None], lane_steps: int
+) -> list[Played | None]:
+    """Step 5: client memory goes back to its store; what happened goes to the host, when it is there."""
+    per_step, played = lane_steps / max(sum(work.steps for work in works), 1), []
+    for work, result in zip(works, served, strict=True):
+        if work.cohort is None or result is None:
+            played.append(None)
+            continue
+        server, memory, outcome = result
+        work.run.store.keep(work.cohort.ids, memory)
+        played.append(
+            Played(
+                cohort=work.cohort,
+                server=server,
+                outcome=outcome,
+                stats=work.stats,
+                steps=work.steps,
+                lane_steps=int(np.rint(per_step * work.steps)),
+                message_bytes=work.message_bytes,
+                diagnosis=None if work.diagnosis is None else diagnosis.close(work.diagnosis),
+            )
+        )
+    return played
 
 
 class Pieces:
@@ -65,7 +263,7 @@ class Pieces:
         calls = self.calls or (-(-total // self.per_call) if self.per_call else 1)
         return sorted({round(total * (i + 1) / calls) for i in range(calls)} - {0})
 
-    def probe(self, total: int) -> list[int]:
+    def trials(self, total: int) -> list[int]:
         """Cuts of the very first block: one step to compile, a few to time, then the rest."""
         return [] if self.calls or self.per_call else sorted({min(1, total), min(9, total)} - {0})
 
@@ -74,196 +272,76 @@ class Pieces:
         self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
 
 
-class Hand(NamedTuple):
-    """What a run holds between two rounds."""
-
-    serve: Serve
-    server: Server
-    start: Any  # the shared variables of the run's start, as a bank
-    store: Store  # where the clients' memory lives
-    root: Any  # key of all randomness of the run
-    clients: Any  # that can take part
-    samples: Any  # of all of them together
-    plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
-
-
-class Buffers(NamedTuple):
-    """The stacks of the round before, whose room is used again; their contents do not matter."""
-
-    rows: Any = None
-    first: Any = None
-
-
-def play(
-    program: Program, blocks: Blocks, hands: Sequence[Hand], buffers: Buffers, data, r: int, pieces: Pieces
-) -> tuple[list[Played | None], Buffers]:
-    """Round r of runs side by side: `(servers, stack) -> (Played, stack)`, and what clients remember goes into its store.
-
-    All cohorts train as one, from a bank of start models with a row per run. What comes after that is done for each run
-    alone, on its own rows of the stack, by the programs that it would run by itself. Nothing here waits for the device.
-
-    Args:
-      program: the pure functions.
-      blocks: the host's half.
-      hands: of the runs, often of a single one.
-      buffers: as the round before gave them back.
-      data: (x, y) of all training samples, on the device; None: they stay on the host.
-      r: round number, from 1.
-      pieces: how blocks are cut into device calls; changes no bit.
-
-    Returns:
-      what every run played (None: nothing), and the buffers for the next round.
-    """
-    playing, first, rows = tuple(hand.plays for hand in hands), buffers.first, buffers.rows
-    block = blocks.get(r, 0, playing, program.first is not None)  # 1 plan
-    shares = [Share(program, hand, part, r) for hand, part in zip(hands, block.parts, strict=True)]
-    if program.first is not None:
-        for passed in _passes(program, program.first, blocks, block, shares, buffers.first, data, pieces):
-            for share, own, arrived in passed.parts:
-                share.look(arrived, own)
-            first = passed.rows
-        for share in shares:
-            share.tell()
-        block = blocks.get(r, 0, playing)
-    lane_steps = 0
-    for passed in _passes(program, program.mesh, blocks, block, shares, buffers.rows, data, pieces):  # 2 train
-        for share, own, arrived in passed.parts:
-            share.add(arrived, own, passed.block.first)  # 3 wire (or at the close)
-        lane_steps += passed.block.steps * program.width.lanes * program.mesh.crews
-        rows = passed.rows
-    rate = lane_steps / max(sum(share.useful for share in shares), 1)
-    return [share.close(rate) if share.work else None for share in shares], Buffers(rows, first)  # 4 serve, 5 keep
-
-
-class Passed(NamedTuple):
-    """A block whose clients have trained, or looked."""
-
-    block: Block
-    parts: "list[tuple[Share, Jobs, Rows]]"  # what arrived for each run
-    rows: Any  # the buffer in which it stands
-
-
-def _passes(
-    program: Program, mesh: Mesh, blocks: Blocks, block: Block, shares: "list[Share]", rows, data, pieces: Pieces
-) -> Iterator[Passed]:
-    """A pass over the cohorts, block by block from `block` on."""
-    K, runs = program.width.block, len(shares)
-    bank, roots = _bank([(share.server.bank, share.info.root) for share in shares])
-    for first in range(0, max(block.longest, 1), K):
-        block = block if first == 0 else blocks.get(block.round, first, block.playing, block.look)
-        layout = placed(block.layout, [share.places[first : first + K] for share in shares], K)
-        here = mesh.spread(block.samples) if data is None else data
-        local, columns = mesh.jobs(layout)
-        jobs = _by_run(columns, runs)
-        mine: Any = ()
-        if not block.look:
-            mine = _stack([share.remembered(own) for share, own in zip(shares, jobs, strict=True)])
-        models, mine = mesh.lend(bank, mine, layout)
-        rows = train(mesh, models, mine, local, here, (roots, block.round), rows, block.steps, layout.seats, pieces)
-        blocks.prepare(block)  # while the device works
-        stack = mesh.collect(rows, local)
-        yield Passed(block, list(zip(shares, jobs, _by_run(stack, runs), strict=True)), rows)
-
-
-class Share:
-    """A run's part of a round behind the training: its rows arrive block by block and become the next server."""
-
-    def __init__(self, program: Program, hand: Hand, part: Part | None, r: int):
-        self.memories, self.hand = program.memories, hand
-        self.info = RoundInfo(hand.root, r, hand.clients, hand.samples)
-        self.server = hand.server
-        self.work = part.work if part else None
-        self.memory, self.places = hand.store.lend(self.work.ids if self.work else np.zeros(0, int))
-        self.useful = int(self.work.steps.sum()) if self.work else 0
-        self.total, self.jobs, self.met, self.message_bytes = None, None, [], 0
-        self.diagnoses, self.sums = program.diagnoses, None
-        self.looked, self.losses, self.first_bytes = None, [], 0
-
-    def remembered(self, jobs: Jobs) -> Any:
-        """Rows of memory of the block's clients."""
-        return self.memories.gather(self.memory, self.hand.start, jobs, self.hand.root)
-
-    def look(self, stack: Rows, jobs: Jobs) -> None:
-        """Rows of the first pass."""
-        if self.work is None:
-            return
-        self.looked = self.hand.serve.look(self.looked, self.server, stack, jobs, self.info)
-        self.losses.append(mean_losses(stack))
-        self.first_bytes = _message_bytes(stack) + self.hand.serve.losses * stack.loss.dtype.itemsize
-
-    def tell(self) -> None:
-        """What the first pass was for: its mean is sent out."""
-        if self.looked is not None and "probe" in self.server.bank["aux"]:
-            self.server = self.hand.serve.tell(self.looked, self.server)
-
-    def add(self, stack: Rows, jobs: Jobs, first: int) -> None:
-        """The rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
-        if self.work is None or first > max(len(self.work.ids) - 1, 0):
-            return
-        serve = self.hand.serve
-        total = serve.zero(stack, jobs) if self.total is None else self.total
-        loss = self.losses.pop(0) if self.losses else None
-        self.total, self.memory, met = serve.add(total, self.server, self.memory, stack, loss, jobs, self.info, first)
-        self.jobs, self.message_bytes = jobs, _message_bytes(stack) + self.first_bytes
-        self.met.append(met)
-        if self.diagnoses:
-            delta = stack.message.delta
-            self.sums = more(none(delta) if self.sums is None else self.sums, delta, jobs.weight)
-
-    def close(self, lane_steps: float) -> Played:
-        """The next server; `lane_steps` were done for every step that trained a client."""
-        assert self.work is not None
-        serve, server = self.hand.serve, self.server
-        server, memory, outcome = serve.close(self.total, server, self.memory, self.jobs, self.info)
-        self.hand.store.keep(self.work.ids, memory)
-        done = round(lane_steps * self.useful)
-        said = None if self.sums is None else found(self.sums)
-        return Played(self.work, server, outcome, self.met, self.useful, done, self.message_bytes, said)
-
-
-def train(mesh: Mesh, bank, memory, jobs: Any, data, key, rows: Any, steps: int, seats: int, pieces: Pieces) -> Any:
+def _train_block(
+    mesh: Mesh, arguments: tuple, buffer: list[Rows] | None, steps: int, seats: int, pieces: Pieces
+) -> list[Rows]:
     """All lane steps of one block, in one call or several; into a new buffer when there is none that fits."""
-    stack = mesh.empty(rows, bank, memory, jobs, seats)
-    lane = mesh.begin(bank, memory, jobs)
+    banks, memories, jobs, *_ = arguments
+    rows, lanes = mesh.empty(buffer, banks, memories, jobs, seats), mesh.begin_all(banks, memories, jobs)
     t, token = 0, None
-    probe = pieces.probe(steps)
-    for cut in probe:
+    trials = pieces.trials(steps)
+    for cut in trials:
         begin = time.perf_counter()
-        lane, stack, token = mesh.train(bank, memory, jobs, data, key, lane, stack, t, cut)
+        lanes, rows, token = mesh.train_all(*arguments, lanes, rows, t, cut)
         jax.block_until_ready(token)
-        if cut == probe[-1] and t:  # the first piece compiles, the second one counts
+        if cut == trials[-1] and t:  # the first piece compiles, the second one counts
             pieces.timed(cut - t, time.perf_counter() - begin)
         t = cut
     for cut in pieces.cuts(steps):
         if cut > t:
             if token is not None:
-                jax.block_until_ready(token)  # at most one call in the queue behind the running one
-            lane, stack, token = mesh.train(bank, memory, jobs, data, key, lane, stack, t, cut)
+                jax.block_until_ready(token)  # at most one call waits for the running one
+            lanes, rows, token = mesh.train_all(*arguments, lanes, rows, t, cut)
             t = cut
-    return stack
+    return rows
 
 
-def _bank(starts: list[tuple]) -> tuple:
-    """Start models and root keys of the runs, stacked."""
-    return starts[0] if len(starts) == 1 else _banked(starts)
+def _remembered(memories: Memories, works: list[RoundWork], jobs: list[Jobs]) -> Tree:
+    """Rows of memory of a block's clients, those of the runs one after another."""
+    rows = [
+        memories.gather(work.memory, work.run.start, own, work.run.root) for work, own in zip(works, jobs, strict=True)
+    ]
+    return rows[0] if len(rows) == 1 else _concatenated(rows)
 
 
-@jax.jit
-def _banked(starts: list[tuple]) -> tuple:
-    banks, roots = zip(*starts, strict=True)
-    return tree.concatenate(banks), jnp.stack(roots)
+def _probed(work: RoundWork, jobs: Jobs, rows: Rows) -> RoundWork:
+    """With the rows of a block of the pass at x."""
+    if work.cohort is None:
+        return work
+    programs = work.run.programs
+    return work._replace(
+        probe=programs.add_probe(work.probe, work.server, rows, jobs, work.info),
+        losses=(*work.losses, mean_losses(rows)),
+        probe_bytes=_message_bytes(rows) + programs.asks_loss * rows.loss.dtype.itemsize,
+    )
 
 
-def _stack(stacks: list) -> Any:
-    """Rows by slot of every run, one after another."""
-    return stacks[0] if len(stacks) == 1 else _concatenated(stacks)
+def _added(work: RoundWork, jobs: Jobs, rows: Rows, first: int, diagnoses: bool) -> RoundWork:
+    """With the rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
+    if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
+        return work
+    programs = work.run.programs
+    total = programs.zero(rows, jobs) if work.total is None else work.total
+    loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
+    total, memory, stats = programs.add(total, work.server, work.memory, rows, loss, jobs, work.info, first)
+    sums = work.diagnosis
+    if diagnoses:
+        delta = rows.message.delta
+        sums = diagnosis.add(diagnosis.zero(delta) if sums is None else sums, delta, jobs.weight)
+    return work._replace(
+        total=total,
+        memory=memory,
+        jobs=jobs,
+        losses=losses,
+        stats=(*work.stats, stats),
+        message_bytes=_message_bytes(rows) + work.probe_bytes,
+        diagnosis=sums,
+    )
 
 
-def _by_run(stacked: Any, runs: int) -> list:
+def _by_run(stacked: Tree, runs: int) -> list:
     """A stack over the slots of all runs -> one for each."""
-    if runs == 1:
-        return [stacked]
-    return _split(columns(stacked) if isinstance(stacked, Jobs) else stacked, runs)
+    return [stacked] if runs == 1 else _split(stacked, runs)
 
 
 _concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_argnums=1)

@@ -1,6 +1,5 @@
 """The run: what one seed of one method holds, what it counts, and the rows that come of its rounds."""
 
-import itertools
 import math
 import shutil
 import tempfile
@@ -14,21 +13,16 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.data import Federation
 from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
-from fedsim.engine.diagnosis import Found
-from fedsim.engine.machine import platform
-from fedsim.engine.round import Hand, Played, Program
-from fedsim.engine.server import Server
+from fedsim.engine.diagnosis import Diagnosis
+from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, scores
+from fedsim.engine.round import Played, Program, RunState
+from fedsim.engine.server import ServerState
 from fedsim.engine.store import OnDisk, Resident, Store
-from fedsim.engine.task import even, gathered, in_batches
-from fedsim.engine.threads import side_by_side
 from fedsim.fleet import Plan
 
 EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run
-BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model
-WIDE = 4096  # rows of an evaluation batch, at most
 
 
 class Row(NamedTuple):
@@ -36,13 +30,13 @@ class Row(NamedTuple):
 
     values: dict[str, Any]
     timing: dict[str, float]
-    server: Server  # after it
+    server: ServerState  # after it
     status: str  # running | done | diverged | stopped
     extra: bool = False  # the last round, which a longer run would not have evaluated
 
 
-class Rest(NamedTuple):
-    """Nothing is in flight: the moment for a commit."""
+class Quiesced(NamedTuple):
+    """Nothing is on its way to or from the device: the moment for a commit."""
 
     round: int
     runs: "list[Run]"  # that go on after it
@@ -53,14 +47,14 @@ class Policy(NamedTuple):
 
     nonfinite: bool = False  # at the first message that is not finite
     impossible: bool = False  # at the first round that too few clients survive
-    still: bool = False  # a learning rate is 0: a model that never moves is what was asked for
+    frozen: bool = False  # a learning rate is 0: a model that never moves is as intended
 
 
 DEFAULT = Policy()
 CARRIED = ("round", "status", "reason", "first", "empty", "trained", "usable")  # from one process to the next
 
 
-class Since(NamedTuple):
+class Counters(NamedTuple):
     """What happened since the last evaluated round."""
 
     sampled: int = 0
@@ -71,7 +65,7 @@ class Since(NamedTuple):
     seen: float = 0.0  # Σ valid rows
     useful: int = 0
     lane_steps: int = 0
-    diagnosed: int = 0  # rounds whose updates were looked at
+    diagnosed: int = 0  # rounds whose updates were measured
     update_norm: float = 0.0  # Σ over these rounds
     drift: float = 0.0
     cosine: float = 0.0
@@ -107,16 +101,16 @@ class Run:
         self.program, self.plan, self.key = program, plan, key
         self.rounds, self.every, self.policy = rounds, every, policy
         f = plan.federation
-        held, self.sizes, self.batch = held_out(f, program.crews)
-        self.held: dict[str, list] = _lent(held, f, program.crews)
-        self.server: Server = program.serve.init(shared, plan.present)
-        self.start = self.server.bank  # clients' memory starts from it, whenever they first take part
+        stacks, self.sizes, self.batch = held_out(f, program.evaluators)
+        self.held: dict[str, list[Stack]] = lent(stacks, f, program.evaluators)
+        self.server: ServerState = program.server.init(shared, plan.present)
+        self.start = self.server.shared  # clients' memory starts from it, whenever they first take part
         dtype = program.dtype.type
         self.clients, self.samples = dtype(len(plan.eligible)), dtype(plan.sizes.sum())
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
-        self.empty, self.since, self.open_since = 0, Since(), Since()
+        self.empty, self.since, self.open_since = 0, Counters(), Counters()
         self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
         self.message_bytes = {"up": 0, "down": tree.payload_bytes(shared)}
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
@@ -126,22 +120,30 @@ class Run:
 
     def row_bytes(self) -> int:
         """Bytes that a client remembers."""
-        one = jax.eval_shape(lambda bank: self.program.memories.empty(bank, 1), self.server.bank)
+        one = jax.eval_shape(lambda start: self.program.memories.empty(start, 1), self.start)
         return tree.payload_bytes(one.rows)
 
     def _store(self, large: bool) -> Store:
-        memories, bank, N = self.program.memories, self.server.bank, self.plan.federation.N
+        memories, start, N = self.program.memories, self.start, self.plan.federation.N
         if large:
             if self.folder is None:  # nothing is to be written: a folder that goes when the run does
                 self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
                 weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-            return OnDisk(memories, bank, self.program.room.blocks * self.program.width.block, N, self.folder)
-        return Resident(memories, bank, self.plan.members, self.program.room.members, N)
+            return OnDisk(memories, start, self.program.room.blocks * self.program.width.block, N, self.folder)
+        return Resident(memories, start, self.plan.members, self.program.room.members, N)
 
-    def hand(self) -> Hand:
-        """What the run brings to a round of several runs."""
-        about = (self.start, self.store, self.key, self.clients, self.samples)
-        return Hand(self.program.serve, self.server, *about, plays=False)
+    def state(self, server: ServerState, plays: bool) -> RunState:
+        """What the run brings to a round; `server` may be ahead of what the host has read."""
+        return RunState(
+            server=server,
+            programs=self.program.server,
+            start=self.start,
+            store=self.store,
+            root=self.key,
+            clients=self.clients,
+            samples=self.samples,
+            plays=plays,
+        )
 
     def begin(self, share: float) -> Iterator[Row]:
         """Start the clock, of which this run counts its share, and give the row of round 0 if nothing was played yet."""
@@ -151,32 +153,32 @@ class Run:
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server))
 
-    def settle(self, played: Played, tests: dict[str, list] | None) -> Iterator[Row]:
+    def settle(self, played: Played, tests: dict[str, Scores] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
         jax.block_until_ready(
-            (played.outcome, played.met, tests, played.found)
+            (played.outcome, played.stats, tests, played.diagnosis)
         )  # raises where reading would abort: device full
-        work, outcome = played.work, played.outcome
-        self.round, self.server = work.round, played.server
+        cohort, outcome = played.cohort, played.outcome
+        self.round, self.server = cohort.round, played.server
         reported, usable = int(outcome.reported), int(outcome.usable)
         self.trained, self.usable = self.trained + reported, self.usable + usable
         if reported:  # else nobody was there, which says nothing
             self.empty = 0 if usable else self.empty + 1
-        self.totals["virtual_seconds"] += work.seconds
-        self.totals["bytes_up"] += self.message_bytes["up"] * len(work.ids)  # lost messages included
-        self.totals["bytes_down"] += self.message_bytes["down"] * len(work.ids)
-        self.joined[work.ids] += 1
+        self.totals["virtual_seconds"] += cohort.seconds
+        self.totals["bytes_up"] += self.message_bytes["up"] * len(cohort.ids)  # lost messages included
+        self.totals["bytes_down"] += self.message_bytes["down"] * len(cohort.ids)
+        self.joined[cohort.ids] += 1
         s = self.since
-        self.since = Since(
-            s.sampled + len(work.ids),
-            s.reported + reported,
-            s.nonfinite + int(outcome.nonfinite),
-            s.skipped + int(outcome.skipped),
-            _continued(s.loss, [m.loss for m in played.met]),
-            _continued(s.seen, [m.seen for m in played.met]),
-            s.useful + played.useful,
-            s.lane_steps + played.lane_steps,
-            *_diagnosed(s, played.found),
+        self.since = s._replace(
+            sampled=s.sampled + len(cohort.ids),
+            reported=s.reported + reported,
+            nonfinite=s.nonfinite + int(outcome.nonfinite),
+            skipped=s.skipped + int(outcome.skipped),
+            loss=_continued(s.loss, [block.loss for block in played.stats]),
+            seen=_continued(s.seen, [block.seen for block in played.stats]),
+            useful=s.useful + played.steps,
+            lane_steps=s.lane_steps + played.lane_steps,
+            **_diagnosed(s, played.diagnosis),
         )
         if self.round == 1:
             self.first = digest(self.server)
@@ -184,7 +186,7 @@ class Run:
         if tests is not None or self.status != "running":
             yield self._row(self.evaluate(self.server) if tests is None else tests)
 
-    def _row(self, tests: dict[str, list]) -> Row:
+    def _row(self, tests: dict[str, Scores]) -> Row:
         """The row of a round; a loss in it that is not finite, or has no square, means that the run has diverged."""
         values, most = self._values(tests), math.sqrt(np.finfo(self.program.dtype).max)
         losses = {name: value for name, value in values.items() if name.endswith("_loss") and value is not None}
@@ -195,11 +197,11 @@ class Run:
         if self.status == "done" and self.reason:
             self.status = "diverged"
         s, extra = self.since, self.status == "done" and self.round % self.every > 0
-        self.since, self.open_since = Since(), s if extra else Since()
+        self.since, self.open_since = Counters(), s if extra else Counters()
         return Row(values, self._timing(s), self.server, self.status, extra)
 
     def _judge(self, played: Played) -> None:
-        outcome, r = played.outcome, played.work.round
+        outcome, r = played.outcome, played.cohort.round
         if not bool(outcome.finite):
             self.status, self.reason = "diverged", f"round {r}: the shared model is no longer finite"
         elif self.empty >= EMPTY_ROUNDS:
@@ -209,33 +211,23 @@ class Run:
             self.status, self.reason = "stopped", f"round {r}: {int(outcome.nonfinite)} messages were not finite"
         elif self.policy.impossible and bool(outcome.skipped):
             what = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
-            self.status, self.reason = "stopped", f"round {r}: {what}, the rule needs {self.program.serve.least}"
+            self.status, self.reason = "stopped", f"round {r}: {what}, the rule needs {self.program.server.least}"
         elif r == self.rounds:
             self.status = "done"
-            if self.trained and not self.usable and not self.policy.still:
+            if self.trained and not self.usable and not self.policy.frozen:
                 what = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
                 self.reason = self.reason or f"round {r}: {what}"
 
-    def evaluate(self, server: Server) -> dict[str, list]:
+    def evaluate(self, server: ServerState) -> dict[str, Scores]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""
-        return {name: self.score(server, parts) for name, parts in self.held.items()}
+        return {name: self.scores(server, stacks) for name, stacks in self.held.items()}
 
-    def score(self, server: Server, stacks: Iterable[tuple], wait: bool = False) -> list:
-        """(losses, hits) of stacks of batches, the crews side by side.
+    def scores(self, server: ServerState, stacks: Iterable[Stack], wait: bool = False) -> Scores:
+        """Losses and hits of stacks of batches, as `evaluation.scores`."""
+        program = self.program
+        return scores(program.evaluate, program.evaluators, program.server.shown(server), stacks, wait)
 
-        Args:
-          server: whose model is evaluated.
-          stacks: (x, y) each.
-          wait: for the results before more stacks are taken, so that few are held at a time.
-        """
-        stacks, results, shown = iter(stacks), [], self.program.serve.shown(server)
-        while together := [(shown, *stack) for stack in itertools.islice(stacks, self.program.crews)]:
-            results += side_by_side(self.program.evaluate, together)
-            if wait:
-                jax.block_until_ready(results)
-        return results
-
-    def _values(self, tests: dict[str, list]) -> dict[str, Any]:
+    def _values(self, tests: dict[str, Scores]) -> dict[str, Any]:
         s, r = self.since, self.round
         values = {
             "round": r,
@@ -247,7 +239,7 @@ class Run:
             "train_loss": s.loss / s.seen if s.seen else None,
         }
         if self.program.diagnoses:
-            values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Found._fields}
+            values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Diagnosis._fields}
         for name, results in tests.items():
             loss, hit = gathered(results, self.sizes[name])
             values[f"{name}_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
@@ -255,7 +247,7 @@ class Run:
                 values[f"{name}_accuracy"] = float(hit.sum() / len(hit))
         return values
 
-    def _timing(self, s: Since) -> dict[str, float]:
+    def _timing(self, s: Counters) -> dict[str, float]:
         wall, compiling = time.perf_counter() - self.started[0], compile_seconds() - self.started[1]
         wall, compiling = self.share * wall, self.share * compiling
         working = wall - self.last[0] - (compiling - self.last[1])
@@ -298,47 +290,17 @@ class Run:
         for name in (*CARRIED, "totals", "message_bytes"):
             setattr(self, name, values[name])
         self.before = tuple(values["before"])
-        self.since, self.open_since = Since(**values["since"]), Since(**values["open_since"])
+        self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
         if self.status == "done" and self.round < self.rounds:
             self.since, self.status = self.open_since, "running"
 
 
-class Lent(dict):
-    """Samples on the device for as long as some run asks for them."""
-
-    of: tuple = ()  # the arrays, whose ids are the key
-
-
-_lent_before: weakref.WeakValueDictionary[tuple, Lent] = weakref.WeakValueDictionary()
-
-
-def _lent(held: dict[str, list], f: Federation, crews: int) -> Lent:
-    """The samples held out, on the device once for all runs over the same arrays: many are played side by side."""
-    of = (f.x_test, f.y_test, f.x_validation, f.y_validation)
-    key = (*map(id, of), crews, str(jax.config.values["jax_default_device"]))
-    found = _lent_before.get(key)
-    if found is None:
-        found = Lent(jax.device_put(held))
-        found.of = of
-        _lent_before[key] = found
-    return found
-
-
-def held_out(f: Federation, crews: int) -> tuple[dict[str, list], dict[str, int], int]:
-    """The samples that nobody trains on, as the crews evaluate them -> (stacks of batches, rows, rows of a batch)."""
-    narrow = BATCH_BYTES * len(f.x) // f.x.nbytes if platform() == "cpu" else WIDE
-    E = even(len(f.x_test) or len(f.x), min(max(narrow, 1), WIDE))
-    apart = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
-    stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * crews)))) for name, (x, y) in apart.items() if len(x)}
-    return stacks, {name: len(x) for name, (x, _) in apart.items()}, E
-
-
-def _diagnosed(s: Since, found: Found | None) -> tuple[int, float, float, float]:
-    """Rounds that were looked at, and the sums over them; one with too few clients says nothing."""
-    said = [float(value) for value in found or ()]
-    if not said or not all(map(math.isfinite, said)):
-        return s.diagnosed, s.update_norm, s.drift, s.cosine
-    return s.diagnosed + 1, s.update_norm + said[0], s.drift + said[1], s.cosine + said[2]
+def _diagnosed(s: Counters, diagnosis: Diagnosis | None) -> dict[str, float]:
+    """Rounds that were measured, and the sums over them; one with too few clients says nothing."""
+    values = {} if diagnosis is None else {name: float(value) for name, value in diagnosis._asdict().items()}
+    if not values or not all(map(math.isfinite, values.values())):
+        return {}
+    return {"diagnosed": s.diagnosed + 1, **{name: getattr(s, name) + value for name, value in values.items()}}
 
 
 def _continued(total: float, parts: list) -> float:

@@ -34,10 +34,10 @@ def nothing(updates: Updates, client: Client) -> Sections:
 
 def more(total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"], lr_sum: Array) -> Sections:
     """More rows, `stats` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
-    here = (arrived.weight > 0).astype(kept.weight.dtype)
+    present = (arrived.weight > 0).astype(kept.weight.dtype)
     paces = (lr_sum,) if total.lr_sum else ()
     stats, weight = tree.fold((total.stats, total.weight), (kept.stats, jnp.ones_like(w)), w)
-    aux, count, pace = tree.fold((total.aux, total.arrived, total.lr_sum), (arrived.aux, here, paces), here)
+    aux, count, pace = tree.fold((total.aux, total.arrived, total.lr_sum), (arrived.aux, present, paces), present)
     return Sections(stats, weight, aux, count, pace)
 
 

@@ -14,6 +14,7 @@ from fedsim import tree
 from fedsim.disk.checkpoint import row_bytes, rows_from
 from fedsim.disk.rowfile import RowFile
 from fedsim.engine.memory import Memories, Memory
+from fedsim.types import Shared
 
 SPARE = 1 << 26  # bytes of dead rows that a file may hold before it is written anew
 
@@ -53,11 +54,11 @@ class Store(Protocol):
 class Resident:
     """All rows on the device, by place: those of the clients that ever take part."""
 
-    def __init__(self, memories: Memories, bank, members: np.ndarray, room: int, N: int):
+    def __init__(self, memories: Memories, start: Shared, members: np.ndarray, room: int, N: int):
         self.members = members
         self.place = np.zeros(N, np.int32)
         self.place[members] = np.arange(len(members))
-        self.memory: Memory = memories.empty(bank, room)
+        self.memory: Memory = memories.empty(start, room)
 
     def lend(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
         return self.memory, self.place[ids]
@@ -94,8 +95,8 @@ class Resident:
 class OnDisk:
     """Rows in a file; the device holds those of one round."""
 
-    def __init__(self, memories: Memories, bank, room: int, N: int, folder: Path):
-        lent = memories.empty(bank, room)
+    def __init__(self, memories: Memories, start: Shared, room: int, N: int, folder: Path):
+        lent = memories.empty(start, room)
         self.room, self.like = room, _row(lent.rows)
         self.file = RowFile(folder, 0, row_size(lent), N)
 
@@ -107,10 +108,10 @@ class OnDisk:
         return Memory(*jax.device_put((rows_from(raw, self.like), seen))), np.arange(len(ids), dtype=np.int32)
 
     def keep(self, ids: np.ndarray, memory: Memory) -> None:
-        here = slice(0, len(ids))
-        rows = row_bytes(jax.tree.map(lambda leaf: np.asarray(leaf)[here], memory.rows))
-        changed = (rows != self.lent[here]).any(1) | (self.file.offset[ids] < 0)
-        new = np.asarray(memory.seen)[here] & changed
+        cohort = slice(0, len(ids))
+        rows = row_bytes(jax.tree.map(lambda leaf: np.asarray(leaf)[cohort], memory.rows))
+        changed = (rows != self.lent[cohort]).any(1) | (self.file.offset[ids] < 0)
+        new = np.asarray(memory.seen)[cohort] & changed
         self.file.append(ids[new], rows[new])
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:

@@ -1,15 +1,11 @@
-"""Model and loss as a task: masked mean loss, its gradient, and one batched forward for evaluation."""
+"""Model and loss as a task: masked mean loss and its gradient."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-from jax import lax
 
-from fedsim import tree
-from fedsim.engine.threads import compiled
 from fedsim.types import Batch, Model, Task
 
 
@@ -47,52 +43,10 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
         def mean_objective(params, stats):
             now = {"params": params, "stats": stats}
             outputs, stats = model.apply(now, batch.x, mask=batch.mask, key=batch.key, train=True)
-            # what is told of training is the loss, whatever is minimised
-            met = mean(loss(outputs, batch.y), batch.mask)
-            return mean(objective(now, outputs, batch), batch.mask), (met, stats)
+            reported = mean(loss(outputs, batch.y), batch.mask)  # the loss, whatever is minimised
+            return mean(objective(now, outputs, batch), batch.mask), (reported, stats)
 
-        (_, met), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["stats"])
-        return met, g
+        (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["stats"])
+        return reported, g
 
     return Task(value_and_grad, model.apply, loss, optimizer, rate, classes, model.features)
-
-
-def evaluator(forward: Callable, loss: Callable, labelled: bool) -> Callable:
-    """A model's `apply` and a loss per row -> compiled `(bank, x [n, E, ...], y [n, E]) -> (loss [n, E], hit [n, E])`.
-
-    One plain forward per batch, no gradient; without labels nothing is a hit.
-    """
-
-    def evaluate(bank, x, y):
-        variables = tree.take(bank, 0)
-
-        def batch(pair):
-            x, y = pair
-            outputs, _ = forward(variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
-            return loss(outputs, y), outputs.argmax(-1) == y if labelled else jnp.zeros(len(x), bool)
-
-        return lax.map(batch, (x, y))
-
-    return compiled(evaluate)
-
-
-def even(rows: int, most: int) -> int:
-    """Rows of a batch, at most `most`, so that batches of `rows` rows are about equally full."""
-    return -(-rows // max(-(-rows // most), 1))
-
-
-def in_batches(x: np.ndarray, y: np.ndarray, E: int, n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Stacks of n batches of E rows, the last one filled up with row 0: one shape, one compilation."""
-    for first in range(0, len(x), n * E):
-        index = np.arange(first, first + n * E)
-        index = np.where(index < len(x), index, 0).reshape(n, E)
-        yield x[index], y[index]
-
-
-def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per-row losses and hits of stacks of batches as float64 `[n]`, the filling cut off."""
-    loss, hit = (
-        np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])[:n]
-        for parts in zip(*results, strict=True)
-    )
-    return loss, hit

@@ -12,7 +12,7 @@ from fedsim.disk.tables import Record
 from fedsim.engine.loop import banked, events
 from fedsim.engine.processes import joined, shared
 from fedsim.engine.round import Program
-from fedsim.engine.run import Rest, Row, Run
+from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.errors import CorruptError, Interrupted
 from fedsim.runs import directory
 from fedsim.runs.journal import Journal, Pace
@@ -146,7 +146,7 @@ def play(
     due = lambda r: ask() or any(game.journal.due(r) for game in going.values())
     resident = min(game.experiment.scenario.spec.data.resident_mb for game in games) * 1e6
     for event in events([game.run for game in going.values()], program, due, calls, resident):
-        if isinstance(event, Rest):
+        if isinstance(event, Quiesced):
             for run in event.runs:
                 going[id(run)].journal.commit(run.snapshot(), run.store.files())
             if ask():

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.disk import files
 from fedsim.disk.checkpoint import Snapshot, decode, named
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
-from fedsim.engine.run import Rest, Run
+from fedsim.engine.run import Run
 from fedsim.engine.store import OnDisk
 from fedsim.errors import CheckpointError, CorruptError
 from fedsim.runs import directory
@@ -247,7 +246,7 @@ def _other_table(table: str, was: list[Record], now: list[Record]) -> list[str]:
 def _other_model(run: Run, was: Recorded, folder: Path) -> list[str]:
     """Tensors of the model file that are not the server's."""
     name = f"model.{slug(was.who['method'])}.{was.who['seed']}.safetensors"
-    directory.write_model(folder / name, jax.tree.map(np.asarray, tree.take(run.server.bank, 0)))
+    directory.write_model(folder / name, jax.tree.map(np.asarray, run.server.shared))
     try:
         one, two = (named("", directory.load_model(where / name)) for where in (was.path, folder))
     except files.DirectoryError as error:

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import pandas as pd
 
-from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.data import Federation
 from fedsim.disk import files
@@ -168,7 +167,7 @@ class Result(Tables):
             self.status, self.reasons[seed] = run.status, run.reason
         for name in ORDER:
             self.records[name] += journal.records.get(name, [])
-        self._models[self.method, seed] = jax.tree.map(np.asarray, tree.take(run.server.bank, 0))
+        self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
         self._states[self.method, seed] = scoped(partial(final_state, run))
 
     def save(self, path: Path) -> None:

@@ -1,0 +1,239 @@
+"""A block of a cohort laid out on lanes: as the host hands it over, and as the device reads it."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from fedsim.engine.pack import Capacity, Packer, Width, crowd, longest_first, makespan, roomy
+from fedsim.fleet import Plan, RoundPlan
+
+INTEGERS = np.dtype([(name, np.int32) for name in ("start", "id", "steps", "place", "malicious", "seat")])
+
+
+def floats(dtype: np.dtype) -> np.dtype:
+    """What a slot has in floats of this type."""
+    return np.dtype([(name, dtype) for name in ("samples", "weight", "count", "lr", "lr_sum")])
+
+
+class Layout(NamedTuple):
+    """One block of a round, laid out on lanes, as the host hands it over: few arrays, since each costs a transfer.
+
+    Slots from i · block on are those of run i, where several are trained side by side.
+    """
+
+    index: np.ndarray  # [T, S · L, B] rows of the training samples
+    valid: np.ndarray  # [T, S · L] rows of a batch that count
+    slot: np.ndarray  # [T + 1, S · L] slot trained at step t, one beyond the last = idle
+    until: np.ndarray  # [T] one beyond the next step at which a client ends, from t on
+    integers: np.ndarray  # [runs · block] of INTEGERS
+    floats: np.ndarray  # [runs · block] of `floats`
+    labels: np.ndarray  # [runs · block, C] samples of each class; C = 0 unless the method needs them
+    seats: int  # R, rows that a shard writes
+
+
+class Jobs(NamedTuple):
+    """The same on the device; columns by slot."""
+
+    index: Array
+    valid: Array
+    slot: Array
+    until: Array
+    start: Array  # which start model of the bank
+    id: Array  # client
+    steps: Array  # planned local steps
+    place: Array  # row of the client's memory
+    malicious: Array  # whether the attacker controls the client
+    seat: Array  # row that a shard writes: shard · R + its own number; = slot where there is one shard
+    samples: Array  # n_k
+    weight: Array  # 0 = nothing arrives
+    count: Array  # times drawn
+    lr: Array  # client learning rate
+    lr_sum: Array  # Σ of the learning rates of the planned steps
+    labels: Array  # samples of each class `[slots, C]`
+
+
+class Part(NamedTuple):
+    """A run's part of a round that several runs train side by side; a run that has ended has none."""
+
+    plan: Plan
+    cohort: RoundPlan
+    probe: bool = False  # the pass at x, over all samples as they stand
+
+    @property
+    def jobs(self) -> RoundPlan:
+        """What is done in this pass."""
+        return self.plan.looked(self.cohort) if self.probe else self.cohort
+
+    def batches(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+        """As `Plan.batches` gives them."""
+        return self.plan.whole(client) if self.probe else self.plan.batches(self.cohort.round, client)
+
+
+def unpack(layout: Layout) -> Jobs:
+    """From the host to the device, in one call."""
+    return unpacked(layout._replace(integers=_plain(layout.integers), floats=_plain(layout.floats)))
+
+
+@jax.jit
+def unpacked(layout: Any) -> Jobs:
+    """The columns of a layout whose records are rows `[slots, fields]`."""
+    start, id, steps, place, malicious, seat = layout.integers.T
+    samples, weight, count, lr, lr_sum = layout.floats.T
+    return Jobs(
+        index=layout.index,
+        valid=layout.valid,
+        slot=layout.slot,
+        until=layout.until,
+        start=start,
+        id=id,
+        steps=steps,
+        place=place,
+        malicious=malicious > 0,
+        seat=seat,
+        samples=samples,
+        weight=weight,
+        count=count,
+        lr=lr,
+        lr_sum=lr_sum,
+        labels=layout.labels,
+    )
+
+
+def _plain(records: np.ndarray) -> np.ndarray:
+    """Records of one type as rows `[slots, fields]`."""
+    fields = records.dtype.fields or {}
+    return records.view(next(iter(fields.values()))[0]).reshape(len(records), len(fields))
+
+
+def by_slot(jobs: Jobs) -> Jobs:
+    """The columns by slot alone: the server does not need the lay-out on lanes."""
+    nothing = jnp.zeros(jobs.id.shape[0], jnp.int32)
+    return jobs._replace(index=nothing, valid=nothing, slot=nothing, until=nothing, seat=nothing)
+
+
+def lay_out(
+    parts: Sequence[Part | None],
+    first: int,
+    width: Width,
+    room: Capacity,
+    dtype: np.dtype,
+    pack: Packer = longest_first,
+) -> tuple[Layout, int]:
+    """The slots `first … first + block` of a round of every run on the lanes of all shards -> (layout, lane steps to do).
+
+    Where the clients' memory lies is not known yet: `placed` adds it.
+    """
+    (lanes, block), shards = width, room.shards
+    slots = len(parts) * block
+    integers, numbers, labels = _columns(parts, first, block, dtype)
+    queues = pack(integers["steps"], lanes * shards)
+    total = makespan(queues, integers["steps"])
+    T = max(room.steps, roomy(total))
+    R = room.seats if shards == 1 else max(room.seats, roomy(crowd(queues, shards)))
+    index = np.zeros((T, shards * lanes, room.batch), np.int32)
+    valid = np.zeros((T, shards * lanes), np.int32)
+    slot = np.full((T + 1, shards * lanes), slots, np.int32)
+    integers["seat"] = np.arange(slots) if shards == 1 else _seats(queues, shards, R, slots)
+    known: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}  # batches: runs that are compared have many in common
+    for number, queue in enumerate(queues):
+        t, lane = 0, (number % shards) * lanes + number // shards  # neighbours in the queue are with different shards
+        for k in queue:
+            part, client = parts[k // block], int(integers["id"][k])
+            assert part is not None
+            job = (*part.plan.order, client)
+            rows, count = known.get(job) or known.setdefault(job, part.batches(client))
+            end = t + len(rows)
+            index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
+            t = end
+    return Layout(index, valid, slot, ends_from(slot), integers, numbers, labels, R), total
+
+
+def laid_out(width: Width, room: Capacity, dtype: np.dtype, classes: int) -> Layout:
+    """The shapes of any `lay_out` that stays within `room`, as `unpacked` takes it; `classes`: of its `labels`."""
+    shape, wide, slots = jax.ShapeDtypeStruct, room.shards * width.lanes, room.runs * width.block
+    shapes: dict[str, Any] = {
+        "index": shape((room.steps, wide, room.batch), np.int32),
+        "valid": shape((room.steps, wide), np.int32),
+        "slot": shape((room.steps + 1, wide), np.int32),
+        "until": shape((room.steps,), np.int32),
+        "integers": shape((slots, len(INTEGERS)), np.int32),
+        "floats": shape((slots, len(floats(dtype))), dtype),
+        "labels": shape((slots, classes), dtype),
+    }
+    return Layout(**shapes, seats=room.seats)
+
+
+def _columns(
+    parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is known of every slot; of empty slots zeros."""
+    slots, playing = len(parts) * block, [part for part in parts if part is not None]
+    integers, numbers = np.zeros(slots, INTEGERS), np.zeros(slots, floats(dtype))
+    labels = np.zeros((slots, max(part.plan.labels.shape[1] for part in playing)), dtype)
+    for run, part in enumerate(parts):
+        if part is None:
+            continue
+        plan, jobs, cut = part.plan, part.jobs, slice(first, first + block)
+        ids = jobs.ids[cut]
+        rows = slice(run * block, run * block + len(ids))
+        whole = {"start": run, "id": ids, "steps": jobs.steps[cut], "malicious": plan.malicious[ids]}
+        for name, column in whole.items():
+            integers[name][rows] = column
+        columns = {"samples": jobs.samples[cut], "weight": jobs.weight[cut], "count": jobs.count[cut]}
+        for name, column in {**columns, "lr": jobs.lr, "lr_sum": jobs.lr_sum[cut]}.items():
+            numbers[name][rows] = column
+        labels[rows] = plan.labels[ids]
+    return integers, numbers, labels
+
+
+def placed(layout: Layout, places: Sequence[np.ndarray], block: int) -> Layout:
+    """The layout with the rows of memory of every run's clients."""
+    for run, rows in enumerate(places):
+        layout.integers["place"][run * block : run * block + len(rows)] = rows
+    return layout
+
+
+def shard_of(layout: Layout, shard: int, shards: int) -> Layout:
+    """The lanes of one shard."""
+    wide = layout.slot.shape[1] // shards
+    lanes = slice(shard * wide, (shard + 1) * wide)
+    slot = layout.slot[:, lanes]
+    index, valid = layout.index[:, lanes], layout.valid[:, lanes]
+    return layout._replace(index=index, valid=valid, slot=slot, until=ends_from(slot), seats=0)
+
+
+def ends_from(slot: np.ndarray) -> np.ndarray:
+    """For every step: one behind the next step at which some lane's slot changes `[T]`."""
+    T = len(slot) - 1
+    ends = np.where((slot[:-1] != slot[1:]).any(1), np.arange(1, T + 1), T)
+    return np.minimum.accumulate(ends[::-1])[::-1].astype(np.int32)
+
+
+def compacted(
+    layout: Layout, x: np.ndarray, y: np.ndarray, samples: int
+) -> tuple[Layout, tuple[np.ndarray, np.ndarray]]:
+    """The samples of one block alone, and the layout over them: for data that would not fit on the device.
+
+    Args:
+      layout: of the block; its index counts rows of x.
+      x: all training features, in memory or mapped from a file.
+      y: their labels.
+      samples: room for so many, more if they need it.
+    """
+    used, index = np.unique(layout.index, return_inverse=True)
+    rows = np.zeros(max(samples, roomy(len(used))), np.int64)
+    rows[: len(used)] = used
+    return layout._replace(index=index.reshape(layout.index.shape).astype(np.int32)), (x[rows], y[rows])
+
+
+def _seats(queues: list[list[int]], shards: int, R: int, slots: int) -> np.ndarray:
+    """Row of every slot in the stacks of all shards, one after another `[slots]`; S · R: it has none."""
+    seat = np.full(slots, shards * R)
+    for shard in range(shards):
+        trained = [k for queue in queues[shard::shards] for k in queue]
+        seat[trained] = shard * R + np.arange(len(trained))
+    return seat
