@@ -12,8 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.build.feasibility import (
+    enough_clients,
+    fitting_model,
+    known_clients,
+    known_needs,
+    no_idle_key,
+    possible_rule,
+    read_server_samples,
+    right_partner,
+)
+from fedsim.build.federation import federations_of, settled_data
+from fedsim.build.links import link, placing_faults
+from fedsim.build.memory import demand_fit, held_by
+from fedsim.build.programs import Training, Written, client_key, is_pair, own, serving, training, zoo
 from fedsim.data import Federation
-from fedsim.engine.threads import TINY, useful_crews
 from fedsim.engine.footprint import least
 from fedsim.engine.keys import start_key
 from fedsim.engine.machine import devices_of, platform, settle_threads
@@ -22,15 +35,11 @@ from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.server import Serve
+from fedsim.engine.threads import TINY, useful_crews
+from fedsim.errors import OrderError
 from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
 from fedsim.models.modules import required
-from fedsim.build.feasibility import enough_clients, fitting_model, known_clients, known_needs, no_idle_key, possible_rule, read_server_samples, right_partner
-from fedsim.build.federation import federations_of, settled_data
-from fedsim.build.memory import demand_fit, held_by
-from fedsim.errors import OrderError
-from fedsim.build.links import link, placing_faults
-from fedsim.build.programs import Training, Written, client_key, is_pair, own, serving, training, zoo
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client, Model
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeGuard
 import jax
 import jax.numpy as jnp
 
+from fedsim.build.links import link, server_of, stages_of
 from fedsim.clients import carrying, mean_loss
 from fedsim.compose import FAMILIES, server_step
 from fedsim.engine.lanes import Lanes, lanes
@@ -18,7 +19,6 @@ from fedsim.engine.memory import Memories, memories
 from fedsim.engine.server import Serve, serve, with_optimizers
 from fedsim.engine.task import LOSSES, evaluator, task
 from fedsim.models import as_model
-from fedsim.build.links import link, server_of, stages_of
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
