@@ -1,7 +1,6 @@
 """The build: a checked scenario becomes plans (host) and a program (device)."""
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.build.feasibility import (
+    enough_clients,
+    fitting_model,
+    known_clients,
+    known_needs,
+    no_idle_key,
+    possible_rule,
+    read_server_samples,
+    right_partner,
+)
+from fedsim.build.federation import federations_of, settled_data
+from fedsim.build.links import link, placing_faults
+from fedsim.build.memory import demand_fit, held_by
+from fedsim.build.programs import Training, Written, client_key, is_pair, own, serving, training, zoo
+from fedsim.build.rates import client_rate
 from fedsim.data import Federation
-from fedsim.engine.threads import TINY, useful_threads
 from fedsim.engine.footprint import least
 from fedsim.engine.keys import start_key
 from fedsim.engine.machine import devices_of, platform, settle_threads
@@ -22,15 +35,11 @@ from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.server import Server
+from fedsim.engine.threads import TINY, useful_threads
+from fedsim.errors import OrderError
 from fedsim.fleet import Local, Plan, controlled
 from fedsim.models import as_model
 from fedsim.models.modules import required
-from fedsim.build.feasibility import enough_clients, fitting_model, known_clients, known_needs, no_idle_key, possible_rule, read_server_samples, right_partner
-from fedsim.build.federation import federations_of, settled_data
-from fedsim.build.memory import demand_fit, held_by
-from fedsim.errors import OrderError
-from fedsim.build.links import link, placing_faults
-from fedsim.build.programs import Training, Written, client_key, is_pair, own, serving, training, zoo
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client, Model
 
@@ -180,16 +189,17 @@ def longest(plan: Plan) -> int:
 
 
 def _local(c: Any) -> Local:
+    rate = client_rate(c)
     batch = None if c.batch == "full" else c.batch
-    parts = (batch, c.epochs, c.steps, c.shuffle, c.drop_last)
-    if isinstance(c.lr, float | int):
-        number = float(c.lr)
-        return Local(*parts, lr=lambda r: number)
-    numbers = link(c.lr)()
-    read = functools.cache(lambda count: float(numbers(count)))
-    if c.lr_per == "round":
-        return Local(*parts, lr=lambda r: read(r - 1))
-    return Local(*parts, lr=lambda r: read(0), rate=read)
+    return Local(
+        batch=batch,
+        epochs=c.epochs,
+        steps=c.steps,
+        shuffle=c.shuffle,
+        drop_last=c.drop_last,
+        lr=rate.of_round,
+        rate=rate.of_step,
+    )
 
 
 def _loss(scenario: Scenario, federation: Federation) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 from pydantic import BaseModel
 
+from fedsim.build.links import link
 from fedsim.data import Federation
 from fedsim.engine.footprint import widest
 from fedsim.fleet import Plan
 from fedsim.scenario.expected import shown
-from fedsim.build.links import link
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Model
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import DataError, PartitionError
+from fedsim.build.links import link, placing_faults
+from fedsim.build.memory import demand_population
 from fedsim.data import Arrays, Federation, Pool, Sets, federate, prepare, sha256_of
+from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.expected import shown
-from fedsim.build.memory import demand_population
-from fedsim.build.links import link, placing_faults
-from fedsim.errors import MissingFileError, nearest, shortened
 from fedsim.scenario.schema import Scenario
 
 

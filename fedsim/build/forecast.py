@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.build import Experiment
+from fedsim.build.links import link
+from fedsim.build.memory import held_by, remarks
+from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
-from fedsim.engine.evaluation import held_out
-from fedsim.build import Experiment
-from fedsim.build.memory import held_by, remarks
-from fedsim.build.links import link
-from fedsim.types import Batch, Work, RowStage, Rule
+from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 SURVEYED = 50  # rounds whose plans are looked at

@@ -8,11 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.scenario.order import demand_order
-from fedsim.errors import LinkError, OrderError
 from fedsim.compose import FAMILIES, scheduled
-from fedsim.errors import DataError, PartitionError
-from fedsim.errors import TooLarge
+from fedsim.errors import DataError, LinkError, PartitionError, TooLarge
+from fedsim.scenario.order import demand_order
 from fedsim.types import RowStage, Rule, Stage
 
 

@@ -9,8 +9,8 @@ from fedsim.data import Federation
 from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
 from fedsim.engine.machine import memory_now
 from fedsim.engine.round import Program
-from fedsim.fleet import Plan
 from fedsim.errors import TooLarge
+from fedsim.fleet import Plan
 from fedsim.limits import demand_room
 from fedsim.scenario.schema import Scenario
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeGuard
 import jax
 import jax.numpy as jnp
 
+from fedsim.build.links import link, server_of, stages_of
+from fedsim.build.rates import client_rate, counts_steps
 from fedsim.clients import carrying, mean_loss
 from fedsim.compose import FAMILIES, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
@@ -19,7 +21,6 @@ from fedsim.engine.memory import Memories
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.models import as_model
-from fedsim.build.links import link, server_of, stages_of
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
@@ -53,8 +54,7 @@ class Training(NamedTuple):
 
 def client_key(section: Any) -> Written:
     """A client section without what the plan reads; a schedule by local steps is part of the program."""
-    by_step = not isinstance(section.lr, float | int) and section.lr_per == "step"
-    return Written(section, DATA if by_step else DATA | {"lr"})
+    return Written(section, DATA if counts_steps(section) else DATA | {"lr"})
 
 
 @functools.lru_cache(KEPT)
@@ -79,8 +79,7 @@ def own(init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[
 def training(net: Model, loss: Callable | str, classes: int, section: Written) -> Training:
     """The program that trains and evaluates a model."""
     c = section.section
-    by_step = not isinstance(c.lr, float | int) and c.lr_per == "step"
-    schedule = link(c.lr)() if by_step else None
+    schedule = client_rate(c).schedule
 
     def rate(lr, step):
         return jnp.asarray(schedule(step.astype(lr.dtype)), lr.dtype) if schedule else lr

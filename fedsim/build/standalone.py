@@ -10,12 +10,11 @@ import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim import tree
-from fedsim.compose import chain, line
-from fedsim.scenario.diagnostics import explain
-from fedsim.errors import OrderError
 from fedsim.build.links import server_of, stages_of
-from fedsim.errors import Problem, ScenarioError
 from fedsim.build.programs import KEPT, Written
+from fedsim.compose import chain, line
+from fedsim.errors import OrderError, Problem, ScenarioError
+from fedsim.scenario.diagnostics import explain
 from fedsim.scenario.reader import Document
 from fedsim.scenario.schema import links_type
 from fedsim.tree import Tree

@@ -38,7 +38,7 @@ class Diagnosis(NamedTuple):
 
 
 @jax.jit
-def zero(delta: Tree) -> Sums:
+def no_rows(delta: Tree) -> Sums:
     """Of no client yet, for updates stacked as `delta`."""
     row = tree.zeros_like(tree.take(delta, 0))
     nothing = jnp.zeros((), jax.tree.leaves(row)[0].dtype)
@@ -46,7 +46,7 @@ def zero(delta: Tree) -> Sums:
 
 
 @jax.jit
-def add(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
+def add_rows(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
     """With the rows of a block, one after another; rows of weight 0 do not count."""
     lengths = lax.map(tree.norm, delta)  # a row at a time: the same bits in a block of any size
     present = ((weight > 0) & tree.finite_rows(delta, weight.shape[0])).astype(lengths.dtype)
@@ -57,7 +57,7 @@ def add(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
 
 
 @jax.jit
-def close(sums: Sums) -> Diagnosis:
+def close_sums(sums: Sums) -> Diagnosis:
     """The means over clients and pairs."""
     K = sums.count
     mean = tree.norm(tree.divide(sums.total, K))

@@ -22,8 +22,6 @@ class Jitted(Protocol[P, R_co]):
         """The program for arguments of these shapes, before it is compiled."""
         ...
 
-    def _cache_size(self) -> int: ...
-
 
 class jitted(Generic[S, P, R]):
     """Decorator: a method that is compiled once for each object that it is called on.
@@ -42,7 +40,7 @@ class jitted(Generic[S, P, R]):
 
     def __get__(self, instance: S, owner: type[S]) -> Jitted[P, R]:
         bound = self.method.__get__(instance, owner)  # type: ignore[attr-defined]
-        program = jax.jit(bound, donate_argnums=self.donate, static_argnums=self.static)
+        program: Any = jax.jit(bound, donate_argnums=self.donate, static_argnums=self.static)
         instance.__dict__[self.method.__name__] = program  # found from now on without asking here
         return program
 

@@ -20,6 +20,7 @@ from fedsim.tree import Tree
 from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 Bank = tuple[Shared, ...]
+Keys = tuple[tuple[Key[Array, ""], ...], Int[Array, ""] | int]
 Models = Callable[[Jobs, Int[Array, " L"]], tuple[Tree, int | None]]
 
 
@@ -75,7 +76,7 @@ class Lanes:
         memory: Tree,
         jobs: Jobs,
         data: tuple[Array, Array],
-        keys: tuple[tuple[Key[Array, ""], ...], Int[Array, ""]],
+        keys: Keys,
         lane: Lane,
         rows: Rows,
         t0: Int[Array, ""],

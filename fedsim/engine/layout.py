@@ -160,8 +160,8 @@ def laid_out(width: Width, room: Capacity, dtype: np.dtype, classes: int) -> Lay
         "valid": shape((room.steps, wide), np.int32),
         "slot": shape((room.steps + 1, wide), np.int32),
         "until": shape((room.steps,), np.int32),
-        "integers": shape((slots, len(INTEGERS)), np.int32),
-        "floats": shape((slots, len(floats(dtype))), dtype),
+        "integers": shape((slots, len(INTEGERS.names or ())), np.int32),
+        "floats": shape((slots, len(floats(dtype).names or ())), dtype),
         "labels": shape((slots, classes), dtype),
     }
     return Layout(**shapes, seats=room.seats)

@@ -4,7 +4,7 @@ A run knows from its plans who ever takes part; those clients have a place `0 â€
 starts as the shared variables of the run's start make it; it is made when its client first takes part.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ class Memories:
         )
 
     @jitted
-    def fresh(self, start: Shared, root: Key[Array, ""], ids: Int[Array, " K"]) -> Tree:
+    def fresh(self, start: Shared, root: Key[Array, ""], ids: Any) -> Tree:
         """Rows as they start `[K, ...]`: the same whenever they are made."""
         return jax.vmap(self._row, in_axes=(None, None, 0))(start, round_key(root, 0, Phase.MEMORY), ids)
 

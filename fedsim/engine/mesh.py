@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.engine.jitted import jitted
-from fedsim.engine.lanes import Bank, Lane, Lanes, Rows
+from fedsim.engine.lanes import Bank, Keys, Lane, Lanes, Rows
 from fedsim.engine.layout import Jobs, Layout, shard_of, unpack
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.tree import Tree
@@ -36,6 +36,16 @@ class Place(NamedTuple):
     def bring(self, values: Any) -> Any:
         """Values of the first device as this shard reads them."""
         return values if self.device is None else jax.device_put(values, self.device)
+
+
+class Lent(NamedTuple):
+    """What the shards of this process read of a block, an entry for each."""
+
+    banks: list[Bank]
+    memories: list[Tree]  # rows by seat
+    jobs: list[Jobs]
+    data: list[tuple[Array, Array]]
+    keys: list[Keys]
 
 
 class Mesh:
@@ -72,47 +82,38 @@ class Mesh:
         parts = [unpack(shard_of(layout, place.number, self.shards)) for place in self.places]
         return self._apart(parts), parts[0]
 
-    def lend(self, bank: Bank, memory: Tree, layout: Layout) -> tuple[list[Bank], list[Tree]]:
-        """Start models, and memory by slot, as the shards read them."""
+    def lend(self, bank: Bank, memory: Tree, layout: Layout, jobs: list[Jobs], data: list, keys: Keys) -> Lent:
+        """Start models, memory by slot, and the rest, as the shards read them."""
         if self.shards == 1 or not jax.tree.leaves(memory):
-            return self._everywhere(bank), [memory] * len(self.places)
-        seats = layout.integers["seat"].astype(np.int32)
-        parts = _cut(_seated(memory, seats, self.shards * layout.seats), self.shards)
-        return self._everywhere(bank), self._apart([parts[place.number] for place in self.places])
+            memories = [memory] * len(self.places)
+        else:
+            seats = layout.integers["seat"].astype(np.int32)
+            parts = _cut(_seated(memory, seats, self.shards * layout.seats), self.shards)
+            memories = self._apart([parts[place.number] for place in self.places])
+        roots, r = keys
+        return Lent(self._everywhere(bank), memories, jobs, data, [(root, r) for root in self._everywhere(roots)])
 
-    def empty(
-        self, rows: list[Rows] | None, banks: list[Bank], memories: list[Tree], jobs: list[Jobs], seats: int
-    ) -> list[Rows]:
+    def empty(self, rows: list[Rows] | None, lent: Lent, seats: int) -> list[Rows]:
         """Room for the rows of a block: that of the round before, where it fits."""
         if rows is not None and rows[0].loss.shape[0] == seats:
             return rows
-        shapes = self.lanes.shapes(banks[0], memories[0], jobs[0])
+        shapes = self.lanes.shapes(lent.banks[0], lent.memories[0], lent.jobs[0])
         zeros = jax.tree.map(lambda leaf: np.zeros((seats, *leaf.shape), leaf.dtype), shapes)
         return [jax.device_put(zeros, place.device) for place in self.places]  # each has its own, to write on
 
-    def begin_all(self, banks: list[Bank], memories: list[Tree], jobs: list[Jobs]) -> list[Lane]:
+    def begin_all(self, lent: Lent) -> list[Lane]:
         """The lanes of all shards, with their first clients."""
-        held = jax.tree.leaves(memories[0])
+        held = jax.tree.leaves(lent.memories[0])
         seats = held[0].shape[0] if held else 0
-        arguments = zip(self.places, banks, memories, jobs, strict=True)
+        arguments = zip(self.places, lent.banks, lent.memories, lent.jobs, strict=True)
         return in_threads(self.begin, [(*rest, np.int32(place.number * seats)) for place, *rest in arguments])
 
     def train_all(
-        self,
-        banks: list[Bank],
-        memories: list[Tree],
-        jobs: list[Jobs],
-        data: list,
-        keys: tuple,
-        lanes: list[Lane],
-        rows: list[Rows],
-        t0: int,
-        t1: int,
+        self, lent: Lent, lanes: list[Lane], rows: list[Rows], t0: int, t1: int
     ) -> tuple[list[Lane], list[Rows], list[Array]]:
         """Lane steps t0 to t1 of all shards, as `Lanes.train`."""
-        seats, (roots, r) = rows[0].loss.shape[0], keys
-        all_keys = [(root, r) for root in self._everywhere(roots)]
-        arguments = zip(self.places, banks, memories, jobs, data, all_keys, lanes, rows, strict=True)
+        seats = rows[0].loss.shape[0]
+        arguments = zip(self.places, *lent, lanes, rows, strict=True)
         calls = [(*rest, t0, t1, np.int32(place.number * seats)) for place, *rest in arguments]
         trained, stacks, tokens = zip(*in_threads(self.train, calls), strict=True)
         return list(trained), list(stacks), list(tokens)

@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from fedsim import tree
-from fedsim.engine import diagnosis
 from fedsim.engine.blocks import Block, Blocks
+from fedsim.engine.diagnosis import Diagnosis, Sums, add_rows, close_sums, no_rows
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot, placed
 from fedsim.engine.memory import Memories, Memory
-from fedsim.engine.mesh import Mesh
+from fedsim.engine.mesh import Lent, Mesh
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.server import (
     Folded,
@@ -67,8 +67,8 @@ class RunState(NamedTuple):
     start: Shared  # variables of the run's start
     store: Store  # where the clients' memory lives
     root: Key[Array, ""]  # of all randomness of the run
-    clients: Float[np.ndarray, ""]  # that can take part
-    samples: Float[np.ndarray, ""]  # of all of them together
+    clients: Float[Array, ""]  # that can take part
+    samples: Float[Array, ""]  # of all of them together
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
 
@@ -109,7 +109,7 @@ class RoundWork(NamedTuple):
     jobs: Jobs | None = None  # of the last block
     stats: tuple[TrainStats, ...] = ()  # by block
     message_bytes: int = 0
-    diagnosis: diagnosis.Sums | None = None
+    sums: Sums | None = None  # of what is measured of the updates
     probe: ProbeSum | None = None
     losses: tuple[Float[Array, " block"], ...] = ()  # at x, by block
     probe_bytes: int = 0
@@ -139,7 +139,7 @@ class Played(NamedTuple):
     steps: int  # that trained a client
     lane_steps: int  # steps times lanes
     message_bytes: int  # of what one client sends
-    diagnosis: diagnosis.Diagnosis | None = None
+    diagnosis: Diagnosis | None = None
 
 
 def play(round: Round) -> tuple[list[Played | None], Buffers]:
@@ -175,12 +175,7 @@ def probe(round: Round, block: Block, works: list[RoundWork]) -> tuple[Block, li
     for trained in train(round, mesh, block, works, buffers.probe):
         works = [_probed(*each) for each in zip(works, trained.jobs, trained.rows, strict=True)]
         buffers = buffers._replace(probe=trained.buffer)
-    sends = lambda work: work.probe is not None and "probe" in work.server.shared["aux"]
-    works = [
-        work._replace(server=work.run.programs.send_probe(work.probe, work.server)) if sends(work) else work
-        for work in works
-    ]
-    return round.blocks.get(round.number, 0, round.playing), works, buffers
+    return round.blocks.get(round.number, 0, round.playing), list(map(_with_probe, works)), buffers
 
 
 def train(
@@ -196,9 +191,8 @@ def train(
         shard_jobs, columns = mesh.jobs(layout)
         jobs = _by_run(by_slot(columns) if runs > 1 else columns, runs)
         memory = () if block.probe else _remembered(program.memories, works, jobs)
-        models, memories = mesh.lend(bank, memory, layout)
-        arguments = (models, memories, shard_jobs, data, (roots, block.round))
-        buffer = _train_block(mesh, arguments, buffer, block.steps, layout.seats, round.pieces)
+        lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
+        buffer = _train_block(mesh, lent, mesh.empty(buffer, lent, layout.seats), block.steps, round.pieces)
         round.blocks.prepare(block)  # while the device works
         yield TrainedBlock(block, jobs, _by_run(mesh.collect(buffer, shard_jobs), runs), buffer)
 
@@ -246,7 +240,7 @@ def keep(
                 steps=work.steps,
                 lane_steps=int(np.rint(per_step * work.steps)),
                 message_bytes=work.message_bytes,
-                diagnosis=None if work.diagnosis is None else diagnosis.close(work.diagnosis),
+                diagnosis=None if work.sums is None else close_sums(work.sums),
             )
         )
     return played
@@ -272,17 +266,13 @@ class Pieces:
         self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
 
 
-def _train_block(
-    mesh: Mesh, arguments: tuple, buffer: list[Rows] | None, steps: int, seats: int, pieces: Pieces
-) -> list[Rows]:
-    """All lane steps of one block, in one call or several; into a new buffer when there is none that fits."""
-    banks, memories, jobs, *_ = arguments
-    rows, lanes = mesh.empty(buffer, banks, memories, jobs, seats), mesh.begin_all(banks, memories, jobs)
-    t, token = 0, None
+def _train_block(mesh: Mesh, lent: Lent, rows: list[Rows], steps: int, pieces: Pieces) -> list[Rows]:
+    """All lane steps of one block, in one call or several -> the rows, on the same buffers."""
+    lanes, t, token = mesh.begin_all(lent), 0, None
     trials = pieces.trials(steps)
     for cut in trials:
         begin = time.perf_counter()
-        lanes, rows, token = mesh.train_all(*arguments, lanes, rows, t, cut)
+        lanes, rows, token = mesh.train_all(lent, lanes, rows, t, cut)
         jax.block_until_ready(token)
         if cut == trials[-1] and t:  # the first piece compiles, the second one counts
             pieces.timed(cut - t, time.perf_counter() - begin)
@@ -291,7 +281,7 @@ def _train_block(
         if cut > t:
             if token is not None:
                 jax.block_until_ready(token)  # at most one call waits for the running one
-            lanes, rows, token = mesh.train_all(*arguments, lanes, rows, t, cut)
+            lanes, rows, token = mesh.train_all(lent, lanes, rows, t, cut)
             t = cut
     return rows
 
@@ -316,6 +306,13 @@ def _probed(work: RoundWork, jobs: Jobs, rows: Rows) -> RoundWork:
     )
 
 
+def _with_probe(work: RoundWork) -> RoundWork:
+    """With the mean of the pass at x sent to the clients, where the method reads it."""
+    if work.probe is None or "probe" not in work.server.shared["aux"]:
+        return work
+    return work._replace(server=work.run.programs.send_probe(work.probe, work.server))
+
+
 def _added(work: RoundWork, jobs: Jobs, rows: Rows, first: int, diagnoses: bool) -> RoundWork:
     """With the rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
     if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
@@ -324,10 +321,10 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, first: int, diagnoses: bool)
     total = programs.zero(rows, jobs) if work.total is None else work.total
     loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
     total, memory, stats = programs.add(total, work.server, work.memory, rows, loss, jobs, work.info, first)
-    sums = work.diagnosis
+    sums = work.sums
     if diagnoses:
         delta = rows.message.delta
-        sums = diagnosis.add(diagnosis.zero(delta) if sums is None else sums, delta, jobs.weight)
+        sums = add_rows(no_rows(delta) if sums is None else sums, delta, jobs.weight)
     return work._replace(
         total=total,
         memory=memory,
@@ -335,7 +332,7 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, first: int, diagnoses: bool)
         losses=losses,
         stats=(*work.stats, stats),
         message_bytes=_message_bytes(rows) + work.probe_bytes,
-        diagnosis=sums,
+        sums=sums,
     )
 
 

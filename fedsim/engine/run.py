@@ -106,7 +106,8 @@ class Run:
         self.server: ServerState = program.server.init(shared, plan.present)
         self.start = self.server.shared  # clients' memory starts from it, whenever they first take part
         dtype = program.dtype.type
-        self.clients, self.samples = dtype(len(plan.eligible)), dtype(plan.sizes.sum())
+        self.clients: Any = dtype(len(plan.eligible))
+        self.samples: Any = dtype(plan.sizes.sum())
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""

@@ -156,7 +156,7 @@ class Server:
         return other
 
     @jitted
-    def init(self, shared: Shared, present: Bool[Array, " N"]) -> ServerState:
+    def init(self, shared: Shared, present: Bool[Array, " N"] | np.ndarray) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
         links = {"wire": self.wire, "stages": self.stages, "rule": self.rule}
         state = {name: link.init(shared["params"], present) for name, link in links.items()}

@@ -9,7 +9,7 @@ import functools
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 
@@ -25,7 +25,8 @@ _ran: weakref.WeakSet[Callable] = weakref.WeakSet()  # programs that ran before
 
 def jit_for_threads(function: Callable[P, R], donate: tuple[int, ...] = ()) -> Jitted[P, R]:
     """`jax.jit` of a program that several threads run at once."""
-    return jax.jit(function, compiler_options=CPU if platform() == "cpu" else None, donate_argnums=donate)
+    compiled: Any = jax.jit(function, compiler_options=CPU if platform() == "cpu" else None, donate_argnums=donate)
+    return compiled
 
 
 def device_threads() -> int:

@@ -168,7 +168,7 @@ def _other_rows(run: Run, was: Recorded, samples: float, until: int | None = Non
     """Go on to a round (None: the end), or to the first row that is not the recorded one."""
     expected = {row["round"]: row for row in was.rows if row["round"] > run.round}
     for event in events([run], run.program, lambda r: r == until, samples=samples):
-        if not isinstance(event, Rest):
+        if not isinstance(event, Quiesced):
             values = event[1].values
             r = values["round"]
             if r not in expected:
