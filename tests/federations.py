@@ -82,5 +82,5 @@ def scenario(case: dict, **sections) -> dict:
 def trajectory(scenario: dict, **door) -> tuple[list[np.ndarray], "fedsim.Result"]:
     """Shared parameters after every round, through the public door."""
     seen = []
-    result = fedsim.run(scenario, watch=lambda e, s, row: seen.append(np.asarray(row.server.bank["params"][0])), **door)
+    result = fedsim.run(scenario, watch=lambda e, s, row: seen.append(np.asarray(row.server.shared["params"])), **door)
     return seen[1:], result

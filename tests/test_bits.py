@@ -123,7 +123,7 @@ def test_one_compilation_over_all_rounds():
     def watch(experiment, seed, row):
         p = experiment.program
         if row.values["round"]:
-            compiled.append([f._cache_size() for f in (*p.mesh.programs, p.serve.add, p.serve.close, p.evaluate)])
+            compiled.append([f._cache_size() for f in (p.mesh.begin, p.mesh.train, p.server.add, p.server.close, p.evaluate)])
 
     fedsim.run(scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}), watch=watch, seeds=2)
     # nothing is compiled after the first evaluated round, nor for another seed; only the clients' scores at the very end
@@ -172,8 +172,9 @@ def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(n
 
     def watch(experiment, seed, row):
         p = experiment.program
-        first = p.first.programs if p.first else ()
-        parts = (*p.mesh.programs, *first, p.memories.gather, p.serve.look, p.serve.add, p.serve.close)
+        probe = (p.probe.begin, p.probe.train) if p.probe else ()
+        lanes = (p.mesh.begin, p.mesh.train, *probe)
+        parts = (*lanes, p.memories.gather, p.server.add_probe, p.server.add, p.server.close)
         if row.values["round"]:
             sizes.append([f._cache_size() for f in parts])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.diagnosis import found, more, none
+from fedsim.engine.diagnosis import add_rows, close_sums, no_rows
 
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {
@@ -39,12 +39,12 @@ def by_hand(rows):
 def test_the_definitions():
     with jax.enable_x64(True):
         rows = jax.tree.map(jnp.asarray, stack())
-        whole = found(more(none(rows), rows, jnp.ones(7)))
+        whole = close_sums(add_rows(no_rows(rows), rows, jnp.ones(7)))
         np.testing.assert_allclose(whole, by_hand(stack()), rtol=1e-12)
-        sums = none(rows)
+        sums = no_rows(rows)
         for part in (slice(0, 3), slice(3, 4), slice(4, 7)):
-            sums = more(sums, jax.tree.map(lambda leaf, part=part: leaf[part], rows), jnp.ones(7)[part])
-        assert [float(v) for v in found(sums)] == [float(v) for v in whole]  # to the bit, whatever the blocks
+            sums = add_rows(sums, jax.tree.map(lambda leaf, part=part: leaf[part], rows), jnp.ones(7)[part])
+        assert [float(v) for v in close_sums(sums)] == [float(v) for v in whole]  # to the bit, whatever the blocks
 
 
 def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
@@ -54,14 +54,14 @@ def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
         weight = jnp.asarray([1.0, 1, 0, 3, 1, 1, 1])
         stacked = jax.tree.map(jnp.asarray, rows)
         kept = {name: leaf[[0, 1, 3, 4, 6]] for name, leaf in rows.items()}
-        np.testing.assert_allclose(found(more(none(stacked), stacked, weight)), by_hand(kept), rtol=1e-12)
+        np.testing.assert_allclose(close_sums(add_rows(no_rows(stacked), stacked, weight)), by_hand(kept), rtol=1e-12)
 
 
 def test_equal_updates_do_not_drift():
     rows = {"w": jnp.ones((5, 3))}
-    norm, drift, cosine = map(float, found(more(none(rows), rows, jnp.ones(5))))
+    norm, drift, cosine = map(float, close_sums(add_rows(no_rows(rows), rows, jnp.ones(5))))
     assert norm == pytest.approx(3**0.5) and drift == pytest.approx(0, abs=1e-3) and cosine == pytest.approx(1)
-    alone = found(more(none(rows), rows, jnp.asarray([1.0, 0, 0, 0, 0])))
+    alone = close_sums(add_rows(no_rows(rows), rows, jnp.asarray([1.0, 0, 0, 0, 0])))
     assert np.isnan(float(alone.cosine)) and float(alone.drift) == pytest.approx(0, abs=1e-3)
 
 

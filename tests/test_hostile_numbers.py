@@ -124,11 +124,13 @@ def test_what_is_counted_is_what_is_laid_out():
         (jobs,), _ = program.mesh.jobs(layout)
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
         assert told(jobs) == told(shapes["jobs"])
-        server = program.serve.init(e.shared[0], plan.present)
-        store = program.memories.empty(server.bank, program.room.members)
-        lent = program.memories.gather(store, server.bank, jobs, jax.random.key(0))
-        assert told(server) == told(shapes["server"]) and told(lent) == told(shapes["mine"])
-        rows = program.mesh.empty(None, [server.bank], [lent], [jobs], layout.seats)[0]
+        server = program.server.init(e.shared[0], plan.present)
+        store = program.memories.empty(server.shared, program.room.members)
+        lent = program.memories.gather(store, server.shared, jobs, jax.random.key(0))
+        assert told(server) == told(shapes["server"]) and told(lent) == told(shapes["seated"])
+        keys = ((jax.random.key(0),), 1)
+        handed = program.mesh.lend((server.shared,), lent, layout, [jobs], [], keys)
+        rows = program.mesh.empty(None, handed, layout.seats)[0]
         assert told(rows) == told(shapes["rows"])
 
 

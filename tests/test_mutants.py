@@ -15,7 +15,7 @@ import test_oracles
 
 from fedsim.build import programs
 from fedsim.compose import ALIASES, FAMILIES, names
-from fedsim.engine.server import serve
+from fedsim.engine.server import Server
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -88,7 +88,7 @@ OPTIMISERS = [
     Mutant(
         "server subtracts Delta (sign)",
         "engine/server.py",
-        {'tree.add(old.bank["params"], step)': 'tree.subtract(old.bank["params"], step)'},
+        {"tree.add(old, step)": "tree.subtract(old, step)"},
         trajectories(f"fedavg_samples/{PARTIAL}"),
     ),
     Mutant(
@@ -369,14 +369,14 @@ def put(monkeypatch):
             exec(code, made)
         assert signatures(FAMILIES) == signatures(kinds)
         if module == "engine/server.py":  # it has no kinds: `serving` makes its programs by it
-            monkeypatch.setattr(programs, "serve", made["serve"])
+            monkeypatch.setattr(programs, "Server", made["Server"])
             forget()
 
     yield run_again
     for family, known in kinds.items():
         FAMILIES[family].clear()
         FAMILIES[family].update(known)
-    if programs.serve is not serve:
+    if programs.Server is not Server:
         forget()
 
 

@@ -9,7 +9,7 @@ reducer that the client method declared.
 import copy
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -156,7 +156,7 @@ class Server:
         return other
 
     @jitted
-    def init(self, shared: Shared, present: Bool[Array, " N"] | np.ndarray) -> ServerState:
+    def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
         links = {"wire": self.wire, "stages": self.stages, "rule": self.rule}
         state = {name: link.init(shared["params"], present) for name, link in links.items()}

@@ -21,7 +21,7 @@ from fedsim.disk.checkpoint import Snapshot, decode, named
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
-from fedsim.engine.run import Run
+from fedsim.engine.run import Quiesced, Run
 from fedsim.engine.store import OnDisk
 from fedsim.errors import CheckpointError, CorruptError
 from fedsim.runs import directory

@@ -9,9 +9,9 @@ from conftest import sampled
 import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.engine import loop as together
+from fedsim.engine import loop
 from fedsim.engine.loop import banked, events
-from fedsim.engine.run import Rest
+from fedsim.engine.run import Quiesced
 from fedsim.scenario import read
 
 CLIENTS = [
@@ -51,7 +51,7 @@ def rows(runs, seeds, program):
     found = {seed: [] for seed in seeds}
     names = {id(run): seed for run, seed in zip(runs, seeds, strict=True)}
     for event in events(runs, program):
-        assert not isinstance(event, Rest)
+        assert not isinstance(event, Quiesced)
         found[names[id(event[0])]].append(event[1].values)
     return found, {seed: run.snapshot(portable=True).arrays for run, seed in zip(runs, seeds, strict=True)}
 
@@ -93,7 +93,7 @@ def test_who_passes_twice_through_the_model_in_a_step_plays_alone(method):
 
 
 def banks(experiment, seeds, monkeypatch, most):
-    monkeypatch.setattr(together, "MOST", most)
+    monkeypatch.setattr(loop, "MOST", most)
     return banked([experiment.program] * len(seeds), [experiment.plans[seed] for seed in seeds], 1000)
 
 
@@ -123,7 +123,7 @@ def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
     with numerics(checked):
         wild = build(checked)
         quiet = build(calm, deal=lambda *_: {seed: plan.federation for seed, plan in wild.plans.items()})
-        assert together.alike([wild.program, quiet.program], [wild.plans[0], quiet.plans[0]])
+        assert loop.alike([wild.program, quiet.program], [wild.plans[0], quiet.plans[0]])
         _, program = banks(wild, [0, 1, 2], monkeypatch, 4)
         found, _ = rows([wild.run(0), quiet.run(0), wild.run(1)], ["wild", "quiet", "other"], program)
         assert [len(found[name]) for name in ("wild", "quiet", "other")] == [11, 15, 11]  # ten rounds without a message
@@ -141,7 +141,7 @@ def test_runs_that_were_left_after_different_rounds_meet_again(monkeypatch):
         for seed, until in ((0, 1), (1, 3)):
             run = experiment.run(seed)
             for event in events([run], run.program, lambda r, until=until: r == until):
-                if isinstance(event, Rest):
+                if isinstance(event, Quiesced):
                     left[seed] = run.snapshot(portable=True)
                     break
         runs = [experiment.run(seed) for seed in (0, 1, 2)]
@@ -161,20 +161,20 @@ def test_a_rest_is_one_moment_for_all():
         experiment = build(checked)
         _, program = banked([experiment.program] * 5, list(experiment.plans.values()), 1000)
         runs = [experiment.run(seed) for seed in experiment.plans]
-        rests = [e for e in events(runs, program, lambda r: r in (2, 4)) if isinstance(e, Rest)]
+        rests = [e for e in events(runs, program, lambda r: r in (2, 4)) if isinstance(e, Quiesced)]
         assert [rest.round for rest in rests] == [2] and rests[0].runs == runs  # after the last round nothing goes on
 
 
 @pytest.mark.long
 def test_groups_of_any_size_compile_once(monkeypatch):
-    monkeypatch.setattr(together, "MOST", 2)
+    monkeypatch.setattr(loop, "MOST", 2)
     sizes, programs = [], []
-    real = together.events
+    real = loop.events
 
     def spied(runs, program, *rest):
         yield from real(runs, program, *rest)
         programs.append(program)
-        sizes.append([f._cache_size() for f in (*program.mesh.programs, program.serve.add, program.serve.close)])
+        sizes.append([f._cache_size() for f in (program.mesh.begin, program.mesh.train, program.server.add, program.server.close)])
 
     monkeypatch.setattr("fedsim.runs.execute.events", spied)
     fedsim.run(scenario(method="scaffold"))
@@ -190,11 +190,11 @@ def compared(**more):
 @pytest.mark.long
 def test_a_comparison_has_the_same_bytes_with_and_without_company(monkeypatch, tmp_path):
     sizes = []
-    real = together.events
+    real = loop.events
     monkeypatch.setattr("fedsim.runs.execute.events", lambda runs, *rest: sizes.append(len(runs)) or real(runs, *rest))
     compared(out=tmp_path / "many", pictures=False)
     assert sizes == [15] * 4 + [10] * 2  # three methods train alike, one does not
-    monkeypatch.setattr(together, "MOST", 1)
+    monkeypatch.setattr(loop, "MOST", 1)
     compared(out=tmp_path / "one", pictures=False)
     for name in ("rounds", "summary", "clients", "partition", "compare", "across", "profiles"):
         assert (tmp_path / f"many/{name}.csv").read_bytes() == (tmp_path / f"one/{name}.csv").read_bytes()
