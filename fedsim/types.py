@@ -136,6 +136,11 @@ def reported(updates: Updates) -> Float[Array, " K"]:
     return (updates.weight > 0) * updates.count
 
 
+def by_samples(updates: Updates) -> Float[Array, " K"]:
+    """Weights by samples: the sample count times the times drawn, 0 for clients that did not report."""
+    return updates.weight * updates.count
+
+
 class RowStage(NamedTuple):
     """Stack -> stack, written for ONE row: `Updates` and `Context` without their K axis. The engine vmaps it."""
 

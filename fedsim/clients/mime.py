@@ -1,17 +1,13 @@
-"""Methods that know the mean gradient of the round's cohort at x: their round begins with a pass that takes it.
-
-In `shared["aux"]["probe"]` stands c = mean_{j∈S} ∇f_j(x), each over all samples of its client.
-"""
+"""Mime and MimeLite: clients step as the server's optimiser would."""
 
 from typing import Annotated
 
-import jax
 import jax.numpy as jnp
 from annotated_types import Ge, Lt
 
 from fedsim import tree
-from fedsim.clients.gradient import finish, gradient, no_memory, start, step
-from fedsim.clients.probe import gradient_at_x, mean_gradient, start_with_x
+from fedsim.clients.hooks import finish, gradient, no_memory, start
+from fedsim.clients.probe import anchored, mean_gradient, start_with_x
 from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client, Shared, Task
@@ -19,19 +15,12 @@ from fedsim.types import Client, Shared, Task
 Decay = Annotated[float, Ge(0), Lt(1)]
 
 
-def _anchored(task: Task, variables, batch, local, shared, work):
-    """∇f_i(y; batch) − ∇f_i(x; batch) + c."""
-    met, g = gradient(task, variables, batch, local, shared, work)
-    at_x = gradient_at_x(task, variables, batch, local)
-    return met, jax.tree.map(lambda g, at_x, c: g - at_x + c, g, at_x, shared["aux"]["probe"])
-
-
-def _with_the_servers_optimizer(beta: float, begins, direction, solo: bool) -> Client:
-    """The server's optimizer steps on the clients: its state stands still there, and moves once a round, by c."""
+def _with_server_optimiser(beta: float, start, gradient, solo: bool) -> Client:
+    """The server's optimiser steps on the clients: its state stands still there, and moves once a round, by c."""
 
     def begin(task, shared, row, work):
-        """A copy of the optimizer's state for every lane: products of what all share would be rounded in another place."""
-        variables, local = begins(task, shared, row, work)
+        """A copy of the optimiser's state for every lane: products of what all share would be rounded in another place."""
+        variables, local = start(task, shared, row, work)
         return variables, {**local, "optimizer": shared["aux"]["optimizer"]}
 
     def momentum(task, g, params, local, shared, work):
@@ -39,7 +28,7 @@ def _with_the_servers_optimizer(beta: float, begins, direction, solo: bool) -> C
         updates, _ = task.optimizer(work.lr).update(m, local["optimizer"], params)
         return tree.add(params, updates), local
 
-    def fresh(task: Task, params: Tree) -> dict:
+    def aux(task: Task, params: Tree) -> dict:
         return {"m": tree.zeros_like(params), "optimizer": task.optimizer(jnp.zeros(())).init(params)}
 
     def next_m(task: Task, m: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
@@ -49,9 +38,18 @@ def _with_the_servers_optimizer(beta: float, begins, direction, solo: bool) -> C
         m = next_m(task, shared["aux"]["m"], shared, aggregate, pace)
         return task.optimizer(pace).update(m, state, shared["params"])[1]
 
-    reduce, unused = {"m": next_m, "optimizer": next_state}, frozenset({"optimizer_state"})
-    hooks = (no_memory, begin, direction, momentum, finish)
-    return Client(*hooks, aux=fresh, reduce=reduce, probe=mean_gradient, unused=unused, solo=solo)
+    return Client(
+        memory=no_memory,
+        start=begin,
+        gradient=gradient,
+        step=momentum,
+        finish=finish,
+        aux=aux,
+        reduce={"m": next_m, "optimizer": next_state},
+        probe=mean_gradient,
+        unused=frozenset({"optimizer_state"}),
+        solo=solo,
+    )
 
 
 @client
@@ -72,7 +70,7 @@ def mime(beta: Decay = 0.9) -> Client:
     References:
       Karimireddy et al. 2020, Mime, arXiv:2008.03606, Algorithm 1.
     """
-    return _with_the_servers_optimizer(beta, start_with_x, _anchored, solo=True)
+    return _with_server_optimiser(beta, start_with_x, anchored, solo=True)
 
 
 @client
@@ -91,24 +89,4 @@ def mimelite(beta: Decay = 0.9) -> Client:
     References:
       Karimireddy et al. 2020, Mime, arXiv:2008.03606, Algorithm 1.
     """
-    return _with_the_servers_optimizer(beta, start, gradient, solo=False)
-
-
-@client
-def fedlin() -> Client:
-    """Anchored gradients, and steps so much shorter as there are more of them: all clients come equally far.
-
-    c = mean_{j∈S} ∇f_j(x), over all their samples; then, from y = x,
-    y ← y − (η_l/τ_i) (∇f_i(y; batch) − ∇f_i(x; batch) + c) for τ_i local steps.
-
-    State: none.    Sends: two models, receives two.    Rule: `mean(uniform)`.
-    Costs a second gradient per step, and a pass over all samples before. With one full-batch step: `fedsgd`.
-
-    References:
-      Mitra et al. 2021, Linear Convergence in Federated Learning, arXiv:2102.07053, FedLin.
-    """
-
-    def shorter(task, g, params, local, shared, work):
-        return step(task, g, params, local, shared, work._replace(lr=work.lr / work.steps))
-
-    return Client(no_memory, start_with_x, _anchored, shorter, finish, probe=mean_gradient, solo=True)
+    return _with_server_optimiser(beta, start, gradient, solo=False)
