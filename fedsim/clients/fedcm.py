@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import jax.numpy as jnp
 from annotated_types import Gt, Le
 
 from fedsim import tree
@@ -33,7 +32,7 @@ def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
         return value, tree.mix(shared["aux"]["d"], g, alpha)
 
     def direction(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
-        return tree.scale(aggregate, jnp.where(pace > 0, -1 / jnp.where(pace > 0, pace, 1), 0))
+        return tree.scale(tree.over(aggregate, pace), -1)
 
     return Client(
         memory=no_memory,

@@ -7,7 +7,6 @@ from annotated_types import Ge
 
 from fedsim import tree
 from fedsim.clients.hooks import finish, gradient, start, step
-from fedsim.clients.probe import over
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -39,7 +38,7 @@ def feddc(alpha: Annotated[float, Ge(0)] = 0.1) -> Client:
 
     def pulled(task, variables, batch, local, shared, work):
         value, g = gradient(task, variables, batch, local, shared, work)
-        turn = over(tree.subtract(local["g"], shared["aux"]["g"]), work.lr_sum)
+        turn = tree.over(tree.subtract(local["g"], shared["aux"]["g"]), work.lr_sum)
         bend = lambda g, y, h, x, turn: g + alpha * (y + h - x) + turn
         return value, jax.tree.map(bend, g, variables["params"], local["h"], shared["params"], turn)
 

@@ -19,7 +19,7 @@ def _with_server_optimiser(beta: float, start, gradient, solo: bool) -> Client:
     """The server's optimiser steps on the clients: its state stands still there, and moves once a round, by c."""
 
     def begin(task, shared, row, work):
-        """A copy of the optimiser's state for every lane: products of what all share would be rounded in another place."""
+        """With a copy of the optimiser's state for each client (4. in `fedsim.tree.exact`)."""
         variables, local = start(task, shared, row, work)
         return variables, {**local, "optimizer": shared["aux"]["optimizer"]}
 

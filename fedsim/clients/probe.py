@@ -14,11 +14,7 @@ from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 
 def start_with_x(task: Task, shared: Shared, row: Tree, work: Work) -> tuple[Tree, Tree]:
-    """Begin at x, and keep a copy of it in the lane, for passes through the model at x.
-
-    A product with one matrix for all lanes is another operation than one with a matrix each, and XLA computes it in
-    another order from program to program. The copy makes it the same as the one at y.
-    """
+    """Begin at x, and keep a copy of it for passes through the model at x (4. in `fedsim.tree.exact`)."""
     variables, local = start(task, shared, row, work)
     return variables, {**local, "x": shared["params"]}
 
@@ -38,11 +34,6 @@ def anchored(
     value, g = gradient(task, variables, batch, local, shared, work)
     at_x = gradient_at_x(task, variables, batch, local)
     return value, jax.tree.map(lambda g, at_x, c: g - at_x + c, g, at_x, shared["aux"]["probe"])
-
-
-def over(total: Tree, n) -> Tree:
-    """total/n as a product, 0 where n = 0: XLA turns a quotient into one in some programs and not in others."""
-    return tree.scale(total, jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 0))
 
 
 def no_rows(shared: Shared, work: Work) -> dict[str, Tree]:
@@ -80,7 +71,7 @@ def _stay(task: Task, g: Tree, params: Tree, local: Tree, shared: Shared, work: 
 
 def _send_mean(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, work: Work) -> Message:
     del task, shared, variables, row
-    mean = over(local["sum"], local["rows"])
+    mean = tree.over(local["sum"], local["rows"])
     return Message(delta=mean, stats={}, aux={}, memory=(), effort=jnp.zeros_like(work.lr))
 
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 
 from fedsim import tree
 from fedsim.clients.hooks import finish, gradient, start, step
-from fedsim.clients.probe import over
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -32,7 +31,7 @@ def scaffnew() -> Client:
 
     def begin(task, shared, row, work):
         variables, local = start(task, shared, row, work)
-        h = tree.add(row["h"], over(tree.subtract(shared["params"], row["y"]), row["pace"]))
+        h = tree.add(row["h"], tree.over(tree.subtract(shared["params"], row["y"]), row["pace"]))
         return variables, {**local, "h": h}
 
     def corrected(task, variables, batch, local, shared, work):

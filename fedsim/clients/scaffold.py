@@ -6,7 +6,7 @@ import jax
 
 from fedsim import tree
 from fedsim.clients.hooks import finish, gradient, start, step
-from fedsim.clients.probe import add_rows, gradient_at_x, no_rows, over, start_with_x
+from fedsim.clients.probe import add_rows, gradient_at_x, no_rows, start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -64,9 +64,9 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
     def close(task, shared, variables, local, row, work):
         message = finish(task, shared, variables, local, row, work)
         if option == 1:
-            new = over(local["at_x"]["sum"], local["at_x"]["rows"])
+            new = tree.over(local["at_x"]["sum"], local["at_x"]["rows"])
         else:
-            lead = over(message.delta, work.lr_sum)
+            lead = tree.over(message.delta, work.lr_sum)
             new = jax.tree.map(lambda c_i, c, d: c_i - c - d, row["c_i"], shared["aux"]["c"], lead)
         return message._replace(aux={"c": tree.subtract(new, row["c_i"])}, memory={"c_i": new})
 

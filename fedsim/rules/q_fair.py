@@ -39,7 +39,7 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
         w, F = reported(updates), jnp.maximum(updates.loss, LEAST)
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         pull = smooth * F**q
-        h = pull * (1 + q * smooth * lengths * lengths / F)  # the sum has one product: no choice for the compiler
+        h = pull * (1 + q * smooth * lengths * lengths / F)  # one product in the sum: 1. in `fedsim.tree.exact`
         return tree.fold(total, (updates.delta, h / jnp.where(pull > 0, pull, 1)), jnp.where(w > 0, w * pull, 0))
 
     def finish(total, state, context):

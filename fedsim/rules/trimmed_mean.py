@@ -46,7 +46,7 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
         kept = jnp.maximum(m - 2 * trim, 0)
 
         def centre(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:
-            add = lambda r, total: total + ordered[r]  # one after another: K changes no bit
+            add = lambda r, total: total + ordered[r]  # one after another: 3. in `fedsim.tree.exact`
             total = lax.fori_loop(trim, trim + kept, add, jnp.zeros_like(ordered[0]))
             return tree.divide(total, kept.astype(total.dtype))
 
