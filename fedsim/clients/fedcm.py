@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from annotated_types import Gt, Le
+from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.clients.hooks import finish, gradient, no_memory, start, step
@@ -31,7 +32,7 @@ def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
         value, g = gradient(task, variables, batch, local, shared, work)
         return value, tree.mix(shared["aux"]["d"], g, alpha)
 
-    def direction(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
+    def direction(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array) -> Tree:
         return tree.scale(tree.over(aggregate, pace), -1)
 
     return Client(

@@ -4,18 +4,19 @@ from typing import Annotated
 
 import jax.numpy as jnp
 from annotated_types import Ge, Lt
+from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.clients.hooks import finish, gradient, no_memory, start
 from fedsim.clients.probe import anchored, mean_gradient, start_with_x
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client, Shared, Task
+from fedsim.types import Client, GradientHook, Shared, StartHook, Task
 
 Decay = Annotated[float, Ge(0), Lt(1)]
 
 
-def _with_server_optimiser(beta: float, start, gradient, solo: bool) -> Client:
+def _with_server_optimiser(beta: float, start: StartHook, gradient: GradientHook, solo: bool) -> Client:
     """The server's optimiser steps on the clients: its state stands still there, and moves once a round, by c."""
 
     def begin(task, shared, row, work):
@@ -31,12 +32,12 @@ def _with_server_optimiser(beta: float, start, gradient, solo: bool) -> Client:
     def aux(task: Task, params: Tree) -> dict:
         return {"m": tree.zeros_like(params), "optimizer": task.optimizer(jnp.zeros(())).init(params)}
 
-    def next_m(task: Task, m: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
-        return tree.mix(m, shared["aux"]["probe"], 1 - beta)
+    def next_m(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array) -> Tree:
+        return tree.mix(old, shared["aux"]["probe"], 1 - beta)
 
-    def next_state(task: Task, state: Tree, shared: Shared, aggregate: Tree, pace) -> Tree:
+    def next_state(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array) -> Tree:
         m = next_m(task, shared["aux"]["m"], shared, aggregate, pace)
-        return task.optimizer(pace).update(m, state, shared["params"])[1]
+        return task.optimizer(pace).update(m, old, shared["params"])[1]
 
     return Client(
         memory=no_memory,

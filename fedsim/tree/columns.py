@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from fedsim.tree.arithmetic import Tree, fold
 
 
-def by_columns(function: Callable, stacked: Tree, K: int) -> Tree:
+def by_columns(function: Callable[[Array], Array], stacked: Tree, K: int) -> Tree:
     """`function([K, C]) -> [..., C]` over all columns of a stack, leaf by leaf and in blocks that stay in the cache.
 
     Blocks are cut from the stack one at a time, so memory stays at the stack, the result and one block. The last block
@@ -29,7 +29,7 @@ def by_columns(function: Callable, stacked: Tree, K: int) -> Tree:
     return jax.tree.map(apply, stacked)
 
 
-def _in_blocks(function: Callable, columns: Array, width: int) -> Array:
+def _in_blocks(function: Callable[[Array], Array], columns: Array, width: int) -> Array:
     """`function` of so many columns at a time, of at least as many."""
     K, D = columns.shape
     shape = jax.eval_shape(function, jax.ShapeDtypeStruct((K, width), columns.dtype))
@@ -42,7 +42,9 @@ def _in_blocks(function: Callable, columns: Array, width: int) -> Array:
     return lax.fori_loop(0, -(-D // width), block, jnp.zeros((*shape.shape[:-1], D), shape.dtype))
 
 
-def over_blocks(step: Callable[..., Tree], state: Tree, stacked: Tree, width: int, dtype: Any) -> Tree:
+def over_blocks(
+    step: Callable[[Array, Array, Array, Tree], Tree], state: Tree, stacked: Tree, width: int, dtype: Any
+) -> Tree:
     """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack, in one loop over its leaves.
 
     The last block of a leaf ends with it, and starts with columns of the block before it, or ends with zeros where there
