@@ -82,7 +82,7 @@ OPTIMISERS = [
     Mutant(
         "FedAvg uniform instead of sample weights",
         "rules/mean.py",
-        {"return updates.weight * updates.count": "return reported(updates)"},
+        {"return by_samples(updates)": "return reported(updates)"},
         trajectories(f"fedavg_samples/{PARTIAL}"),
     ),
     Mutant(
@@ -93,37 +93,37 @@ OPTIMISERS = [
     ),
     Mutant(
         "prox term pulls to zero instead of w_t",
-        "clients/gradient.py",
+        "clients/fedprox.py",
         {"g + mu * (y - x), g,": "g + mu * y, g,"},
         trajectories(f"fedprox_mu0.1/{PARTIAL}"),
     ),
     Mutant(
         "prox without 1/2 (gradient 2 mu (y-x))",
-        "clients/gradient.py",
+        "clients/fedprox.py",
         {"g + mu * (y - x), g,": "g + 2 * mu * (y - x), g,"},
         trajectories(f"fedprox_mu0.1/{PARTIAL}"),
     ),
     Mutant(
         "FedAvgM: v = beta v + (1-beta) dw",
-        "rules/adaptive.py",
+        "rules/fedavgm.py",
         {"momentum * v + (1 - dampening) * w": "momentum * v + (1 - momentum) * w"},
         trajectories(f"fedavgm_b0.9_damp0.0_nest0/{PARTIAL}"),
     ),
     Mutant(  # the step takes Δ̄ where m belongs
         "FedAdam delta_for_m",
-        "rules/adaptive.py",
+        "rules/fedadam.py",
         {"tau), m, v), Moments(m, v)": "tau), jax.tree.map(lambda g: -g, updates), v), Moments(m, v)"},
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
     Mutant(
         "FedAdam v_from_m",
-        "rules/adaptive.py",
+        "rules/fedadam.py",
         {"grow(v, g * g), state.v, updates)": "grow(v, g * g), state.v, m)"},
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
     Mutant(  # a corrected learning rate, with the exponent t + 1 in round t = 1, 2, ...; grow(1, 0) is β₂
         "FedAdam bc_t+1",
-        "rules/adaptive.py",
+        "rules/fedadam.py",
         {
             "    m: Tree\n    v: Tree\n": "    m: Tree\n    v: Tree\n    t: Any\n",
             "jnp.full_like(p, start), params))": "jnp.full_like(p, start), params), jnp.zeros(()))",
@@ -136,44 +136,44 @@ OPTIMISERS = [
     ),
     Mutant(
         "FedAdam tau_inside",
-        "rules/adaptive.py",
+        "rules/fedadam.py",
         {"(jnp.sqrt(v) + tau)": "jnp.sqrt(v + tau)"},
         trajectories(f"fedadam_bc0_v0tau2_samples/{PARTIAL}"),
     ),
     Mutant(  # v falls below zero in the first round; its root is NaN, and so is the model
         "FedYogi sign reversed",
-        "rules/adaptive.py",
+        "rules/fedadam.py",
         {"v - (1 - b2) * g2 * jnp.sign(v - g2)": "v + (1 - b2) * g2 * jnp.sign(v - g2)"},
         trajectories(f"fedyogi_bc0_v0tau2_samples/{PARTIAL}"),
         ENDS_AS_NAN,
     ),
     Mutant(  # clients send c_i⁺, and the server adds it as if it were c_i⁺ − c_i
         "SCAFFOLD full_ci",
-        "clients/variates.py",
+        "clients/scaffold.py",
         {'aux={"c": tree.subtract(new, row["c_i"])}': 'aux={"c": new}'},
         trajectories(f"scaffold_opt2_etag1.0/{PARTIAL}"),
     ),
     Mutant(  # (x − y) / η_l instead of (x − y) / (K η_l)
         "SCAFFOLD no_K",
-        "clients/variates.py",
+        "clients/scaffold.py",
         {"over(message.delta, work.lr_sum)": "over(message.delta, work.lr)"},
         trajectories(f"scaffold_opt2_etag1.0/{PARTIAL}"),
     ),
     Mutant(
         "SCAFFOLD over_S",
-        "clients/variates.py",
+        "clients/scaffold.py",
         {'reduce={"c": "sum_over_N"}': 'reduce={"c": "mean"}'},
         trajectories(f"scaffold_opt2_etag1.0/{PARTIAL}"),
     ),
     Mutant(
         "SCAFFOLD sign",
-        "clients/variates.py",
+        "clients/scaffold.py",
         {"g - c_i + c, g,": "g + c_i - c, g,"},
         trajectories(f"scaffold_opt2_etag1.0/{PARTIAL}"),
     ),
     Mutant(  # c and all c_i start as the same network, which cancels out as soon as everybody takes part
         "SCAFFOLD random_c0",
-        "clients/variates.py",
+        "clients/scaffold.py",
         {
             "@client\ndef scaffold(": NETWORK,
             'return {"c_i": tree.zeros_like(shared["params"])}': 'return {"c_i": network(shared["params"])}',
@@ -183,47 +183,47 @@ OPTIMISERS = [
     ),
     Mutant(
         "FedNova without tau_eff (=1)",
-        "rules/averages.py",
+        "rules/nova.py",
         {"tree.scale(moved, effort / jnp.where(weight > 0, weight, 1))": "moved"},
         trajectories(f"fednova_rho0.0_mu0.0/{PARTIAL}"),
     ),
     Mutant(  # what `finish` reports is the number of steps
         "FedNova momentum normalised by tau instead of |a|_1",
-        "clients/normalised.py",
+        "clients/fednova.py",
         {'message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))': "message"},
         trajectories(f"fednova_rho0.9_mu0.0/{PARTIAL}"),
     ),
     Mutant(  # α/2 ‖y − x‖ is what the objective is bent by
         "FedDyn norm",
-        "clients/variates.py",
+        "clients/feddyn.py",
         {"\n        pull = lambda g, g_i, y, x: g - g_i + alpha * (y - x)\n": NOT_SQUARED},
         trajectories(f"feddyn_gd/{PARTIAL}"),
     ),
     Mutant(  # (Σ y_i) − x instead of Σ (y_i − x)
         "FedDyn h_paren",
-        "rules/averages.py",
+        "rules/dyn.py",
         {
-            "lambda h, d: h - alpha / context.N * d, carry.h, moved)": (
-                'lambda h, d, x: h - alpha / context.N * (d + (m - 1) * x), carry.h, moved, context.shared["params"])'
+            "lambda h, d: h - alpha / context.N * d, state.h, moved)": (
+                'lambda h, d, x: h - alpha / context.N * (d + (m - 1) * x), state.h, moved, context.shared["params"])'
             )
         },
         trajectories(f"feddyn_gd/{PARTIAL}"),
     ),
     Mutant(
         "FedDyn over_S",
-        "rules/averages.py",
+        "rules/dyn.py",
         {"h - alpha / context.N * d": "h - alpha / m * d"},
         trajectories(f"feddyn_gd/{PARTIAL}"),
     ),
     Mutant(
         "q-FedAvg norm not squared",
-        "rules/fairness.py",
+        "rules/q_fair.py",
         {"smooth * lengths * lengths / F": "smooth * lengths / F"},
         trajectories(f"qfedavg_q2.0/{PARTIAL}"),
     ),
     Mutant(  # everybody's loss is that of the cohort
         "q-FedAvg one server-side loss for all clients",
-        "rules/fairness.py",
+        "rules/q_fair.py",
         {
             "jnp.maximum(updates.loss, LEAST)": (
                 "jnp.full_like(updates.loss, tree.weighted_mean(updates.loss, reported(updates)))"
@@ -233,7 +233,7 @@ OPTIMISERS = [
     ),
     Mutant(
         "FedExP without max(1, .)",
-        "rules/averages.py",
+        "rules/fedexp.py",
         {"jnp.maximum(1, squares / jnp.where(room > 0, room, 1))": "squares / jnp.where(room > 0, room, 1)"},
         trajectories(f"fedexp/{PARTIAL}"),
     ),
@@ -243,13 +243,13 @@ LEAST_OTHERS = "nearest = m - f - 2 if neighbours"
 ROBUST = [
     Mutant(
         "median = lower middle (torch.median)",
-        "rules/order.py",
+        "rules/median.py",
         {"0.5 * low + 0.5 * high": "low"},
         aggregates("coordinate_median/n6_d8_f1_outliers"),
     ),
     Mutant(  # 3/47 · 47 < 3
         "trimmed mean int(beta*n), beta=f/n",
-        "rules/order.py",
+        "rules/trimmed_mean.py",
         {
             "kept = jnp.maximum(m - 2 * trim, 0)": "cut = int(trim / len(present) * len(present)); kept = m - 2 * cut",
             "lax.fori_loop(trim, trim + kept,": "lax.fori_loop(cut, cut + kept,",
@@ -258,7 +258,7 @@ ROBUST = [
     ),
     Mutant(
         "trimmed mean drops f in total",
-        "rules/order.py",
+        "rules/trimmed_mean.py",
         {
             "kept = jnp.maximum(m - 2 * trim, 0)": "kept = m - trim",
             "lax.fori_loop(trim, trim + kept,": "lax.fori_loop(trim // 2, trim // 2 + kept,",
@@ -267,7 +267,7 @@ ROBUST = [
     ),
     Mutant(
         "trimmed mean = n-f-1 nearest to median",
-        "rules/order.py",
+        "rules/trimmed_mean.py",
         {
             "\n            total = lax.fori_loop(trim, trim + kept, add, jnp.zeros_like(ordered[0]))"
             "\n            return tree.divide(total, kept.astype(total.dtype))\n": NEAREST
@@ -276,37 +276,37 @@ ROBUST = [
     ),
     Mutant(
         "Krum non-squared distances, n-f-1",
-        "rules/selection.py",
+        "rules/krum.py",
         {DISTANCE: DISTANCE.replace("tree", "jnp.sqrt(tree") + ")", LEAST_OTHERS: "nearest = m - f - 1 if neighbours"},
         aggregates("krum/n5_d5_f1_plain", "krum/n11_d12_f2_plain"),
     ),
     Mutant(
         "Krum fourth powers",
-        "rules/selection.py",
+        "rules/krum.py",
         {DISTANCE: DISTANCE + " ** 2"},
         aggregates("krum/n9_d6_f2_int", "multi_krum_m5/n9_d10_f2_cluster"),
     ),
     Mutant(
         "Krum counts itself among the neighbours",
-        "rules/selection.py",
+        "rules/krum.py",
         {"jnp.where(jnp.eye(K, dtype=bool), jnp.inf, distance)": "distance"},
         aggregates("krum/n9_d6_f2_int", "krum/n12_d5_f2_int"),
     ),
     Mutant(
         "Krum n-f-1 neighbours (selected vector)",
-        "rules/selection.py",
+        "rules/krum.py",
         {LEAST_OTHERS: "nearest = m - f - 1 if neighbours"},
         aggregates("krum/n5_d5_f1_plain", "krum/n10_d30_f2_scales"),
     ),
     Mutant(
         "Multi-Krum returns a sum",
-        "rules/selection.py",
+        "rules/krum.py",
         {"tree.weighted_mean(updates.delta, chosen": "tree.weighted_sum(updates.delta, chosen"},
         aggregates("multi_krum_m2/n5_d5_f1_plain"),
     ),
     Mutant(
         "geometric median: 3 Weiszfeld steps from zero, nu .1, taken as exact",
-        "rules/geometric.py",
+        "rules/geometric_median.py",
         {
             "weiszfeld(updates.delta, w, smoothing, iterations)": "_search_points(updates.delta, w, 0.1, 3)",
             "start = tree.weighted_mean(delta, w)": "start = tree.zeros_like(tree.take(delta, 0))",
@@ -315,8 +315,8 @@ ROBUST = [
     ),
     Mutant(  # a fresh server's v is zero, so that only its second round can tell
         "centered clipping around 0, ignoring v0",
-        "rules/geometric.py",
-        {"lax.fori_loop(0, iterations, move, carry)": "lax.fori_loop(0, iterations, move, tree.zeros_like(carry))"},
+        "rules/centered_clipping.py",
+        {"lax.fori_loop(0, iterations, move, state)": "lax.fori_loop(0, iterations, move, tree.zeros_like(state))"},
         ("test_rules.py::test_centered_clipping_remembers",),
     ),
     Mutant(

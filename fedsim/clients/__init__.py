@@ -1,25 +1,27 @@
-"""Client methods: hooks on the one local loop."""
+"""Client methods: hooks on the one local loop, a file for each paper."""
 
-from fedsim.clients.anchored import fedlin as fedlin
-from fedsim.clients.anchored import mime as mime
-from fedsim.clients.anchored import mimelite as mimelite
-from fedsim.clients.duals import fedadmm as fedadmm
-from fedsim.clients.duals import feddc as feddc
-from fedsim.clients.duals import scaffnew as scaffnew
-from fedsim.clients.gradient import carrying as carrying
-from fedsim.clients.gradient import fedprox as fedprox
-from fedsim.clients.gradient import sgd as sgd
-from fedsim.clients.momentum import fedcm as fedcm
-from fedsim.clients.momentum import fedlion as fedlion
-from fedsim.clients.normalised import fednova as fednova
-from fedsim.clients.objectives import fedlc as fedlc
-from fedsim.clients.objectives import fedntd as fedntd
-from fedsim.clients.objectives import fedrs as fedrs
-from fedsim.clients.objectives import moon as moon
+# isort: off
+# The order of registration is the order of the kinds in the schema and in messages.
+from fedsim.clients.sgd import sgd as sgd
+from fedsim.clients.fedprox import fedprox as fedprox
+from fedsim.clients.mime import mime as mime
+from fedsim.clients.mime import mimelite as mimelite
+from fedsim.clients.fedlin import fedlin as fedlin
+from fedsim.clients.feddc import feddc as feddc
+from fedsim.clients.fedadmm import fedadmm as fedadmm
+from fedsim.clients.scaffnew import scaffnew as scaffnew
+from fedsim.clients.fedcm import fedcm as fedcm
+from fedsim.clients.fedlion import fedlion as fedlion
+from fedsim.clients.fednova import fednova as fednova
+from fedsim.clients.moon import moon as moon
+from fedsim.clients.fedlc import fedlc as fedlc
+from fedsim.clients.fedrs import fedrs as fedrs
+from fedsim.clients.fedntd import fedntd as fedntd
+from fedsim.clients.fedsgd import fedsgd as fedsgd
+from fedsim.clients.fedsam import fedsam as fedsam
+from fedsim.clients.delta_sgd import delta_sgd as delta_sgd
+from fedsim.clients.scaffold import scaffold as scaffold
+from fedsim.clients.feddyn import feddyn as feddyn
+from fedsim.clients.hooks import carrying as carrying
 from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name
-from fedsim.clients.steps import delta_sgd as delta_sgd
-from fedsim.clients.steps import fedsam as fedsam
-from fedsim.clients.steps import fedsgd as fedsgd
-from fedsim.clients.variates import feddyn as feddyn
-from fedsim.clients.variates import scaffold as scaffold

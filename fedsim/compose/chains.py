@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from fedsim.tree import Tree
-from fedsim.types import Context, Fold, RowStage, Rule, Stage, Updates
+from fedsim.types import Context, Fold, RowStage, Rule, Stage, Updates, stateless
 
 
 def lift(stage: RowStage, width: int | None = None) -> Stage:
@@ -25,46 +25,53 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
 
     def apply(updates: Updates, state: Tree, context: Context):
         K = updates.weight.shape[0]
-        wide = width or K
-        chunks = -(-K // wide)
+        size = width or K
+        chunks = -(-K // size)
 
         def cut(leaf):
-            return jnp.pad(leaf, [(0, chunks * wide - K)] + [(0, 0)] * (leaf.ndim - 1)).reshape(
-                chunks, wide, *leaf.shape[1:]
-            )
+            padded = jnp.pad(leaf, [(0, chunks * size - K)] + [(0, 0)] * (leaf.ndim - 1))
+            return padded.reshape(chunks, size, *leaf.shape[1:])
 
-        def chunk(rows):
-            block, ids, malicious = rows
-            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(block, ids, malicious, context.key, context)
+        def join(leaf):
+            return leaf.reshape(chunks * size, *leaf.shape[2:])[:K]
 
-        done = jax.lax.map(chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
-        return jax.tree.map(lambda leaf: leaf.reshape(chunks * wide, *leaf.shape[2:])[:K], done), state, {}
+        def one_chunk(chunk):
+            rows, ids, malicious = chunk
+            return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(rows, ids, malicious, context.key, context)
 
-    return Stage(apply, name=stage.name)
+        changed = jax.lax.map(one_chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
+        return jax.tree.map(join, changed), state, {}
+
+    return Stage(apply=apply, name=stage.name)
 
 
 def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
     """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb."""
-    lifted = [lift(s, width) if isinstance(s, RowStage) else s for s in stages]
-    names = [s.name for s in lifted]
+    lifted = [lift(stage, width) if isinstance(stage, RowStage) else stage for stage in stages]
+    names = [stage.name for stage in lifted]
     tags = [(zlib.crc32(name.encode()), names[:i].count(name)) for i, name in enumerate(names)]
 
     def init(params, present):
-        return tuple(s.init(params, present) for s in lifted)
+        return tuple(stage.init(params, present) for stage in lifted)
 
     def apply(updates, state, context):
         states, info = [], {}
-        for s, (tag, again), own in zip(lifted, tags, state, strict=True):
-            key = jax.random.fold_in(jax.random.fold_in(context.key, tag), again)
-            updates, own, said = s.apply(updates, own, context._replace(key=key))
-            states.append(own)
-            info |= said
+        for stage, (tag, repeat), old in zip(lifted, tags, state, strict=True):
+            key = jax.random.fold_in(jax.random.fold_in(context.key, tag), repeat)
+            updates, new, more = stage.apply(updates, old, context._replace(key=key))
+            states.append(new)
+            info |= more
         return updates, tuple(states), info
 
-    return Stage(apply, init, max((s.least for s in lifted), default=1), "+".join(names))
+    least = max((stage.least for stage in lifted), default=1)
+    return Stage(apply=apply, init=init, least=least, name="+".join(names))
 
 
-def folding(fold: Fold, weights: Callable[[Updates], Any], init: Callable = Rule._field_defaults["init"]) -> Rule:
+def folding(
+    fold: Fold,
+    weights: Callable[[Updates], Float[Array, " K"]],
+    init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless,
+) -> Rule:
     """A rule from its fold: `apply` over a whole stack is the fold of one block, never written twice."""
 
     def apply(updates: Updates, state: Tree, context: Context):
@@ -105,52 +112,49 @@ def chain(rule: Rule, *optimisers: optax.GradientTransformation) -> Rule:
     def init(params, present):
         return rule.init(params, present), behind.init(params)
 
-    def finish(aggregate, inner, outer, info, context):
-        step, outer = behind.apply(aggregate, outer, context.shared["params"])
-        return step, (inner, outer), info
+    def then_step(reduce):
+        """The rule's `apply` or its fold's `finish`, and the step behind it."""
 
-    def apply(updates, state, context):
-        aggregate, inner, info = rule.apply(updates, state[0], context)
-        return finish(aggregate, inner, state[1], info, context)
+        def apply(rows, state, context):
+            aggregate, inner, info = reduce(rows, state[0], context)
+            step, outer = behind.apply(aggregate, state[1], context.shared["params"])
+            return step, (inner, outer), info
 
-    fold = rule.fold
-    if fold is not None:
-        folded = fold.finish
+        return apply
 
-        def close(total, state, context):
-            aggregate, inner, info = folded(total, state[0], context)
-            return finish(aggregate, inner, state[1], info, context)
-
-        fold = Fold(fold.zero, fold.add, close)
-    shown = rule.evaluated
-    evaluated = shown and (lambda params, state: shown(params, state[0]))
-    return rule._replace(apply=apply, init=init, fold=fold, evaluated=evaluated)
+    fold, evaluated = rule.fold, rule.evaluated
+    return rule._replace(
+        apply=then_step(rule.apply),
+        init=init,
+        fold=fold and fold._replace(finish=then_step(fold.finish)),
+        evaluated=evaluated and (lambda params, state: evaluated(params, state[0])),
+    )
 
 
 class Scheduled(NamedTuple):
-    """State of an optimizer whose learning rate changes."""
+    """State of an optimiser whose learning rate changes."""
 
     count: Int[Array, ""]  # steps taken; a server takes one a round
     inner: Tree
 
 
 def scheduled(factory: Callable[..., Any], rate: Callable[[Any], Any]) -> optax.GradientTransformation:
-    """An optimizer that is made anew for every step, with the learning rate of that step.
+    """An optimiser that is made anew for every step, with the learning rate of that step.
 
     Args:
       factory: `lr -> optax.GradientTransformation`, as the keyword `lr`.
       rate: steps taken so far -> learning rate.
     """
 
-    def now(count):
+    def optimiser(count):
         return factory(lr=rate(count.astype(jnp.result_type(float))))
 
     def init(params):
         count = jnp.zeros((), jnp.int32)
-        return Scheduled(count, now(count).init(params))
+        return Scheduled(count, optimiser(count).init(params))
 
     def update(updates, state, params=None):
-        updates, inner = now(state.count).update(updates, state.inner, params)
+        updates, inner = optimiser(state.count).update(updates, state.inner, params)
         return updates, Scheduled(state.count + 1, inner)
 
     return optax.GradientTransformation(init, update)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 from fedsim import tree
-from fedsim.compose.names import F, kept
+from fedsim.compose.names import F, register
 from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Rule, Stage, Updates
 
@@ -34,7 +34,7 @@ def dataset(factory: F) -> F:
     Raises:
       RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return kept("dataset", factory)
+    return register("dataset", factory)
 
 
 def partition(factory: F) -> F:
@@ -63,7 +63,7 @@ def partition(factory: F) -> F:
     Raises:
       RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return kept("partition", factory)
+    return register("partition", factory)
 
 
 def model(factory: F) -> F:
@@ -89,7 +89,7 @@ def model(factory: F) -> F:
     Raises:
       RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return kept("model", factory)
+    return register("model", factory)
 
 
 def cohort(factory: F) -> F:
@@ -116,7 +116,7 @@ def cohort(factory: F) -> F:
     Raises:
       RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return kept("cohort", factory)
+    return register("cohort", factory)
 
 
 def client(factory: F) -> F:
@@ -129,8 +129,8 @@ def client(factory: F) -> F:
         @fedsim.client
         def decayed(strength: float = 0.1):
             def gradient(task, variables, batch, local, shared, work):
-                met, g = task.value_and_grad(variables, batch)
-                return met, jax.tree.map(lambda g, y: g + strength * y, g, variables["params"])
+                value, g = task.value_and_grad(variables, batch)
+                return value, jax.tree.map(lambda g, y: g + strength * y, g, variables["params"])
 
             return sgd()._replace(gradient=gradient)
 
@@ -144,7 +144,7 @@ def client(factory: F) -> F:
     Raises:
       RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return kept("client", factory)
+    return register("client", factory)
 
 
 def method(factory: F) -> F:
@@ -166,7 +166,7 @@ def method(factory: F) -> F:
     Raises:
       RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return kept("method", factory)
+    return register("method", factory)
 
 
 def optimizer(factory: F) -> F:
@@ -187,7 +187,7 @@ def optimizer(factory: F) -> F:
     Raises:
       RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return kept("optimizer", factory)
+    return register("optimizer", factory)
 
 
 def schedule(factory: F) -> F:
@@ -196,7 +196,7 @@ def schedule(factory: F) -> F:
     Args:
       factory: `(hyper-parameters) -> f`, and `f(count) -> learning rate`.
     """
-    return kept("schedule", factory)
+    return register("schedule", factory)
 
 
 def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
@@ -293,7 +293,7 @@ def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
     Returns:
       A stage that changes the rows of malicious clients alone.
     """
-    return RowStage(_corrupting(lambda row, context: corrupt(row.delta, context)))
+    return RowStage(apply=_corrupting(lambda row, context: corrupt(row.delta, context)))
 
 
 def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any]) -> Callable[P, Any]:
@@ -301,19 +301,19 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any])
 
     @functools.wraps(factory)
     def build(*args: P.args, **kwargs: P.kwargs) -> Any:
-        made = factory(*args, **kwargs)
-        noun = made if isinstance(made, (Rule, Stage, RowStage)) else wrap(made)
+        returned = factory(*args, **kwargs)
+        noun = returned if isinstance(returned, (Rule, Stage, RowStage)) else wrap(returned)
         return noun if isinstance(noun, Rule) else noun._replace(name=factory.__name__)
 
-    return kept(family, build)
+    return register(family, build)
 
 
 def _rule(reduce: Reduce) -> Rule:
-    return Rule(lambda updates, state, context: (reduce(updates, context), state, {}))
+    return Rule(apply=lambda updates, state, context: (reduce(updates, context), state, {}))
 
 
 def _stage(change: Change) -> Stage:
-    return Stage(lambda updates, state, context: (change(updates, context), state, {}))
+    return Stage(apply=lambda updates, state, context: (change(updates, context), state, {}))
 
 
 def _attack(corrupt: Reduce) -> Stage:

@@ -30,11 +30,11 @@ _registrations = [0]
 
 
 def registrations() -> int:
-    """How many there have been: what was derived from the families is stale when this has grown."""
+    """How many kinds were registered so far: what is derived from the families is stale when this has grown."""
     return _registrations[0]
 
 
-def kept(family: str, factory: F) -> F:
+def register(family: str, factory: F) -> F:
     """The factory, whose name becomes a `kind` of the family.
 
     Args:

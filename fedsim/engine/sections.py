@@ -58,7 +58,7 @@ def closed(
       N: clients that can take part.
     """
     whole = {"mean": lambda sum: tree.divide(sum, total.arrived), "sum_over_N": lambda sum: tree.scale(sum, 1 / N)}
-    sent = {name: tree.add(old["aux"][name], whole[client.reduce[name]](sum)) for name, sum in total.aux.items()}
+    sent = {name: tree.add(old["aux"][name], whole[str(client.reduce[name])](sum)) for name, sum in total.aux.items()}
     aux = {**old["aux"], **sent}
     if reducers := own_reducers(client):
         pace = tree.divide(total.lr_sum[0], total.arrived)

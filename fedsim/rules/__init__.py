@@ -1,19 +1,24 @@
-"""Rules: a stack of updates -> one tree. The only place where the client axis collapses."""
+"""Rules: a stack of updates -> one tree, a file for each paper. The only place where the client axis collapses."""
 
-from fedsim.rules.adaptive import fedadam as fedadam
-from fedsim.rules.averages import dyn as dyn
-from fedsim.rules.averages import fedexp as fedexp
-from fedsim.rules.averages import horvitz_thompson as horvitz_thompson
-from fedsim.rules.averages import mean_over_all as mean_over_all
-from fedsim.rules.averages import nova as nova
-from fedsim.rules.fairness import agnostic as agnostic
-from fedsim.rules.fairness import q_fair as q_fair
-from fedsim.rules.geometric import centered_clipping as centered_clipping
-from fedsim.rules.geometric import geometric_median as geometric_median
-from fedsim.rules.geometric import rfa as rfa
+# isort: off
+# The order of registration is the order of the kinds in the schema and in messages.
+from fedsim.rules.fedavgm import fedavgm as fedavgm
+from fedsim.rules.fedadam import fedadagrad as fedadagrad
+from fedsim.rules.fedadam import fedadam as fedadam
+from fedsim.rules.fedadam import fedyogi as fedyogi
+from fedsim.rules.nova import nova as nova
+from fedsim.rules.fedexp import fedexp as fedexp
+from fedsim.rules.mean_over_all import mean_over_all as mean_over_all
+from fedsim.rules.horvitz_thompson import horvitz_thompson as horvitz_thompson
+from fedsim.rules.dyn import dyn as dyn
+from fedsim.rules.q_fair import q_fair as q_fair
+from fedsim.rules.agnostic import agnostic as agnostic
+from fedsim.rules.geometric_median import geometric_median as geometric_median
+from fedsim.rules.geometric_median import rfa as rfa
+from fedsim.rules.centered_clipping import centered_clipping as centered_clipping
 from fedsim.rules.mean import mean as mean
 from fedsim.rules.optimizers import by_name as by_name
-from fedsim.rules.order import median as median
-from fedsim.rules.order import trimmed_mean as trimmed_mean
-from fedsim.rules.selection import krum as krum
-from fedsim.rules.selection import multi_krum as multi_krum
+from fedsim.rules.median import median as median
+from fedsim.rules.trimmed_mean import trimmed_mean as trimmed_mean
+from fedsim.rules.krum import krum as krum
+from fedsim.rules.krum import multi_krum as multi_krum

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from fedsim import tree
 from fedsim.compose import folding, rule
-from fedsim.types import Fold, Rule, Updates, reported
+from fedsim.types import Fold, Rule, Updates, by_samples, reported
 
 
 @rule
@@ -29,7 +29,7 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
     def weigh(updates: Updates):
         match weights:
             case "samples":
-                return updates.weight * updates.count
+                return by_samples(updates)
             case "uniform":
                 return reported(updates)
             case "steps":
@@ -47,4 +47,4 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
         del context
         return tree.divide(*total), state, {}
 
-    return folding(Fold(zero, add, finish), weigh)
+    return folding(Fold(zero=zero, add=add, finish=finish), weigh)

@@ -25,15 +25,15 @@ def by_sorted_columns(
     the network is compiled once. Memory: the stack, the result twice, and one block.
     """
     leaves, structure = jax.tree.flatten(stacked)
-    done = [jnp.zeros(leaf.shape[1:], leaf.dtype) for leaf in leaves]
+    result = [jnp.zeros(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     for dtype in {leaf.dtype: None for leaf in leaves if leaf.size}:
-        some = [i for i, leaf in enumerate(leaves) if leaf.dtype == dtype and leaf.size]
-        for i, row in zip(some, _over([leaves[i] for i in some], function, present), strict=True):
-            done[i] = row.reshape(leaves[i].shape[1:])
-    return jax.tree.unflatten(structure, done)
+        chosen = [i for i, leaf in enumerate(leaves) if leaf.dtype == dtype and leaf.size]
+        for i, row in zip(chosen, _over([leaves[i] for i in chosen], function, present), strict=True):
+            result[i] = row.reshape(leaves[i].shape[1:])
+    return jax.tree.unflatten(structure, result)
 
 
-def _over(leaves: list[Array], function: Callable, present: Bool[Array, " K"]) -> list[Array]:
+def _over(leaves: list[Array], function: Callable[[Array], Array], present: Bool[Array, " K"]) -> list[Array]:
     """One row per leaf, of leaves of one dtype that are not empty."""
     K, dtype, cpu = present.shape[0], leaves[0].dtype, jax.default_backend() == "cpu"
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
@@ -98,7 +98,7 @@ def _shares(layers: int) -> list[int]:
     return [layers // operations + (i < layers % operations) for i in range(operations)]
 
 
-def _regroup(x, size: int, gap: int, work: Callable[[list], list], flip: bool = False):
+def _regroup(x, size: int, gap: int, work: Callable[[list[Array]], list[Array]], flip: bool = False):
     """`work` on lists of `size` rows that stand `gap` apart, in each run of size·gap; its second half reversed if `flip`."""
     groups = x.reshape(-1, size, gap, x.shape[1])
     rows = [groups[:, i] for i in range(size)]

@@ -1,7 +1,9 @@
 """Stages: stack -> stack. Attacks on messages, clipping, mixing."""
 
-from fedsim.stages.attacks import gaussian as gaussian
-from fedsim.stages.attacks import nonfinite as nonfinite
-from fedsim.stages.attacks import sign_flip as sign_flip
+# isort: off
+# The order of registration is the order of the kinds in the schema and in messages.
+from fedsim.stages.sign_flip import sign_flip as sign_flip
+from fedsim.stages.gaussian import gaussian as gaussian
+from fedsim.stages.nonfinite import nonfinite as nonfinite
 from fedsim.stages.clip import clip as clip
-from fedsim.stages.mixing import mix_neighbours as mix_neighbours
+from fedsim.stages.mix_neighbours import mix_neighbours as mix_neighbours

@@ -39,4 +39,4 @@ def clip(norm: Annotated[float, Gt(0)]) -> RowStage:
         clipped = jax.tree.map(shorter, updates.delta)
         return updates._replace(delta=tree.select(scale * rest > norm, clipped, updates.delta))
 
-    return RowStage(apply)
+    return RowStage(apply=apply)

@@ -89,7 +89,7 @@ def _two_layers() -> Model:
         return features(variables, x) @ variables["params"]["W"], variables["stats"]
 
     start = lambda key: {"params": {"U": jnp.zeros((2, 2)), "W": jnp.zeros((2, 3))}, "stats": {}}
-    return Model(start, apply, features)
+    return Model(init=start, apply=apply, features=features)
 
 
 KINDS = {

@@ -10,8 +10,9 @@ from trust import ROOT
 
 MODULES = {
     "rules": (
-        "rules/averages", "rules/fairness", "rules/geometric", "rules/mean", "rules/sorting", "rules/order",
-        "rules/selection", "rules/adaptive",
+        "rules/agnostic", "rules/centered_clipping", "rules/dyn", "rules/fedadam", "rules/fedavgm", "rules/fedexp",
+        "rules/geometric_median", "rules/horvitz_thompson", "rules/krum", "rules/mean", "rules/mean_over_all",
+        "rules/median", "rules/nova", "rules/q_fair", "rules/sorting", "rules/trimmed_mean",
     ),
     "persistence": ("disk/checkpoint", "disk/rowfile", "runs/journal", "disk/files"),
     "statistics": ("study/statistics", "study/pairing"),

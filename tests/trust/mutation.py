@@ -29,14 +29,22 @@ FILES = {
     "plan": ("test_survivors", "test_lanes"),
 }
 ONLY = {  # of the tests of rules, those that concern a module (-k)
-    "rules/averages": "defaults_of or nova or fedexp or mean_over_all or horvitz or dyn or means_over",
-    "rules/fairness": "defaults_of or q_fair or agnostic",
-    "rules/geometric": "defaults_of or geometric or rfa or clipping",
+    "rules/agnostic": "defaults_of or agnostic",
+    "rules/centered_clipping": "defaults_of or clipping",
+    "rules/dyn": "defaults_of or dyn",
+    "rules/fedadam": "defaults_of or optimisers_of_the_server",
+    "rules/fedavgm": "defaults_of or momentum_of_the_server",
+    "rules/fedexp": "defaults_of or fedexp",
+    "rules/geometric_median": "defaults_of or geometric or rfa",
+    "rules/horvitz_thompson": "defaults_of or horvitz or means_over",
+    "rules/krum": "defaults_of or krum or rules_say",
     "rules/mean": "defaults_of or test_mean or one_client or absent_rows",
+    "rules/mean_over_all": "defaults_of or mean_over_all or means_over",
+    "rules/median": "order_statistics or median or rules_say or defaults_of",
+    "rules/nova": "defaults_of or nova",
+    "rules/q_fair": "defaults_of or q_fair",
     "rules/sorting": "order_statistics or median or trimmed",
-    "rules/order": "order_statistics or median or trimmed or rules_say or defaults_of",
-    "rules/selection": "defaults_of or krum or rules_say",
-    "rules/adaptive": "defaults_of or optimisers_of_the_server or momentum_of_the_server",
+    "rules/trimmed_mean": "order_statistics or trimmed or rules_say or defaults_of",
 }
 PERSISTENCE = (
     "disk/checkpoint",
@@ -97,7 +105,7 @@ def tests_of(module: str) -> list[str]:
     files = [f"tests/{name}.py" for name in FILES[group] if (ROOT / "tests" / f"{name}.py").exists()]
     if group != "rules":
         return files
-    return [*(files[:1] if module == "rules/adaptive" else files), "-k", ONLY[module]]
+    return [*(files[:1] if module in ("rules/fedadam", "rules/fedavgm") else files), "-k", ONLY[module]]
 
 
 def tested(mutant: Mutant | None, files: Sequence[str]) -> str:

@@ -1,14 +1,12 @@
-"""The hooks of plain local training, and methods that differ from it in the gradient alone."""
+"""The hooks of plain local training, which the methods share."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge
 
 from fedsim import tree
-from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
@@ -45,44 +43,8 @@ def finish(task: Task, shared: Shared, variables: Tree, local: Tree, row: Tree, 
     """Send Δ = y − x; `stats` travels as it is."""
     del task, local
     delta = tree.subtract(variables["params"], shared["params"])
-    return Message(delta, variables["stats"], {}, row, work.steps.astype(jnp.result_type(work.lr)))
-
-
-@client
-def sgd() -> Client:
-    """Plain local training: FedAvg's client, and FedSGD's with one full-batch step.
-
-    y ← y − η_l ∇f_i(y; batch), from y = x, for the planned local steps; sends Δ_i = y − x.
-    The client's `optimizer` may be any optax one; its state starts afresh each round unless `optimizer_state: carry`.
-
-    State: none.    Sends: one model.
-
-    References:
-      McMahan et al. 2017, arXiv:1602.05629, Algorithm 1.
-    """
-    return Client(no_memory, start, gradient, step, finish)
-
-
-@client
-def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:
-    """Local training that stays near the shared model.
-
-    y ← y − η_l (∇f_i(y; batch) + μ (y − x)): plain steps on f_i(y) + μ/2 ‖y − x‖².
-
-    State: none.    Sends: one model.    With μ = 0: `sgd`.
-
-    Args:
-      mu: μ, strength of the proximal term.
-
-    References:
-      Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, Algorithm 2.
-    """
-
-    def pulled(task, variables, batch, local, shared, work):
-        met, g = gradient(task, variables, batch, local, shared, work)
-        return met, jax.tree.map(lambda g, y, x: g + mu * (y - x), g, variables["params"], shared["params"])
-
-    return Client(no_memory, start, pulled, step, finish)
+    effort = work.steps.astype(jnp.result_type(work.lr))
+    return Message(delta=delta, stats=variables["stats"], aux={}, memory=row, effort=effort)
 
 
 def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:

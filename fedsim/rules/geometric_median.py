@@ -1,6 +1,6 @@
-"""Rules that look for a centre by distances to it: the geometric median, and centred clipping."""
+"""The geometric median, RFA, and the Weiszfeld iteration of both."""
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim import tree
 from fedsim.compose import alias, rule
 from fedsim.tree import Tree
-from fedsim.types import Context, Rule, Updates, reported
+from fedsim.types import Context, Rule, Updates, by_samples, reported
 
-alias(geomedian="geometric_median", cclip="centered_clipping", centered_clip="centered_clipping")
+alias(geomedian="geometric_median")
 
 Iterations = Annotated[int, Ge(1), Le(100_000)]  # a round of more would not end
 MOST_ITERATIONS = 1000  # of a search that runs until it converges
@@ -58,15 +58,14 @@ def geometric_median(
     >>> fedsim.aggregate("geometric_median", [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1e9, 1e9]]).round(4).tolist()
     [0.5, 0.5]
     """
-    weigh = reported if weights == "uniform" else lambda updates: updates.weight * updates.count
 
-    def reduce(updates: Updates, state: Tree, context: Context):
+    def apply(updates: Updates, state: Tree, context: Context):
         del context
         usable = (updates.weight > 0) & tree.finite_rows(updates.delta, updates.weight.shape[0])
         w = jnp.where(usable, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.weight))
         return weiszfeld(updates.delta, w, smoothing, iterations), state, {}
 
-    return Rule(reduce, weights=weigh)
+    return Rule(apply=apply, weights=reported if weights == "uniform" else by_samples)
 
 
 @rule
@@ -100,6 +99,11 @@ def weiszfeld(delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: 
     return lax.cond(trusted, by_shares, lambda: _search_points(delta, w, smoothing, iterations))
 
 
+def _stopping(iterations: int | None, dtype: Any) -> tuple[float, int]:
+    """(relative length of a step that is rounding, most iterations) of a search."""
+    return (8 * float(jnp.finfo(dtype).eps), MOST_ITERATIONS) if iterations is None else (0.0, iterations)
+
+
 def _search_shares(products: Float[Array, "K K"], w: Float[Array, " K"], smoothing: float, iterations: int | None):
     """Weiszfeld's iteration on the shares of the rows in the point -> (shares, whether their distances kept their digits).
 
@@ -108,21 +112,20 @@ def _search_shares(products: Float[Array, "K K"], w: Float[Array, " K"], smoothi
     """
     dtype, zero = products.dtype, jnp.zeros((), products.dtype)
     w, used, squares = w.astype(dtype), (w > 0).astype(dtype), jnp.diagonal(products)
-    rounding = 8 * jnp.finfo(dtype).eps if iterations is None else 0.0
-    limit = MOST_ITERATIONS if iterations is None else iterations
+    rounding, limit = _stopping(iterations, dtype)
 
     def step(state):
         share, pulled, _, _, iteration = state  # pulled: products of the point with all rows
-        own = tree.weighted_sum(pulled, share)
-        square = squares - 2 * pulled + own
-        trusted = jnp.all(jnp.where(w > 0, (square > 1e-2 * (squares + own)) & jnp.isfinite(squares), True))
+        square_point = tree.weighted_sum(pulled, share)  # ‖point‖²
+        square = squares - 2 * pulled + square_point
+        trusted = jnp.all(jnp.where(w > 0, (square > 1e-2 * (squares + square_point)) & jnp.isfinite(squares), True))
         away = jnp.where(w > 0, jnp.maximum(jnp.sqrt(jnp.maximum(square, 0)), smoothing), jnp.inf)
         beta = jnp.where(w > 0, w * (jnp.min(away) / away), 0)
         total = tree.sum_weights(beta)
         new = tree.divide(beta, total)
         reached = tree.weighted_sum(products, new)
-        length = jnp.sqrt(jnp.maximum(tree.weighted_sum((new - share) * (reached - pulled), used), 0))
-        moving = length > rounding * jnp.min(away) / jnp.where(total > 0, total, 1)
+        moved = jnp.sqrt(jnp.maximum(tree.weighted_sum((new - share) * (reached - pulled), used), 0))
+        moving = moved > rounding * jnp.min(away) / jnp.where(total > 0, total, 1)
         return new, reached, trusted, moving, iteration + 1
 
     def unfinished(state):
@@ -138,8 +141,7 @@ def _search_points(delta: Tree, w: Float[Array, " K"], smoothing: float, iterati
     """Weiszfeld's iteration on the point itself, which may be a row: two passes over the stack for each step."""
     start = tree.weighted_mean(delta, w)
     dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(start))
-    rounding = 8 * jnp.finfo(dtype).eps if iterations is None else 0.0
-    limit = MOST_ITERATIONS if iterations is None else iterations
+    rounding, limit = _stopping(iterations, dtype)
     w, zero = w.astype(dtype), jnp.zeros((), dtype)
 
     def unfinished(search: Search):
@@ -148,24 +150,26 @@ def _search_points(delta: Tree, w: Float[Array, " K"], smoothing: float, iterati
     def step(search: Search) -> Search:
         point, tried = search.point, search.tried
         away = jnp.where(w > 0, tree.norms(delta, point), jnp.inf)
-        here = (away == 0) if smoothing == 0 else jnp.zeros_like(tried)
-        others = jnp.where(here | (w == 0), jnp.inf, jnp.maximum(away, smoothing))
+        at_point = (away == 0) if smoothing == 0 else jnp.zeros_like(tried)
+        others = jnp.where(at_point | (w == 0), jnp.inf, jnp.maximum(away, smoothing))
         least = jnp.min(others)
         beta = jnp.where(jnp.isfinite(others), w * (least / others), 0)  # w/d, times the least d: no overflow
         pulled, total = tree.fold((tree.zeros_like(point), zero), (delta, jnp.ones_like(beta)), beta)
         target = tree.divide(pulled, total)
         if smoothing == 0:
-            target, tried = _land(delta, w, point, target, total, others, here, tried)
+            target, tried = _land(delta, w, point, target, total, others, at_point, tried)
         length = tree.norm(tree.subtract(target, point))
         typical = least / jnp.where(total > 0, total, 1)  # harmonic mean of the distances
         typical = jnp.where(jnp.isfinite(typical), typical, 0)
-        return Search(target, tried, length, rounding * (typical + tree.norm(target)), search.iteration + 1)
+        tolerance = rounding * (typical + tree.norm(target))
+        return Search(point=target, tried=tried, step=length, tolerance=tolerance, iteration=search.iteration + 1)
 
-    first = Search(start, jnp.zeros(w.shape, bool), zero + jnp.inf, zero, jnp.zeros((), jnp.int32))
+    tried, none = jnp.zeros(w.shape, bool), jnp.zeros((), jnp.int32)
+    first = Search(point=start, tried=tried, step=zero + jnp.inf, tolerance=zero, iteration=none)
     return lax.while_loop(unfinished, step, first).point
 
 
-def _land(delta, w, point, target, total, others, here, tried) -> tuple[Tree, Bool[Array, " K"]]:
+def _land(delta, w, point, target, total, others, at_point, tried) -> tuple[Tree, Bool[Array, " K"]]:
     """Weiszfeld's step corrected for rows at the point, and for a row beside it that may be the median itself.
 
     Near a row that is the median the plain iteration only creeps: it jumps there, once for each row, when the others pull
@@ -174,56 +178,12 @@ def _land(delta, w, point, target, total, others, here, tried) -> tuple[Tree, Bo
     least = jnp.min(others)
     toward = tree.scale(tree.subtract(target, point), total)  # joint pull of the other rows, times the least distance
     near = (others == least) & jnp.isfinite(others)
-    weight_here, weight_near = tree.weighted_sum((here.astype(w.dtype), near.astype(w.dtype)), w)
-    held = jnp.maximum(0, 1 - weight_here * least / jnp.maximum(tree.norm(toward), jnp.finfo(w.dtype).tiny))
+    weight_at, weight_near = tree.weighted_sum((at_point.astype(w.dtype), near.astype(w.dtype)), w)
+    held = jnp.maximum(0, 1 - weight_at * least / jnp.maximum(tree.norm(toward), jnp.finfo(w.dtype).tiny))
     corrected = tree.add(point, tree.scale(tree.subtract(target, point), held))
-    target = tree.select(jnp.any(here), corrected, target)
+    target = tree.select(jnp.any(at_point), corrected, target)
 
     row = tree.take(delta, jnp.argmin(others))
     rest = tree.subtract(toward, tree.scale(tree.subtract(row, point), weight_near))
-    jump = (tree.norm(rest) <= weight_near * least) & jnp.any(near) & ~jnp.any(near & tried) & ~jnp.any(here)
+    jump = (tree.norm(rest) <= weight_near * least) & jnp.any(near) & ~jnp.any(near & tried) & ~jnp.any(at_point)
     return tree.select(jump, row, target), tried | (near & jump)
-
-
-@rule
-def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Iterations = 1) -> Rule:
-    """Mean of the updates, clipped around the last aggregate.
-
-    v ← v + 1/m Σ_i (x_i − v)·min(1, τ / ‖x_i − v‖₂), `iterations` times; v starts at the aggregate of the round before, and at
-    zero in the first. Sample counts are ignored, and so are updates that are not finite.
-
-    Resists: less than half of the clients, which move it by at most radius·iterations a round.
-    Cost: O(K·D) per iteration.    Needs: the whole stack, and v between rounds.
-
-    Args:
-      radius: τ, how far from v a client may pull.
-      iterations: how often v is moved in a round.
-
-    References:
-      Karimireddy et al. 2021, Learning from History for Byzantine Robust Optimization, arXiv:2012.10333, Algorithm 2.
-
-    >>> import fedsim
-    >>> fedsim.aggregate({"kind": "centered_clipping", "radius": 3.0}, [[1.0], [2.0], [1e9]]).tolist()
-    [2.0]
-    """
-
-    def apply(updates: Updates, state: Tree, context: Context):
-        del context
-        usable = (updates.weight > 0) & tree.finite_rows(updates.delta, updates.weight.shape[0])
-        count = jnp.sum(usable, dtype=updates.weight.dtype)
-
-        def move(_, v: Tree) -> Tree:
-            away = jnp.where(usable, tree.norms(updates.delta, v), jnp.inf)
-            share = jnp.where(usable, jnp.minimum(1, radius / away), 0)
-
-            def add(k, total):
-                pull = lambda a, x, c: a + jnp.where(usable[k], share[k].astype(a.dtype) * (x[k] - c), 0)
-                return jax.tree.map(pull, total, updates.delta, v)
-
-            pulled = lax.fori_loop(0, usable.shape[0], add, tree.zeros_like(v))
-            return tree.add(v, tree.divide(pulled, count))
-
-        v = lax.fori_loop(0, iterations, move, state)
-        return tree.select(count > 0, v, tree.zeros_like(v)), v, {}
-
-    return Rule(apply, init=lambda params, present: tree.zeros_like(params))

@@ -1,4 +1,4 @@
-"""Rules made of order statistics: every coordinate on its own."""
+"""The coordinate-wise trimmed mean."""
 
 from typing import Annotated
 
@@ -13,39 +13,7 @@ from fedsim.rules.sorting import by_sorted_columns
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
-alias(fedmedian="median", coordinate_median="median", fedtrimmedavg="trimmed_mean")
-
-
-@rule
-def median():
-    """Coordinate-wise median of the clients that reported.
-
-    aggᵈ = ½ (x₍⌊(m+1)/2⌋₎ᵈ + x₍⌊m/2⌋+1₎ᵈ)  over the m values of coordinate d in ascending order x₍₁₎ᵈ ≤ … ≤ x₍ₘ₎ᵈ: the
-    middle one, or the mean of the two middle ones where m is even. Sample counts are ignored.
-
-    Resists: fewer than half of the clients, in every coordinate.    Cost: O(K log² K) per coordinate.
-    Needs: the whole stack.
-
-    References:
-      Yin et al. 2018, Byzantine-Robust Distributed Learning, arXiv:1803.01498, Algorithm 1, option I.
-
-    >>> import fedsim
-    >>> fedsim.aggregate("median", [[1.0], [2.0], [3.0], [1e9]]).tolist()
-    [2.5]
-    """
-
-    def reduce(updates: Updates, context: Context) -> Tree:
-        del context
-        present = updates.weight > 0
-        m = jnp.sum(present)
-
-        def middle(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:
-            low, high = ordered[jnp.maximum(m - 1, 0) // 2], ordered[m // 2]
-            return jnp.where(m > 0, 0.5 * low + 0.5 * high, 0)  # halves first: the sum of two may overflow
-
-        return by_sorted_columns(middle, updates.delta, present)
-
-    return reduce
+alias(fedtrimmedavg="trimmed_mean")
 
 
 @rule
@@ -78,10 +46,10 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
         kept = jnp.maximum(m - 2 * trim, 0)
 
         def centre(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:
-            add = lambda r, total: total + ordered[r]  # one after another: K changes no bit
+            add = lambda r, total: total + ordered[r]  # one after another: 3. in `fedsim.tree.exact`
             total = lax.fori_loop(trim, trim + kept, add, jnp.zeros_like(ordered[0]))
             return tree.divide(total, kept.astype(total.dtype))
 
         return by_sorted_columns(centre, updates.delta, present), state, {}
 
-    return Rule(apply, least=2 * trim + 1)
+    return Rule(apply=apply, least=2 * trim + 1)

@@ -5,8 +5,8 @@ from typing import Annotated
 import jax.numpy as jnp
 from annotated_types import Ge
 
-from fedsim.clients.gradient import fedprox as near
-from fedsim.clients.gradient import finish, no_memory, start, step
+from fedsim.clients.fedprox import fedprox
+from fedsim.clients.hooks import finish, no_memory, start, step
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -28,7 +28,6 @@ def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> Client:
     References:
       Wang et al. 2020, Tackling the Objective Inconsistency Problem, arXiv:2007.07481, Section 4.
     """
-    pulled = near(mu=mu).gradient
 
     def begin(task, shared, row, work):
         variables, local = start(task, shared, row, work)
@@ -46,4 +45,4 @@ def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> Client:
         rate = work.lr_sum / jnp.maximum(work.steps, 1).astype(work.lr.dtype)  # the mean one of a schedule
         return message._replace(effort=-local["moved"] / jnp.where(rate > 0, rate, 1))
 
-    return Client(no_memory, begin, pulled, measured, close)
+    return Client(memory=no_memory, start=begin, gradient=fedprox(mu=mu).gradient, step=measured, finish=close)

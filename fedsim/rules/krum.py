@@ -1,4 +1,4 @@
-"""Rules that choose clients by the company they keep."""
+"""Krum and Multi-Krum: the updates with the closest company."""
 
 from typing import Annotated
 
@@ -55,7 +55,7 @@ def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = No
         chosen = tree.take(updates.delta, jnp.argmin(krum_scores(updates, f, neighbours)))
         return tree.select(jnp.any(updates.weight > 0), chosen, tree.zeros_like(chosen)), state, {}
 
-    return Rule(apply, least=max(2 * f + 3, (neighbours or 0) + 1))
+    return Rule(apply=apply, least=max(2 * f + 3, (neighbours or 0) + 1))
 
 
 @rule
@@ -96,4 +96,4 @@ def multi_krum(
         chosen = (rank < count) & (updates.weight > 0)
         return tree.weighted_mean(updates.delta, chosen.astype(updates.weight.dtype)), state, {}
 
-    return Rule(apply, least=max(2 * f + 3, select or 0, (neighbours or 0) + 1))
+    return Rule(apply=apply, least=max(2 * f + 3, select or 0, (neighbours or 0) + 1))

@@ -1,4 +1,4 @@
-"""Stages that replace every row by a mean of rows, so that honest rows come closer before a rule looks at them."""
+"""Nearest-neighbour mixing."""
 
 from typing import Annotated
 
@@ -54,4 +54,4 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
         mixed = tree.by_columns(mix, updates.delta, K)
         return updates._replace(delta=tree.select(present, mixed, updates.delta)), state, {}
 
-    return Stage(apply, least=f + 1)
+    return Stage(apply=apply, least=f + 1)

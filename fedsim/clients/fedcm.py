@@ -1,0 +1,46 @@
+"""FedCM: client momentum."""
+
+from typing import Annotated
+
+from annotated_types import Gt, Le
+from jaxtyping import Array
+
+from fedsim import tree
+from fedsim.clients.hooks import finish, gradient, no_memory, start, step
+from fedsim.compose import client
+from fedsim.tree import Tree
+from fedsim.types import Client, Shared, Task
+
+
+@client
+def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:
+    """Client momentum: every local step goes mostly where all clients went in the last round.
+
+    y ← y − η_l (α ∇f_i(y; batch) + (1 − α) d), from y = x, with d = −mean Δ / Σ η_l, the mean direction of the
+    clients in the last round, whatever step the server took along it; d = 0 at the start.
+
+    State: d on the server, one model.    Sends: one model, receives two.    Rule: `mean(uniform)`.    With α = 1: `sgd`.
+
+    Args:
+      alpha: α, weight of the client's own gradient.
+
+    References:
+      Xu et al. 2021, FedCM, arXiv:2106.10874, Algorithm 1.
+    """
+
+    def mixed(task, variables, batch, local, shared, work):
+        value, g = gradient(task, variables, batch, local, shared, work)
+        return value, tree.mix(shared["aux"]["d"], g, alpha)
+
+    def direction(task: Task, old: Tree, shared: Shared, aggregate: Tree, pace: Array) -> Tree:
+        return tree.scale(tree.over(aggregate, pace), -1)
+
+    return Client(
+        memory=no_memory,
+        start=start,
+        gradient=mixed,
+        step=step,
+        finish=finish,
+        aux=lambda task, params: {"d": tree.zeros_like(params)},
+        reduce={"d": direction},
+    )

@@ -1,0 +1,59 @@
+"""FedDC: local drift, decoupled and corrected."""
+
+from typing import Annotated
+
+import jax
+from annotated_types import Ge
+
+from fedsim import tree
+from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def feddc(alpha: Annotated[float, Ge(0)] = 0.1) -> Client:
+    """Local drift, decoupled and corrected: every client remembers its drift and sends its model with the drift added.
+
+    y ← y − η_l (∇f_i(y; batch) + α (y + h_i − x) + (g_i − g) / Σ η_l), from y = x; then h_i ← h_i + (y − x) and
+    g_i ← y − x; sends y + h_i − x and how g_i changed; the server's g stays the mean of all g_i. All start at 0.
+
+    State: h_i and g_i, two models a client; g, one model.    Sends: two models, receives two.    Rule: `mean(uniform)`.
+
+    Args:
+      alpha: α, strength of the pull towards the corrected model.
+
+    References:
+      Gao et al. 2022, FedDC, arXiv:2203.11751, Algorithm 1.
+    """
+
+    def memory(shared, key):
+        del key
+        zero = tree.zeros_like(shared["params"])
+        return {"h": zero, "g": zero}
+
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
+        return variables, {**local, **row}
+
+    def pulled(task, variables, batch, local, shared, work):
+        value, g = gradient(task, variables, batch, local, shared, work)
+        turn = tree.over(tree.subtract(local["g"], shared["aux"]["g"]), work.lr_sum)
+        bend = lambda g, y, h, x, turn: g + alpha * (y + h - x) + turn
+        return value, jax.tree.map(bend, g, variables["params"], local["h"], shared["params"], turn)
+
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
+        h = tree.add(row["h"], message.delta)
+        aux = {"g": tree.subtract(message.delta, row["g"])}
+        return message._replace(delta=tree.add(message.delta, h), aux=aux, memory={"h": h, "g": message.delta})
+
+    return Client(
+        memory=memory,
+        start=begin,
+        gradient=pulled,
+        step=step,
+        finish=close,
+        aux=lambda task, params: {"g": tree.zeros_like(params)},
+        reduce={"g": "sum_over_N"},
+    )

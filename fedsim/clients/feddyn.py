@@ -1,0 +1,47 @@
+"""FedDyn: dynamic regularisation."""
+
+from typing import Annotated
+
+import jax
+from annotated_types import Gt
+
+from fedsim import tree
+from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:
+    """Dynamic regularisation: every client's objective is bent so that all of them end where the shared one ends.
+
+    y ← y − η_l (∇f_i(y; batch) − g_i + α (y − x)), from y = x; then g_i ← g_i − α (y − x); sends Δ_i = y − x.
+    All g_i start at 0; the server's h stays the mean of all g_i, whoever took part.
+
+    State: g_i, one model a client.    Sends: one model.    Rule: `dyn` with the same α.
+
+    Args:
+      alpha: α, strength of the regulariser.
+
+    References:
+      Acar et al. 2021, Federated Learning Based on Dynamic Regularization, arXiv:2111.04263, Algorithm 1.
+    """
+
+    def memory(shared, key):
+        del key
+        return {"g_i": tree.zeros_like(shared["params"])}
+
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
+        return variables, {**local, "g_i": row["g_i"]}
+
+    def bent(task, variables, batch, local, shared, work):
+        value, g = gradient(task, variables, batch, local, shared, work)
+        pull = lambda g, g_i, y, x: g - g_i + alpha * (y - x)
+        return value, jax.tree.map(pull, g, local["g_i"], variables["params"], shared["params"])
+
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
+        return message._replace(memory={"g_i": jax.tree.map(lambda g, d: g - alpha * d, row["g_i"], message.delta)})
+
+    return Client(memory=memory, start=begin, gradient=bent, step=step, finish=close)

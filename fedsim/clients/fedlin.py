@@ -1,0 +1,34 @@
+"""FedLin: anchored gradients, and steps shortened by their number."""
+
+from fedsim.clients.hooks import finish, no_memory, step
+from fedsim.clients.probe import anchored, mean_gradient, start_with_x
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def fedlin() -> Client:
+    """Anchored gradients, and steps so much shorter as there are more of them: all clients come equally far.
+
+    c = mean_{j∈S} ∇f_j(x), over all their samples; then, from y = x,
+    y ← y − (η_l/τ_i) (∇f_i(y; batch) − ∇f_i(x; batch) + c) for τ_i local steps.
+
+    State: none.    Sends: two models, receives two.    Rule: `mean(uniform)`.
+    Costs a second gradient per step, and a pass over all samples before. With one full-batch step: `fedsgd`.
+
+    References:
+      Mitra et al. 2021, Linear Convergence in Federated Learning, arXiv:2102.07053, FedLin.
+    """
+
+    def shorter(task, g, params, local, shared, work):
+        return step(task, g, params, local, shared, work._replace(lr=work.lr / work.steps))
+
+    return Client(
+        memory=no_memory,
+        start=start_with_x,
+        gradient=anchored,
+        step=shorter,
+        finish=finish,
+        probe=mean_gradient,
+        solo=True,
+    )

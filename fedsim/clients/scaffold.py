@@ -1,0 +1,82 @@
+"""SCAFFOLD: control variates against client drift."""
+
+from typing import Literal
+
+import jax
+
+from fedsim import tree
+from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.clients.probe import add_rows, gradient_at_x, no_rows, start_with_x
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def scaffold(option: Literal[1, 2] = 2) -> Client:
+    """Control variates: every client steps along its gradient corrected by what all clients would do.
+
+    y ← y − η_l (∇f_i(y; batch) − c_i + c), from y = x; then
+    option I:   c_i⁺ = ∇f_i(x), over the batches that the client met;
+    option II:  c_i⁺ = c_i − c + (x − y) / Σ η_l;
+    sends Δ_i = y − x and δ_i = c_i⁺ − c_i;  server: x ← x + η_g mean Δ_i ;  c ← c + (1/N) Σ_{i∈S} δ_i.
+    c and all c_i start at 0, so c = mean of all c_i after every round, whoever took part.
+
+    State: c_i, one model a client; c, one model.    Sends: two models, receives two.    Rule: `mean(uniform)`.
+    Option I costs a second gradient per step.
+
+    Args:
+      option: I or II of the paper, as 1 or 2.
+
+    References:
+      Karimireddy et al. 2020, SCAFFOLD, arXiv:1910.06378, Algorithm 1.
+    """
+
+    def memory(shared, key):
+        del key
+        return {"c_i": tree.zeros_like(shared["params"])}
+
+    def begin(task, shared, row, work):
+        variables, local = start(task, shared, row, work)
+        return variables, {**local, "c_i": row["c_i"]}
+
+    def begin_with_sum(task, shared, row, work):
+        variables, local = start_with_x(task, shared, row, work)
+        return variables, {**local, "c_i": row["c_i"], "at_x": no_rows(shared, work)}
+
+    def correct(g, local, shared):
+        return jax.tree.map(lambda g, c_i, c: g - c_i + c, g, local["c_i"], shared["aux"]["c"])
+
+    def corrected(task, variables, batch, local, shared, work):
+        value, g = gradient(task, variables, batch, local, shared, work)
+        return value, correct(g, local, shared)
+
+    def corrected_with_x(task, variables, batch, local, shared, work):
+        """Option I: the gradient at x of the same batch is summed on the way."""
+        value, g = gradient(task, variables, batch, local, shared, work)
+        at_x = gradient_at_x(task, variables, batch, local)
+        return value, (correct(g, local, shared), at_x, batch.mask.sum())
+
+    def step_and_sum(task, g, params, local, shared, work):
+        g, at_x, rows = g
+        params, local = step(task, g, params, local, shared, work)
+        return params, {**local, "at_x": add_rows(local["at_x"], at_x, rows.astype(work.lr.dtype))}
+
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
+        if option == 1:
+            new = tree.over(local["at_x"]["sum"], local["at_x"]["rows"])
+        else:
+            lead = tree.over(message.delta, work.lr_sum)
+            new = jax.tree.map(lambda c_i, c, d: c_i - c - d, row["c_i"], shared["aux"]["c"], lead)
+        return message._replace(aux={"c": tree.subtract(new, row["c_i"])}, memory={"c_i": new})
+
+    return Client(
+        memory=memory,
+        start=begin_with_sum if option == 1 else begin,
+        gradient=corrected_with_x if option == 1 else corrected,
+        step=step_and_sum if option == 1 else step,
+        finish=close,
+        aux=lambda task, params: {"c": tree.zeros_like(params)},
+        reduce={"c": "sum_over_N"},
+        solo=option == 1,
+    )

@@ -1,0 +1,20 @@
+"""Plain local training: FedAvg's client."""
+
+from fedsim.clients.hooks import finish, gradient, no_memory, start, step
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def sgd() -> Client:
+    """Plain local training: FedAvg's client, and FedSGD's with one full-batch step.
+
+    y ← y − η_l ∇f_i(y; batch), from y = x, for the planned local steps; sends Δ_i = y − x.
+    The client's `optimizer` may be any optax one; its state starts afresh each round unless `optimizer_state: carry`.
+
+    State: none.    Sends: one model.
+
+    References:
+      McMahan et al. 2017, arXiv:1602.05629, Algorithm 1.
+    """
+    return Client(memory=no_memory, start=start, gradient=gradient, step=step, finish=finish)

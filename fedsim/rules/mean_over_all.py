@@ -1,0 +1,29 @@
+"""FedADMM's rule: the sum of what arrived over the number of all clients."""
+
+from fedsim import tree
+from fedsim.compose import folding, rule
+from fedsim.types import Fold, Rule, reported
+
+
+@rule
+def mean_over_all() -> Rule:
+    """The sum of what arrived, divided by the number of all clients: absent ones count as unchanged.
+
+    x ← x + (1/N) Σ_{i∈S} Δ_i, with N clients that can take part. Where clients send how something of theirs
+    changed, and x starts as the mean of it, x stays the mean over all of them, whoever takes part.
+
+    Resists: nothing; one client can move it anywhere.    Cost: O(K·D), one pass.    Needs: one block at a time.
+    Where everybody reports: `mean(uniform)`.
+
+    References:
+      Gong, Li, Freris 2022, FedADMM, arXiv:2204.03529, Algorithm 1 with η = |S|/N.
+    """
+
+    def add(total, updates, context):
+        del context
+        return tree.fold(total, updates.delta, reported(updates))
+
+    def finish(total, state, context):
+        return tree.scale(total, 1 / context.N), state, {}
+
+    return folding(Fold(zero=lambda updates: tree.zero_row(updates.delta), add=add, finish=finish), reported)

@@ -1,0 +1,37 @@
+"""An attack on messages: no numbers."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from fedsim.compose import attack, row_attack
+from fedsim.tree import Tree
+from fedsim.types import Context, RowStage
+
+
+@attack
+def nonfinite(value: Literal["nan", "inf", "-inf"] = "nan") -> RowStage:
+    """Sends an update that is no number in any coordinate.
+
+    x_i ← (NaN, …, NaN), or (±∞, …, ±∞), for every malicious client i: what a client with a diverged model sends as well.
+
+    Resists: the server's filter drops such rows and counts them; where they are kept, a single one ruins a mean.
+    Cost: O(D) per client.    Needs: one row at a time.
+
+    Args:
+      value: `nan`, `inf` or `-inf`.
+
+    References:
+      Blanchard et al. 2017, Machine Learning with Adversaries, arXiv:1703.02757: a Byzantine worker may send anything.
+
+    >>> import fedsim
+    >>> fedsim.transmit({"kind": "nonfinite", "value": "inf"}, [[1.0], [2.0]], malicious=[1])[0].tolist()
+    [[1.0], [inf]]
+    """
+
+    def corrupt(delta: Tree, context: Context) -> Tree:
+        del context
+        return jax.tree.map(lambda leaf: jnp.full_like(leaf, float(value)), delta)
+
+    return row_attack(corrupt)

@@ -1,0 +1,37 @@
+"""PyTrees, and stacks of them.
+
+A *stack* is a struct of arrays: one PyTree whose every leaf carries a leading client axis `[K, ...]`. It is what a list
+of client trees becomes (`stack`), what `jax.vmap` maps over, and what `weighted_sum` collapses back to one tree.
+"""
+
+from fedsim.tree.arithmetic import Tree as Tree
+from fedsim.tree.arithmetic import add as add
+from fedsim.tree.arithmetic import concatenate as concatenate
+from fedsim.tree.arithmetic import divide as divide
+from fedsim.tree.arithmetic import finite_rows as finite_rows
+from fedsim.tree.arithmetic import fold as fold
+from fedsim.tree.arithmetic import payload_bytes as payload_bytes
+from fedsim.tree.arithmetic import put as put
+from fedsim.tree.arithmetic import rows as rows
+from fedsim.tree.arithmetic import scale as scale
+from fedsim.tree.arithmetic import select as select
+from fedsim.tree.arithmetic import split as split
+from fedsim.tree.arithmetic import stack as stack
+from fedsim.tree.arithmetic import subtract as subtract
+from fedsim.tree.arithmetic import sum_weights as sum_weights
+from fedsim.tree.arithmetic import take as take
+from fedsim.tree.arithmetic import unstack as unstack
+from fedsim.tree.arithmetic import weighted_mean as weighted_mean
+from fedsim.tree.arithmetic import weighted_sum as weighted_sum
+from fedsim.tree.arithmetic import zero_row as zero_row
+from fedsim.tree.arithmetic import zeros_like as zeros_like
+from fedsim.tree.columns import block_starts as block_starts
+from fedsim.tree.columns import by_columns as by_columns
+from fedsim.tree.columns import gram as gram
+from fedsim.tree.columns import over_blocks as over_blocks
+from fedsim.tree.columns import squared_distances as squared_distances
+from fedsim.tree.exact import mix as mix
+from fedsim.tree.exact import norm as norm
+from fedsim.tree.exact import norms as norms
+from fedsim.tree.exact import over as over
+from fedsim.tree.exact import scaled_norm as scaled_norm

@@ -1,0 +1,187 @@
+"""Arithmetic on PyTrees and on stacks of them; `fold` is the one aggregation primitive."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+Tree = Any  # any PyTree of arrays
+
+
+def stack(trees: Sequence[Tree]) -> Tree:
+    """List of structs -> struct of arrays: `K` trees of leaves `[...]` become one tree of leaves `[K, ...]`.
+
+    Raises:
+      ValueError: when the list is empty, or a tree differs from the first in structure, shape or dtype.
+
+    >>> stack([{"w": jnp.zeros(3)}, {"w": jnp.ones(3)}])["w"].shape
+    (2, 3)
+    """
+    if not trees:
+        raise ValueError("stack: no trees to stack; a stack needs at least one client")
+    for k, tree in enumerate(trees[1:], 1):
+        _demand_equal_shapes(trees[0], tree, f"tree {k}")
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def unstack(stacked: Tree) -> list[Tree]:
+    """Struct of arrays -> list of structs: the inverse of `stack`.
+
+    >>> [t["w"].tolist() for t in unstack({"w": jnp.arange(4.0).reshape(2, 2)})]
+    [[0.0, 1.0], [2.0, 3.0]]
+    """
+    return [jax.tree.map(lambda leaf, k=k: leaf[k], stacked) for k in range(rows(stacked))]
+
+
+def rows(stacked: Tree) -> int:
+    """Length K of the leading axis that all leaves of a stack share.
+
+    Raises:
+      ValueError: when a leaf has no leading axis, when two leaves disagree, or when there is no leaf.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(stacked)
+    if not leaves:
+        raise ValueError("a stack without leaves has no client axis")
+    lengths = {path: leaf.shape[:1] for path, leaf in leaves}
+    for path, length in lengths.items():
+        if not length:
+            raise ValueError(f"leaf {_name(path)} is a scalar; a stack carries clients on its leading axis")
+        if length != next(iter(lengths.values())):
+            first = next(iter(lengths))
+            raise ValueError(f"leaf {_name(path)} has {length[0]} rows, leaf {_name(first)} has {lengths[first][0]}")
+    return next(iter(lengths.values()))[0]
+
+
+def fold(total: Tree, stacked: Tree, weight: Float[Array, " K"]) -> Tree:
+    """`total + Σ_k weight[k]·row_k`, one row after another in slot order: the one aggregation primitive.
+
+    A sequential left fold, so that a sum cut into blocks has the bits of the whole sum. Rows of weight 0 are left out by
+    `where`, never by multiplication: whatever an absent row holds (NaN too) cannot leak. Cost: O(K·D), as fast as a
+    `tensordot`.
+    """
+
+    def add(k, total):
+        w = weight[k]
+        return jax.tree.map(lambda a, r: a + jnp.where(w > 0, w.astype(a.dtype) * r[k], 0), total, stacked)
+
+    return lax.fori_loop(0, weight.shape[0], add, total)
+
+
+def weighted_sum(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
+    """`Σ_k weights[k]·row_k` of a stack with leaves `[K, ...]` -> one tree with leaves `[...]`.
+
+    Raises:
+      ValueError: when the number of weights is not K, or the leaves disagree about K.
+
+    >>> weighted_sum({"w": jnp.array([[1.0], [10.0]])}, jnp.array([2.0, 3.0]))["w"].tolist()
+    [32.0]
+    """
+    if jnp.shape(weights) != (rows(stacked),):
+        raise ValueError(f"{rows(stacked)} rows need weights of shape ({rows(stacked)},), found {jnp.shape(weights)}")
+    return fold(zero_row(stacked), stacked, weights)
+
+
+def divide(total: Tree, weight: Float[Array, ""]) -> Tree:
+    """`total / weight`, and zero where the weight is zero: when nobody reports, nothing moves."""
+    safe = jnp.where(weight > 0, weight, 1)
+    return jax.tree.map(lambda a: jnp.where(weight > 0, a / safe.astype(a.dtype), 0), total)
+
+
+def weighted_mean(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
+    """`Σ_k w_k·row_k / Σ_k w_k`; zero total weight gives zero (nothing moves).
+
+    >>> weighted_mean({"w": jnp.array([[1.0], [4.0]])}, jnp.array([2.0, 1.0]))["w"].tolist()
+    [2.0]
+    >>> weighted_mean({"w": jnp.array([[1.0], [jnp.nan]])}, jnp.array([0.0, 0.0]))["w"].tolist()
+    [0.0]
+    """
+    return divide(weighted_sum(stacked, weights), sum_weights(weights))
+
+
+def sum_weights(weights: Float[Array, " K"]) -> Float[Array, ""]:
+    """`Σ_k weights[k]`, in the order and by the primitive that sums rows."""
+    return fold(jnp.zeros((), weights.dtype), jnp.ones_like(weights), weights)
+
+
+def add(a: Tree, b: Tree) -> Tree:
+    """`a + b`, leaf by leaf, in the dtype of `a`."""
+    return jax.tree.map(lambda x, y: (x + y).astype(x.dtype), a, b)
+
+
+def subtract(a: Tree, b: Tree) -> Tree:
+    """`a − b`, leaf by leaf."""
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def scale(a: Tree, factor: Any) -> Tree:
+    """`factor · a`, in the dtype of `a`."""
+    return jax.tree.map(lambda x: x * jnp.asarray(factor, x.dtype), a)
+
+
+def zeros_like(tree: Tree) -> Tree:
+    """The zero of a tree's vector space."""
+    return jax.tree.map(jnp.zeros_like, tree)
+
+
+def zero_row(stacked: Tree) -> Tree:
+    """The zero of the vector space that a stack's rows are of."""
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), stacked)
+
+
+def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:
+    """`where` over whole trees; a condition of shape `[K]` chooses row by row of two stacks."""
+
+    def choose(y, n):
+        return jnp.where(condition.reshape(condition.shape + (1,) * (y.ndim - condition.ndim)), y, n)
+
+    return jax.tree.map(choose, yes, no)
+
+
+def take(stacked: Tree, index: Any) -> Tree:
+    """Rows `index` of a stack: a number takes one tree, an array `[J]` a stack of J."""
+    return jax.tree.map(lambda leaf: leaf[index], stacked)
+
+
+def concatenate(stacks: Sequence[Tree]) -> Tree:
+    """The rows of several stacks, one after another; a single one is handed through."""
+    return stacks[0] if len(stacks) == 1 else jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
+
+
+def split(stacked: Tree, parts: int) -> list[Tree]:
+    """A stack as so many of equal length."""
+    return [jax.tree.map(lambda leaf, i=i: jnp.split(leaf, parts)[i], stacked) for i in range(parts)]
+
+
+def put(stacked: Tree, index: Any, new: Tree) -> Tree:
+    """The stack with rows `index` replaced by those of `new`; an index beyond the last row writes nothing."""
+    return jax.tree.map(lambda leaf, n: leaf.at[index].set(n, mode="drop"), stacked, new)
+
+
+def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
+    """Which of the K rows are finite in all leaves."""
+    ok = jnp.ones(K, bool)
+    for leaf in jax.tree.leaves(stacked):
+        ok &= jnp.isfinite(leaf).reshape(K, -1).all(1)
+    return ok
+
+
+def payload_bytes(tree: Tree) -> int:
+    """Exact bytes of a tree's leaves, as it would travel (shapes or arrays)."""
+    return sum(int(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def _demand_equal_shapes(first: Tree, other: Tree, name: str) -> None:
+    if jax.tree.structure(first) != jax.tree.structure(other):
+        raise ValueError(f"{name} has structure {jax.tree.structure(other)}, the first {jax.tree.structure(first)}")
+    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(first), jax.tree.leaves(other), strict=True):
+        if jnp.shape(a) != jnp.shape(b):
+            raise ValueError(f"{name}: leaf {_name(path)} has shape {jnp.shape(b)}, the first {jnp.shape(a)}")
+        if jnp.result_type(a) != jnp.result_type(b):
+            raise ValueError(f"{name}: leaf {_name(path)} is {jnp.result_type(b)}, the first {jnp.result_type(a)}")
+
+
+def _name(path: tuple) -> str:
+    return jax.tree_util.keystr(path) or "(the tree itself)"

@@ -1,0 +1,139 @@
+"""Loops over the columns of a stack, in blocks that stay in the cache, and the distances between rows."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from fedsim.tree.arithmetic import Tree, fold
+
+
+def by_columns(function: Callable[[Array], Array], stacked: Tree, K: int) -> Tree:
+    """`function([K, C]) -> [..., C]` over all columns of a stack, leaf by leaf and in blocks that stay in the cache.
+
+    Blocks are cut from the stack one at a time, so memory stays at the stack, the result and one block. The last block
+    overlaps the one before; `function` must treat each column on its own.
+    """
+    numbers = 2**15 if jax.default_backend() == "cpu" else 2**26  # an accelerator wants few, large operations
+
+    def apply(leaf):
+        columns = leaf.reshape(K, -1)
+        width = max(128, numbers // K)
+        result = function(columns) if width >= columns.shape[1] else _in_blocks(function, columns, width)
+        return result.reshape(*result.shape[:-1], *leaf.shape[1:])
+
+    return jax.tree.map(apply, stacked)
+
+
+def _in_blocks(function: Callable[[Array], Array], columns: Array, width: int) -> Array:
+    """`function` of so many columns at a time, of at least as many."""
+    K, D = columns.shape
+    shape = jax.eval_shape(function, jax.ShapeDtypeStruct((K, width), columns.dtype))
+
+    def block(b, result):
+        first = jnp.minimum(b * width, D - width)
+        part = function(lax.dynamic_slice_in_dim(columns, first, width, 1))
+        return lax.dynamic_update_slice_in_dim(result, part, first, part.ndim - 1)
+
+    return lax.fori_loop(0, -(-D // width), block, jnp.zeros((*shape.shape[:-1], D), shape.dtype))
+
+
+def over_blocks(
+    step: Callable[[Array, Array, Array, Tree], Tree], state: Tree, stacked: Tree, width: int, dtype: Any
+) -> Tree:
+    """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack, in one loop over its leaves.
+
+    The last block of a leaf ends with it, and starts with columns of the block before it, or ends with zeros where there
+    is none: `new` marks the columns of the leaf that no block before it held. One loop: `step` is compiled once.
+    """
+    leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(stacked) if leaf.size]
+    starts = block_starts(leaves, width)
+
+    def cut(leaf, start):
+        D = leaf.shape[1]
+
+        def block(b):
+            first_new = (b - start) * width
+            first = jnp.clip(first_new, 0, max(D - width, 0))
+            column = first + jnp.arange(width)
+            part = lax.dynamic_slice_in_dim(leaf, first, min(width, D), 1).astype(dtype)
+            return jnp.pad(part, ((0, 0), (0, max(width - D, 0)))), (column >= first_new) & (column < D)
+
+        return block
+
+    cuts = [cut(leaf, start) for leaf, start in zip(leaves, starts, strict=False)]
+
+    def body(b, state):
+        leaf = jnp.sum(b >= jnp.array(starts[:-1])) - 1
+        return step(b, *lax.switch(leaf, cuts, b), state)
+
+    return lax.fori_loop(0, starts[-1], body, state) if cuts else state
+
+
+def block_starts(leaves: Sequence[Array], width: int) -> list[int]:
+    """Number of the first block of every leaf `[K, D]`, and of all blocks."""
+    return list(itertools.accumulate((-(-leaf.shape[1] // width) for leaf in leaves), initial=0))
+
+
+def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
+    """`‖row_i − row_j‖₂²` of all pairs; +∞ where a row is absent, else finite.
+
+    By the products of centred rows, `‖y_i‖² + ‖y_j‖² − 2 y_i·y_j`, where no pair loses its digits in them; beside an
+    outlier, or where rows hardly differ, by their differences, which takes some times as long. Overflow and NaN become
+    the largest float, so that present rows stay nearer than absent ones. Absent rows change no bit.
+    """
+    dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
+    products = gram(stacked, present)
+    squares = jnp.diagonal(products)
+    sums = squares[:, None] + squares[None, :]
+    total = sums - 2 * products
+    pair = present[:, None] & present[None, :] & ~jnp.eye(present.shape[0], dtype=bool)
+    reliable = jnp.all(jnp.where(pair, (total > 1e-2 * sums) & jnp.isfinite(sums), True))
+    total = lax.cond(reliable, lambda: jnp.where(pair, total, 0), lambda: _squared_differences(stacked, present))
+    total = jnp.where(jnp.isfinite(total), total, jnp.finfo(dtype).max)
+    return jnp.where(present[:, None] & present[None, :], total, jnp.inf)
+
+
+def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
+    """Products of all pairs of rows, centred on the mean of the present ones; 0 where a row is absent.
+
+    The present rows come first, and every product is one of tiles of the same shape, whatever K is (5. in `exact`); those
+    below the diagonal are not computed.
+    """
+    K, side = present.shape[0], 20
+    dtype, order = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked)), jnp.argsort(~present, stable=True)
+    tiles = -(-K // side)
+    pairs = [(i, j) for i in range(tiles) for j in range(i, tiles)]
+    m = jnp.maximum(jnp.sum(present), 1).astype(dtype)
+
+    def add(b, block, new, total):
+        del b
+        centre = fold(jnp.zeros(block.shape[1], dtype), block, present.astype(dtype)) / m
+        y = jnp.where(present[:, None] & new[None, :], block - centre, 0)[order]
+        y = jnp.pad(y, ((0, tiles * side - K), (0, 0))).reshape(tiles, side, -1)
+        times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
+        return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
+
+    parts = over_blocks(add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, 4096, dtype)
+    whole = jnp.zeros((tiles, tiles, side, side), dtype)
+    for part, (i, j) in zip(parts, pairs, strict=True):
+        whole = whole.at[j, i].set(part.T).at[i, j].set(part)
+    whole = whole.swapaxes(1, 2).reshape(tiles * side, tiles * side)
+    rank = jnp.argsort(order)
+    return whole[rank][:, rank]
+
+
+def _squared_differences(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
+    """Squared distances, summed over blocks of columns whose width does not depend on K."""
+    K, dtype = present.shape[0], jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
+
+    def add(b, block, new, total):
+        del b
+        block = jnp.where(new[None, :], block, 0)
+        return total + jnp.sum(jnp.square(block[:, None, :] - block[None, :, :]), -1)
+
+    return over_blocks(add, jnp.zeros((K, K), dtype), stacked, 512, dtype)

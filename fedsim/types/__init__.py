@@ -1,0 +1,36 @@
+"""The nouns: what passes through a round, and the pairs of pure functions that it passes through.
+
+Shape letters: N clients, K cohort (slots), L lanes, B batch, T lane steps, R rounds, D parameters, W start models in a
+bank. In every rule, reducer and sampling weight, N counts the clients that can take part, which are those with samples;
+`present` is the mask of them over all ids. Everything that computes is a pair `(init, apply)`, in the order
+`(input, state, context) -> (output, state, info)`.
+"""
+
+from fedsim.types.client import Client as Client
+from fedsim.types.client import FinishHook as FinishHook
+from fedsim.types.client import GradientHook as GradientHook
+from fedsim.types.client import Message as Message
+from fedsim.types.client import Reducer as Reducer
+from fedsim.types.client import StartHook as StartHook
+from fedsim.types.client import StepHook as StepHook
+from fedsim.types.server import AddBlock as AddBlock
+from fedsim.types.server import ApplyRule as ApplyRule
+from fedsim.types.server import ApplyStage as ApplyStage
+from fedsim.types.server import Context as Context
+from fedsim.types.server import FinishTotal as FinishTotal
+from fedsim.types.server import Fold as Fold
+from fedsim.types.server import RowStage as RowStage
+from fedsim.types.server import Rule as Rule
+from fedsim.types.server import Stage as Stage
+from fedsim.types.server import Updates as Updates
+from fedsim.types.server import by_samples as by_samples
+from fedsim.types.server import reported as reported
+from fedsim.types.server import stateless as stateless
+from fedsim.types.task import Batch as Batch
+from fedsim.types.task import Forward as Forward
+from fedsim.types.task import Model as Model
+from fedsim.types.task import Objective as Objective
+from fedsim.types.task import Shared as Shared
+from fedsim.types.task import Task as Task
+from fedsim.types.task import ValueAndGrad as ValueAndGrad
+from fedsim.types.task import Work as Work

@@ -1,0 +1,81 @@
+"""What there is to learn: a model, a batch of samples, and both with a loss as a task."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from fedsim.tree import Tree
+
+Shared = dict[str, Any]
+"""What the server sends: `params` (stages, rule and optax act here alone), `stats` (averaged statistics), `aux`."""
+
+
+class Forward(Protocol):
+    """A pass through the model -> (outputs `[B, ...]`, stats after it); `mask`: True = a real row of the batch."""
+
+    def __call__(
+        self,
+        variables: Tree,
+        x: Array,
+        *,
+        mask: Bool[Array, " B"] | None = None,
+        key: Key[Array, ""] | None = None,
+        train: bool = False,
+    ) -> tuple[Array, Tree]: ...
+
+
+class Model(NamedTuple):
+    """A network as two pure functions; `variables` = `{"params", "stats"}`."""
+
+    init: Callable[[Key[Array, ""]], dict[str, Tree]]
+    apply: Forward
+    features: Callable[[Tree, Array], Array] | None = None  # (variables, x) -> what the last layer sees
+    head: Callable[[Tree, Array], Array] | None = None  # (variables, features) -> outputs
+    mixes_rows: bool = False  # whether rows of a batch see each other, and `mask` is not honoured
+
+
+class Batch(NamedTuple):
+    """What one client sees in one local step; rows beyond `mask` are padding."""
+
+    x: Array  # [B, ...]
+    y: Array  # [B] or [B, ...]
+    mask: Bool[Array, " B"]
+    key: Key[Array, ""]
+    step: Int[Array, ""]
+
+
+Objective = Callable[[Tree, Array, Batch], Float[Array, " B"]]
+"""(variables, outputs, batch) -> what is minimised in place of the loss, one value per row."""
+
+
+class ValueAndGrad(Protocol):
+    """((mean loss, stats), gradient of the mean loss, or of the mean of another objective)."""
+
+    def __call__(
+        self, variables: Tree, batch: Batch, objective: Objective | None = None
+    ) -> tuple[tuple[Array, Tree], Tree]: ...
+
+
+class Task(NamedTuple):
+    """What there is to learn and with what: the static half of every client hook."""
+
+    value_and_grad: ValueAndGrad
+    apply: Forward
+    loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
+    optimizer: Callable[[Array], optax.GradientTransformation]  # learning rate -> the client's optimiser
+    rate: Callable[[Array, Array], Array]  # (learning rate of the round, local step) -> that of the step
+    classes: int  # 0: not a classification
+    features: Callable[[Tree, Array], Array] | None = None  # those of the model, where it has them
+
+
+class Work(NamedTuple):
+    """What a job knows about its client beforehand: scalars inside a hook, `[K]` in a plan."""
+
+    id: Int[Array, ""]
+    samples: Float[Array, ""]  # n_k
+    steps: Int[Array, ""]  # planned local steps
+    lr: Float[Array, ""]  # client learning rate (of the local step, where it has a schedule)
+    lr_sum: Float[Array, ""]  # Σ of the learning rates of the planned steps
+    labels: Float[Array, " C"]  # samples of each class; empty unless the method `needs` it
