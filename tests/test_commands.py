@@ -212,7 +212,8 @@ def test_explain_gives_equation_defaults_and_source():
     assert "μ (y − x)" in shown and "mu = 0.01   [a number of at least 0]" in shown and "arXiv:1812.06127" in shown
     adam = invoke("explain", "method/fedadam").output
     assert (
-        "{kind: fedadam, lr: 0.1, b1: 0.9, b2: 0.99, tau: 0.001}" in adam and "{kind: mean, weights: uniform}" in adam
+        "{kind: fedadam, lr: 0.1, b1: 0.9, b2: 0.99, tau: 0.001, v0: null}" in adam
+        and "{kind: mean, weights: uniform}" in adam
     )
     assert "Resists: trim malicious clients" in invoke("explain", "fedtrimmedavg").output
     assert "batch = 16   [an integer of at least 1 or full]" in invoke("explain", "client.batch").output

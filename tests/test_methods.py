@@ -1,5 +1,6 @@
 """Limit identities of client methods and server optimisers, memory, and what a method owns."""
 
+import inspect
 import itertools
 import re
 
@@ -13,6 +14,7 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
+from fedsim.scenario.fragments import fragment_of, links_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -546,3 +548,32 @@ def test_a_set_elsewhere_stays():
     written = {"name": "x", "data": "digits", "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}]}
     spec = read(written, ("client.lr=0.3", "server[1].lr=0.5"), "median").spec
     assert spec.client.lr == 0.3 and spec.server[1].lr == 0.5 and spec.server[0].kind == "median"
+
+
+METHODS = sorted(
+    name for name, factory in FAMILIES["method"].items() if factory.__module__ == "fedsim.scenario.methods"
+)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_the_parameters_of_its_parts(name):
+    """All of them, but those of optax's optimisers and the weights of a mean, which are some methods' own choice."""
+    factory = FAMILIES["method"][name]
+    parameters = inspect.signature(factory).parameters
+    for _, family, link in links_of(fragment_of(factory)):
+        part = FAMILIES[family][link["kind"]]
+        names = set(inspect.signature(part).parameters)
+        assert link.keys() - {"kind"} <= names
+        if part.__module__ != "fedsim.rules.optimizers" and link["kind"] != "mean":
+            assert link.keys() - {"kind"} == names <= parameters.keys()
+
+
+def test_a_method_s_parameters_reach_its_parts():
+    made = fragment_of(FAMILIES["method"]["fedavgm"], lr=0.5, dampening=0.2, nesterov=True)["server"]
+    assert made[1] == {"kind": "fedavgm", "lr": 0.5, "momentum": 0.9, "dampening": 0.2, "nesterov": True}
+    for name in ("fedadagrad", "fedadam", "fedyogi"):
+        assert fragment_of(FAMILIES["method"][name], v0=0.25)["server"][1]["v0"] == 0.25
+    assert fragment_of(FAMILIES["method"]["delta_sgd"], theta0=2.0)["client"]["theta0"] == 2.0
+    both = fragment_of(FAMILIES["method"]["feddyn"], alpha=0.7)
+    assert both["client"]["alpha"] == both["server"][0]["alpha"] == 0.7
+    assert fragment_of(FAMILIES["method"]["scaffold"], lr=2.0)["server"] == TWICE
