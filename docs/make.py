@@ -90,7 +90,7 @@ def catalogue_page() -> str:
     for family, (heading, where) in TITLES.items():
         ours = {kind: f for kind, f in sorted(FAMILIES[family].items()) if f.__module__.startswith("fedsim.")}
         borrowed = [
-            kind for kind, f in ours.items() if f.__doc__ == getattr(optax, kind, f).__doc__ and hasattr(optax, kind)
+            kind for kind, f in ours.items() if hasattr(optax, kind) and f.__doc__ == getattr(optax, kind).__doc__
         ]
         rows = [row(kind, f, known[family + "s"][kind]) for kind, f in ours.items() if kind not in borrowed]
         header = ("kind", "what it does", "keeps, sends" if family == "method" else "source")
@@ -121,8 +121,8 @@ def plain(value: Any) -> str:
 
 def source(factory: Callable) -> str:
     """The references of a docstring, on one line, with links to arXiv."""
-    found = re.search(r"^References:\n((?:[ ]+.*\n?)+)", inspect.getdoc(factory) or "", re.M)
-    line = " ".join(found[1].split()) if found else ""
+    section = re.search(r"^References:\n((?: +.*\n?)+)", inspect.getdoc(factory) or "", re.M)
+    line = " ".join(section[1].split()) if section else ""
     return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", line)
 
 
@@ -241,15 +241,15 @@ def module(examples: list[str]) -> str:
     """Examples as a file: behind the imports that they need."""
     code = "\n\n\n".join(examples)
     imports = [line for word, line in IMPORTS.items() if re.search(rf"\b{re.escape(word)}", code)]
-    own = re.match(r"((?:from .*\n)*)\n*", code)
-    assert own
-    return "\n".join([*imports, "", "import fedsim", own[1] or "", "", code[own.end() :]])
+    head, _, body = code.partition("@fedsim.")
+    return "\n".join([*imports, "", "import fedsim", *head.split("\n")]).strip() + "\n\n\n@fedsim." + body
 
 
 def wrapped(text: str) -> str:
     """A paragraph in lines; whatever else as it is."""
-    plain_text = "\n" not in text and not text.startswith("#")
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) if plain_text else text
+    if "\n" in text or text.startswith("#"):
+        return text
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 # ------------------------------------------------------------------------------------------------------------ main

@@ -133,7 +133,7 @@ def test_xla_rounds_as_the_page_says(root):
     shown = [
         re.findall(r"(.*): (\d+)", text) for text in (block(text_of(root), "printed by rounding"), printed.getvalue())
     ]
-    assert [(what, n != "0") for what, n in shown[0]] == [(what, n != "0") for what, n in shown[1]]
+    assert [(line, n != "0") for line, n in shown[0]] == [(line, n != "0") for line, n in shown[1]]
 
 
 # ------------------------------------------------------------------------------------------------------ the names
