@@ -1,6 +1,7 @@
-"""The README is executed: its commands in a copy of the project and a fresh virtual environment, its blocks, its tables.
+"""The README and the pages in docs are executed: their commands in a copy of the project and a fresh virtual environment,
+their blocks, their tables.
 
-Every command line of it stands in `AFTER`, with what must be true once it has run: a line that is added or deleted on
+Every command line of them stands in `AFTER`, with what must be true once it has run: a line that is added or deleted on
 one side alone is a failure.
 """
 
@@ -23,20 +24,22 @@ F = ".venv/bin/fedsim"
 
 
 def _files(*names):
-    return lambda place, said: [name for name in names if not (place / name).is_file()]
+    return lambda folder, printed: [name for name in names if not (folder / name).is_file()]
 
 
 def _says(*words):
-    return lambda place, said: [word for word in words if word not in said]
+    return lambda folder, printed: [word for word in words if word not in printed]
 
 
 def _rows(run, rows):
-    return lambda place, said: [] if len(pd.read_csv(place / run / "rounds.csv")) == rows else [f"{run}: not {rows}"]
+    return lambda folder, printed: (
+        [] if len(pd.read_csv(folder / run / "rounds.csv")) == rows else [f"{run}: not {rows}"]
+    )
 
 
 AFTER = {  # command line -> what is missing after it (nothing)
     "main": {
-        "python3 -m venv .venv && .venv/bin/pip install --quiet -e '.[dev]' && .venv/bin/fedsim run scenarios/iid.yaml": _files(
+        "python3 -m venv .venv && .venv/bin/pip install --quiet -e . && .venv/bin/fedsim run scenarios/iid.yaml": _files(
             "reports/iid/run.json", "reports/iid/figures/curves.png"
         ),
     },
@@ -69,18 +72,28 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} diff reports/iid reports/slow": _says("name:", "rounds.csv:"),
         f"{F} report reports/iid": _says("figures/curves.png"),
     },
-    "tests": {".venv/bin/python -m pytest -q -n 2": None},  # that is what runs here
+    "tests": {  # that is what runs here
+        ".venv/bin/pip install --quiet -e '.[dev]' && .venv/bin/python -m pytest -q -n 2": None
+    },
 }
 
 
+def pages(root) -> dict[str, str]:
+    """What a reader may open, by path."""
+    paths = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+    return {str(path.relative_to(root)): path.read_text() for path in paths}
+
+
 def text_of(root) -> str:
-    return (root / "README.md").read_text()
+    """All pages, one after another."""
+    return "\n".join(pages(root).values())
 
 
 def block(text: str, name: str) -> str:
-    found = re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```", text, re.S)
-    assert found, f"README.md has no block '{name}'"
-    return found[1]
+    """The one block of that name, wherever it stands."""
+    blocks = re.findall(rf"<!-- {name} -->\n```\w+\n(.*?)```", text, re.S)
+    assert len(blocks) == 1, f"{len(blocks)} blocks are called '{name}'"
+    return blocks[0]
 
 
 def lines_of(text: str) -> dict[str, list[str]]:
@@ -90,15 +103,16 @@ def lines_of(text: str) -> dict[str, list[str]]:
 
 
 def unexplained(text: str) -> list[str]:
-    """Command lines that the README and this file do not share."""
-    there = {(name, line) for name, lines in lines_of(text).items() for line in lines}
-    here = {(name, line) for name, lines in AFTER.items() for line in lines}
-    return sorted(line for _, line in there ^ here)
+    """Command lines that the pages and this file do not share."""
+    written = {(name, line) for name, lines in lines_of(text).items() for line in lines}
+    executed = {(name, line) for name, lines in AFTER.items() for line in lines}
+    return sorted(line for _, line in written ^ executed)
 
 
 def test_every_command_line_is_one_that_is_executed(root):
-    assert unexplained(text_of(root)) == []
-    assert text_of(root).count("```sh") == len(AFTER)  # and no shell block goes without a name
+    text = text_of(root)
+    assert unexplained(text) == []
+    assert text.count("```sh") == len(AFTER)  # and no shell block goes without a name
 
 
 def test_a_deleted_command_line_would_be_missed(root):
@@ -107,6 +121,12 @@ def test_a_deleted_command_line_would_be_missed(root):
     assert len(written) == sum(map(len, AFTER.values()))
     for line in written:
         assert unexplained(text.replace(line + "\n", "", 1)) != []
+
+
+def test_the_readme_is_short_and_has_the_two_commands(root):
+    readme = (root / "README.md").read_text()
+    assert readme.count("\n") <= 150
+    assert all(len(lines_of(readme)[name]) == 1 for name in ("main", "tests"))
 
 
 @pytest.mark.long
@@ -120,7 +140,8 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
             shutil.copy(root / name, tmp_path / name)
     printed: dict[str, str] = {}
     quick = {**os.environ, "PIP_NO_COMPILE": "0"}  # pip does not compile what nothing imports
-    (tmp_path / "near.py").write_text(block(text_of(root), "method"))
+    text = text_of(root)
+    (tmp_path / "near.py").write_text(block(text, "method"))
     for name in ("main", "compare", "write", "plug", "resume"):
         for line, missing in AFTER[name].items():
             done = subprocess.run(["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True)
@@ -128,19 +149,19 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
             assert missing(tmp_path, done.stdout) == [], line
             printed[name] = printed.get(name, "") + done.stdout
     for name in ("main", "compare"):
-        alike(block(text_of(root), f"printed by {name}"), printed[name])
-    (tmp_path / "wrong.yaml").write_text(block(text_of(root), "wrong"))
+        alike(block(text, f"printed by {name}"), printed[name])
+    (tmp_path / "wrong.yaml").write_text(block(text, "wrong"))
     wrong = subprocess.run([F, "run", "wrong.yaml"], cwd=tmp_path, capture_output=True, text=True)
-    assert wrong.returncode == 2 and wrong.stderr == block(text_of(root), "printed by wrong")
-    collected = subprocess.run(
-        ["bash", "-euc", block(text_of(root), "tests").strip() + " --collect-only"],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
+    assert wrong.returncode == 2 and wrong.stderr == block(text, "printed by wrong")
+    without = subprocess.run([".venv/bin/python", "-m", "pytest", "--version"], cwd=tmp_path, capture_output=True)
+    assert without.returncode != 0  # the first command installs what running needs and no more
+    command = block(text, "tests").strip() + " --collect-only"
+    collected = subprocess.run(["bash", "-euc", command], cwd=tmp_path, env=quick, capture_output=True, text=True)
     assert collected.returncode == 0 and "test_every_command_line_is_one_that_is_executed" in collected.stdout
 
 
 def alike(shown: str, printed: str) -> None:
-    """What the README shows was printed, its numbers within what other machines give."""
+    """What a page shows was printed, its numbers within what other machines give."""
     lines = [re.split(r"\s{2,}", line.strip()) for line in printed.splitlines()]
     for line in shown.strip().splitlines():
         cells = re.split(r"\s{2,}", line.strip())
@@ -159,15 +180,14 @@ def same(a: str, b: str) -> bool:
 @pytest.mark.long
 def test_python_block(root, monkeypatch, capsys):
     monkeypatch.chdir(root)
-    exec(compile(block(text_of(root), "python"), "README.md", "exec"), {"__name__": "readme"})
+    exec(compile(block(text_of(root), "python"), "docs/python.md", "exec"), {"__name__": "python_page"})
     assert "(64, 64)" in capsys.readouterr().out
 
 
 @pytest.mark.long
 def test_own_block(root, capsys):
-    exec(compile(block(text_of(root), "own"), "README.md", "exec"), {"__name__": "readme"})
-    median, clipped, midrange = capsys.readouterr().out.strip().split("\n")
-    assert median == "[1.2 1.8]" and midrange == "[ 50.5 -49. ]" and clipped.startswith("[0.")
+    exec(compile(block(text_of(root), "own"), "docs/python.md", "exec"), {"__name__": "python_page"})
+    alike(block(text_of(root), "printed by own"), capsys.readouterr().out)
 
 
 def test_a_method_costs_ten_lines(root):
@@ -191,7 +211,7 @@ def test_robust_block(root, tmp_path):
     (tmp_path / "robust.yaml").write_text(block(text_of(root), "robust"))
     result = fedsim.run(tmp_path / "robust.yaml")
     mean = fedsim.run(tmp_path / "robust.yaml", edits=["server=[mean]"])
-    assert result.summary["final"][0] > mean.summary["final"][0] + 0.1  # the defence is worth its place in the README
+    assert result.summary["final"][0] > mean.summary["final"][0] + 0.1  # the defence is worth its place on the page
 
 
 @pytest.mark.long
@@ -200,27 +220,38 @@ def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
     some = ["rounds=1", "data.validation=0.1"]
     grid = {"vary": {"cohort.size": [2, 3]}, "tune": {"client.lr": [0.01, 0.1]}}
     fedsim.compare(root / "scenarios/iid.yaml", ["fedavg", "median"], **grid, edits=some, out=tmp_path / "compared")
-    named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", text_of(root), re.M))
+    table = pages(root)["docs/files.md"].partition("\n## ")[0]
+    named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", table, re.M))
     for name in ("iid", "compared"):
         written = {re.sub(r"model\.[\w-]+\.\d+", "model.<method>.<seed>", p.name) for p in (tmp_path / name).iterdir()}
         assert written <= named and (name == "iid" or written == named)
 
 
 def test_rooms_are_those_of_the_package(root):
-    table = text_of(root).partition("<!-- rooms -->")[2].partition("\n\n## ")[0]
+    table = text_of(root).partition("<!-- rooms -->")[2].partition("\n\n")[0]
     named = {name for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)}
-    there = {path.stem for path in (root / "fedsim").iterdir() if not path.name.startswith("_")} - {"py"}
-    assert named == there
+    assert named == {path.stem for path in (root / "fedsim").iterdir() if not path.name.startswith("_")} - {"py"}
+
+
+def anchors(text: str) -> set[str]:
+    """What the headings of a page are called in links."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_every_link_leads_somewhere(root):
-    for target in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", text_of(root)):
-        assert (root / "".join(target)).exists(), target
+    for source, text in pages(root).items():
+        prose = re.sub(r"```.*?```", "", text, flags=re.S)
+        targets = [a or b for a, b in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", prose)]
+        for target in (target for target in targets if not target.startswith("https://")):
+            name, _, anchor = target.partition("#")
+            path = (root / source).parent / name if name else root / source
+            assert path.exists() and (not anchor or anchor in anchors(path.read_text())), f"{source}: {target}"
 
 
 @pytest.mark.long
 def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pictures):
-    """And those come from the scenario that the README names."""
+    """And those come from the scenario that the page names."""
     kept = root / "reports/readme"
     record = json.loads((kept / "run.json").read_text())
     assert record["surroundings"]["command"][1:] == [
@@ -248,7 +279,7 @@ def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pi
 
 @pytest.mark.parametrize("name", ["rules", "optimisers"])
 def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
-    """Made by the command that the README prints, of the scenario as it is, and its tables follow from one another."""
+    """Made by the command that the pages print, of the scenario as it is, and its tables follow from one another."""
     kept, scenario = root / "reports" / name, f"scenarios/compare/{name}.yaml"
     record = json.loads((kept / "run.json").read_text())
     command = [word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")]
@@ -257,9 +288,9 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     assert {**settled, "numerics": None, "data": None} == {**written, "numerics": None, "data": None}
     checks = {check.name: check for check in fedsim.verify(kept).checks}
     assert checks["compare.csv"].ok and checks["record"].ok
-    there = directory.hashes(kept)
-    assert all(record["files"][name] == sha for name, sha in there.items())
-    gone = set(record["files"]) - set(there)  # models and commits are not kept, where others could look for them
+    files = directory.hashes(kept)
+    assert all(record["files"][name] == sha for name, sha in files.items())
+    gone = set(record["files"]) - set(files)  # models and commits are not kept, where others could look for them
     assert all(name.startswith("checkpoints/") or name.endswith(".safetensors") for name in gone)
     assert (kept / "report.html").read_bytes() == page.page_of([page.Source(kept, record)])
 
@@ -271,5 +302,13 @@ def test_the_first_table_is_of_the_comparison_that_is_kept(root):
         assert re.search(rf"^{re.escape(method)} +{re.escape(variant)} +10 +{mean:.4f} ", shown, re.M), row
 
 
-def test_ci_runs_the_readme_s_test_command(root):
-    assert re.findall(r"\$\(readme (\w+)\)", (root / ".ci/run").read_text())[:3] == ["main", "main", "tests"]
+def test_ci_runs_the_readme_s_two_commands(root):
+    """As they stand, the second one once more with what is long; its two parts have a time each."""
+    script = (root / ".ci/run").read_text()
+    assert re.findall(r"\$\(readme (\w+)\)", script)[:3] == ["main", "main", "tests"]
+    assert re.findall(r"^tests(?: \"(.*)\")?$", script, re.M) == ["", " -m long"]
+    extract = re.search(r"^readme\(\).*$", script, re.M)[0]
+    done = subprocess.run(
+        ["bash", "-c", f"{extract}; readme main; readme tests"], cwd=root, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [*AFTER["main"], *AFTER["tests"]]

@@ -1,0 +1,285 @@
+"""Pages that are derived: `python docs/make.py` writes them, `--check` names those that are not as they would be.
+
+catalogue.md comes from the registry, files.md from the tables' columns and files.yaml, cli.md from the commands,
+extend/*.md from the decorators' docstrings and extend/pages.yaml.
+"""
+
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import optax
+import yaml
+
+import fedsim
+from fedsim.cli.entry import COMMANDS, cli
+from fedsim.compose import FAMILIES
+from fedsim.disk import tables
+from fedsim.scenario import catalogue
+
+DOCS = Path(__file__).parent
+MADE = "<!-- made by docs/make.py -->\n\n"
+FROM_OPTAX = "From optax, by their own names: "  # how the one line begins that depends on what is installed
+ALWAYS = (
+    "A parameter without an annotation, or a name that another module has taken, is a `RegistrationError`. Bounds stand in "
+    "the annotation, `Annotated[float, Ge(0)]`. The first line of the docstring is what `fedsim list` shows, all of it what "
+    "`fedsim explain` prints."
+)
+TITLES = {  # family -> heading, and where it stands in a scenario
+    "method": ("Methods", "`method:`, `--methods`; every rule's name is one too, and replaces the rule alone"),
+    "client": ("Client methods", "`client.kind`"),
+    "rule": ("Rules", "`server:`, one of them"),
+    "stage": ("Stages", "`server:` before the rule, `wire:`"),
+    "attack": ("Attacks", "`wire:`, on the clients of `fleet.malicious`"),
+    "optimizer": ("Optimisers", "`client.optimizer`, `server:` behind the rule"),
+    "schedule": ("Schedules", "`client.lr`, `lr` of optimisers behind the rule"),
+    "dataset": ("Data sets", "`data.kind`"),
+    "partition": ("Partitions", "`data.partition`"),
+    "cohort": ("Cohorts", "`cohort:`"),
+    "model": ("Models", "`model:`"),
+}
+TABLES = {
+    "rounds.csv": tables.ROUNDS,
+    "timing.csv": tables.TIMING,
+    "clients.csv": tables.CLIENTS,
+    "partition.csv": tables.PARTITION,
+    "summary.csv": tables.SUMMARY,
+    "compare.csv": (*tables.COMPARE, *tables.SENSITIVITY),
+    "across.csv": tables.ACROSS,
+    "profiles.csv": tables.PROFILES,
+    "tuning.csv": tables.TUNING,
+    "bench.csv": tables.BENCH,
+}
+IMPORTS = {
+    "jax.": "import jax",
+    "jnp.": "import jax.numpy as jnp",
+    "np.": "import numpy as np",
+    "optax.": "import optax",
+}
+
+
+def pages() -> dict[str, str]:
+    """Path below docs -> text, of every page that is derived."""
+    whole = {"catalogue.md": catalogue_page(), "files.md": files_page(), "cli.md": cli_page(), **dict(extend_pages())}
+    return {name: MADE + text.strip() + "\n" for name, text in whole.items()}
+
+
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+# ---------------------------------------------------------------------------------------------------- catalogue.md
+
+
+def catalogue_page() -> str:
+    """Every kind of every family."""
+    known = catalogue(None)
+    sections = [
+        "# Catalogue",
+        "Every kind there is, by family: its parameters with their defaults, what it does, its source. A name leads to the "
+        "file that has it. `fedsim explain NAME` gives the equation, what it resists, its cost, and every parameter with its "
+        "bounds.",
+    ]
+    for family, (heading, where) in TITLES.items():
+        ours = {kind: f for kind, f in sorted(FAMILIES[family].items()) if f.__module__.startswith("fedsim.")}
+        borrowed = [
+            kind for kind, f in ours.items() if hasattr(optax, kind) and f.__doc__ == getattr(optax, kind).__doc__
+        ]
+        rows = [row(kind, f, known[family + "s"][kind]) for kind, f in ours.items() if kind not in borrowed]
+        header = ("kind", "what it does", "keeps, sends" if family == "method" else "source")
+        sections += [f"## {heading}", f"In a scenario: {where}."]
+        sections += [table(header, rows)] if rows else []
+        sections += [FROM_OPTAX + ", ".join(f"`{kind}`" for kind in borrowed) + "."] if borrowed else []
+    return "\n\n".join(map(wrapped, sections))
+
+
+def row(kind: str, factory: Callable, entry: dict[str, Any]) -> tuple[str, str, str]:
+    """A kind: its name with parameters, its line, its source; of a method what it keeps and sends."""
+    parameters = inspect.signature(factory).parameters.values()
+    written = ", ".join(p.name if p.default is p.empty else f"{p.name}={plain(p.default)}" for p in parameters)
+    file = Path(*factory.__module__.split(".")).with_suffix(".py")
+    name = f"[`{kind}`](../{file})" + (f" `({written})`" if written else "")
+    also = f" Also: {', '.join(entry['aliases'])}." if entry["aliases"] else ""
+    if "server" not in entry:
+        return name, entry["summary"] + also, source(factory)
+    halves = f" Client {entry['client']}, server {entry['server']}."
+    kept = "" if entry["state"] in ("", "none") else f"keeps {entry['state']}; "
+    return name, entry["summary"] + halves + also, f"{kept}sends {entry['sends']}"
+
+
+def plain(value: Any) -> str:
+    """A default as a scenario writes it."""
+    return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
+
+
+def source(factory: Callable) -> str:
+    """The references of a docstring, on one line, with links to arXiv."""
+    section = re.search(r"^References:\n((?: +.*\n?)+)", inspect.getdoc(factory) or "", re.M)
+    line = " ".join(section[1].split()) if section else ""
+    return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", line)
+
+
+# -------------------------------------------------------------------------------------------------------- files.md
+
+
+def files_page() -> str:
+    """What lies in a run directory, and every column of every table.
+
+    Raises:
+      SystemExit: naming the columns that have no meaning in files.yaml, or are there and in no table.
+    """
+    known = yaml.safe_load((DOCS / "files.yaml").read_text())
+    sections = [
+        "# Files",
+        "A run writes into `reports/<name>/`, a comparison into `reports/<name>-compare/`, unless `--out` says where.",
+        table(("file", "what it holds"), [(f"`{name}`", text) for name, text in known["files"].items()]),
+        "Columns stand in a fixed order. One that does not apply is left out, a cell that does not apply is empty, a computed "
+        "NaN is `nan`; floats are written so that they read back to the bit, and text that a spreadsheet would compute begins "
+        "with an apostrophe. Rows are sorted by method, variation, seed and round, whatever finished first. Where something "
+        "varies or is tuned, `variant` and `tuned` stand behind the method, with a column for each path.",
+    ]
+    for name, columns in TABLES.items():
+        meanings = known["tables"][name]["columns"]
+        if odd := set(columns) ^ set(meanings):
+            raise SystemExit(f"docs/files.yaml and fedsim/disk/tables.py differ about {name}: {', '.join(sorted(odd))}")
+        sections += [f"## {name}", known["tables"][name]["about"]]
+        sections += [table(("column", "meaning"), [(f"`{column}`", meanings[column]) for column in columns])]
+    return "\n\n".join(map(wrapped, filter(None, sections)))
+
+
+# ---------------------------------------------------------------------------------------------------------- cli.md
+
+
+def cli_page() -> str:
+    """Every command with its options."""
+    sections = [
+        "# Commands",
+        "`fedsim COMMAND --help` says the same. Errors are one line each on stderr; [exit codes](promises.md#exit-codes).",
+    ]
+    for heading, names in COMMANDS.items():
+        sections.append(f"## {heading}")
+        for name in names:
+            command = cli.get_command(click.Context(cli), name)
+            assert command is not None
+            sections += command_sections(name, command)
+    return "\n\n".join(map(wrapped, sections))
+
+
+def command_sections(name: str, command: click.Command) -> Iterator[str]:
+    """A command: how it is called, what it does, its options, examples."""
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    called = " ".join([f"fedsim {name}", "[OPTIONS]", *(p.make_metavar(click.Context(command)) for p in arguments)])
+    prose, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:\n")
+    yield f"### {name}\n\n`{called}`"
+    yield prose.strip()
+    yield table(("option", "what it does"), [(flags(option), meaning(option)) for option in options])
+    if examples:
+        yield "```text\n" + textwrap.dedent(examples).strip() + "\n```"
+
+
+def flags(option: click.Option) -> str:
+    """How an option is written."""
+    value = "" if option.is_flag else " " + (option.metavar or values(option.type))
+    return f"`{' / '.join([*option.opts, *option.secondary_opts])}{value}`"
+
+
+def values(kind: click.ParamType) -> str:
+    """What an option takes."""
+    return "|".join(map(str, kind.choices)) if isinstance(kind, click.Choice) else kind.name.split()[0].upper()
+
+
+def meaning(option: click.Option) -> str:
+    """An option's help, its bounds, and its default where `--help` shows it."""
+    least, most = getattr(option.type, "min", None), getattr(option.type, "max", None)
+    bounds = "" if least is None else f" At least {least}." if most is None else f" {least} to {most}."
+    default = f" Default: `{option.default}`." if option.show_default else ""
+    return ((option.help or "") + bounds + default).strip()
+
+
+# ------------------------------------------------------------------------------------------------------ extend/*.md
+
+
+def extend_pages() -> Iterator[tuple[str, str]]:
+    """A page for everything that a user can add."""
+    for page in yaml.safe_load((DOCS / "extend" / "pages.yaml").read_text()):
+        parts = [docstring(getattr(fedsim, name)) for name in page["decorators"]]
+        named = list(zip(page["decorators"], parts, strict=True))
+        sections = [f"# {page['title']}"]
+        sections += [f"`fedsim.{name}`: {part['summary']}" for name, part in named]
+        sections += [f"```python\n{module([part['example'] for part in parts])}\n```"]
+        sections += [
+            f"In a scenario: {page['use']}. On the command line the file is named by `--plugin FILE`. To try it:"
+        ]
+        sections += [f"```python\n{page['try'].strip()}\n```", f"```text\n{page['prints'].strip()}\n```"]
+        sections += [f"**`fedsim.{name}`** takes {part['takes']}" for name, part in named]
+        sections += [ALWAYS, f"Further: {page['more']}"]
+        yield f"extend/{page['name']}.md", "\n\n".join(map(wrapped, sections))
+
+
+def docstring(decorator: Callable) -> dict[str, str]:
+    """Of a public decorator: its first sentence, its example, and what it is given."""
+    text = inspect.getdoc(decorator) or ""
+    example = re.search(r"^Example::\n\n((?:    .*\n|\n)+)", text, re.M)
+    takes = re.search(r"^Args:\n  \w+: ((?:.*\n)(?:    .*\n)*)", text, re.M)
+    assert example and takes, f"{decorator}: its docstring needs an example and its argument"
+    return {
+        "summary": text.partition("\n")[0].removeprefix("Decorator: "),
+        "example": textwrap.dedent(example[1]).strip(),
+        "takes": " ".join(takes[1].split()),
+    }
+
+
+def module(examples: list[str]) -> str:
+    """Examples as a file: behind the imports that they need."""
+    code = "\n\n\n".join(examples)
+    imports = [line for word, line in IMPORTS.items() if re.search(rf"\b{re.escape(word)}", code)]
+    head, _, body = code.partition("@fedsim.")
+    return "\n".join([*imports, "", "import fedsim", *head.split("\n")]).strip() + "\n\n\n@fedsim." + body
+
+
+def wrapped(text: str) -> str:
+    """A paragraph in lines; whatever else as it is."""
+    if "\n" in text or text.startswith("#"):
+        return text
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+# ------------------------------------------------------------------------------------------------------------ main
+
+
+def stable(text: str) -> list[str]:
+    """The lines of a page that do not depend on which optax is installed."""
+    return re.sub(rf"^{FROM_OPTAX}(?s:.*?)\n$", "", text, flags=re.M).splitlines()
+
+
+def stale() -> list[str]:
+    """Pages that are not what they would be."""
+    return [name for name, text in pages().items() if stable(text) != stable(text_of(DOCS / name))]
+
+
+def text_of(path: Path) -> str:
+    """The text of a page; empty where there is none."""
+    return path.read_text() if path.exists() else ""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with `--check` name those that are not as they would be."""
+    if arguments == ["--check"]:
+        for name in (old := stale()):
+            print(f"docs/{name}: is not what python docs/make.py makes", file=sys.stderr)
+        return 1 if old else 0
+    for name, text in pages().items():
+        (DOCS / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""The pages in docs: derived ones are as they would be made, code on them is executed, names on them exist."""
+
+import ast
+import contextlib
+import importlib.util
+import io
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from test_layers import FAMILIES, LAYERS
+from test_readme import alike, block, pages, text_of
+
+import fedsim
+from fedsim import errors
+from fedsim.cli import cli
+from fedsim.cli.entry import MODULES
+
+EXECUTED = {"method", "fedavg", "python", "own", "rounding"}  # blocks of Python, here and by test_readme.py
+STEPS = ["plan", "train", "wire", "serve", "keep"]
+
+
+@pytest.fixture(scope="module")
+def make(root):
+    """docs/make.py."""
+    spec = importlib.util.spec_from_file_location("docs_make", root / "docs/make.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def by_hand(root, make) -> dict[str, str]:
+    """The pages that nothing makes."""
+    return {name: text for name, text in pages(root).items() if not text.startswith(make.MADE)}
+
+
+# ------------------------------------------------------------------------------------------------- derived pages
+
+
+def test_derived_pages_are_what_would_be_made(make, capsys):
+    assert make.main(["--check"]) == 0, capsys.readouterr().err + "run python docs/make.py"
+    made = {
+        str(path.relative_to(make.DOCS)) for path in make.DOCS.rglob("*.md") if make.text_of(path).startswith(make.MADE)
+    }
+    assert made == set(make.pages())
+
+
+def test_a_page_that_was_changed_is_named(make, capsys, monkeypatch):
+    changed = {**make.pages(), "cli.md": make.MADE + "Nothing.\n"}
+    monkeypatch.setattr(make, "pages", lambda: changed)
+    assert make.main(["--check"]) == 1 and capsys.readouterr().err.startswith("docs/cli.md: is not what")
+
+
+def test_a_column_without_a_meaning_is_refused(make, monkeypatch):
+    for columns in ((*make.TABLES["rounds.csv"], "epsilon"), make.TABLES["rounds.csv"][1:]):
+        monkeypatch.setitem(make.TABLES, "rounds.csv", columns)
+        with pytest.raises(SystemExit, match=r"differ about rounds\.csv: (epsilon|method)$"):
+            make.files_page()
+
+
+def test_all_that_a_user_can_add_has_a_page(make):
+    listed = yaml.safe_load((make.DOCS / "extend/pages.yaml").read_text())
+    assert sorted(name for page in listed for name in page["decorators"]) == sorted(fedsim._HOME["compose"])
+
+
+@pytest.mark.long
+def test_examples_of_the_pages_run_and_print_what_stands_there(root, make):
+    """One after another, in a process of their own: what is registered stays."""
+    listed = [f"extend/{page['name']}.md" for page in yaml.safe_load((make.DOCS / "extend/pages.yaml").read_text())]
+    texts = [make.text_of(make.DOCS / name) for name in listed]
+    code = "\n".join(body for text in texts for body in re.findall(r"```python\n(.*?)```", text, re.S))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(body for text in texts for body in re.findall(r"```text\n(.*?)```", text, re.S))
+
+
+# ------------------------------------------------------------------------------------------------------- the code
+
+
+def test_every_block_of_python_is_one_that_is_executed(root, make):
+    named = {name: re.findall(r"(?:<!-- (\w+) -->\n)?```python\n", text) for name, text in by_hand(root, make).items()}
+    assert sorted(name for names in named.values() for name in names) == sorted(EXECUTED)
+
+
+@pytest.fixture(scope="module")
+def ragged():
+    """Seven clients of 2 to 40 rows: samples `[n, 6]`, labels `[n]`, owners `[n]`."""
+    rng = np.random.default_rng(0)
+    owner = np.repeat(np.arange(7), [3, 17, 5, 40, 9, 2, 28])
+    return rng.normal(size=(len(owner), 6)).astype(np.float32), rng.integers(0, 3, len(owner)), owner
+
+
+@pytest.fixture(scope="module")
+def plain(root, ragged):
+    """What the 25 lines of page one make of them in three rounds."""
+    code = block(pages(root)["docs/index.md"], "fedavg")
+    assert code.count("\n") <= 25
+    page: dict = {}
+    exec(compile(code, "docs/index.md", "exec"), page)
+    x, y, owner = ragged
+    most = np.bincount(owner).max()
+    rows = [np.resize(np.flatnonzero(owner == k), most) for k in range(7)]  # padded with rows that do not count
+    masks = [(np.arange(most) < n).astype(np.float32) for n in np.bincount(owner)]
+    clients = page["stack"]([{"x": x[r], "y": y[r], "mask": m} for r, m in zip(rows, masks, strict=True)])
+    params = {"W": np.zeros((6, 3), np.float32), "b": np.zeros(3, np.float32)}
+    for _ in range(3):
+        params = page["fedavg"](params, clients)
+    return params
+
+
+@pytest.mark.parametrize("lanes", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 7))])
+def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
+    x, y, owner = ragged
+    scenario = {
+        "name": "page-one", "rounds": 3, "data": {"partition": "natural", "test": 0}, "model": "logistic", "cohort": "all",
+        "client": {"lr": 0.5, "batch": "full", "steps": 4}, "evaluate": {"every": 3}, "numerics": {"lanes": lanes},
+    }  # fmt: skip
+    model = fedsim.run(scenario, data=fedsim.Arrays(x, y, client=owner)).model()
+    for name, leaf in plain.items():
+        assert np.abs(leaf).max() > 0.01
+        np.testing.assert_allclose(model[name], leaf, atol=1e-6)
+
+
+def test_xla_rounds_as_the_page_says(root):
+    """What is 0 there is 0 everywhere; how many of the others differ is a matter of the processor."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(block(text_of(root), "rounding"), "docs/bits.md", "exec"), {})
+    shown = [
+        re.findall(r"(.*): (\d+)", text) for text in (block(text_of(root), "printed by rounding"), printed.getvalue())
+    ]
+    assert [(line, n != "0") for line, n in shown[0]] == [(line, n != "0") for line, n in shown[1]]
+
+
+# ------------------------------------------------------------------------------------------------------ the names
+
+
+def exists(name: str) -> bool:
+    """Whether there is such a module, or such a name in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        with contextlib.suppress(ImportError):
+            thing = importlib.import_module(".".join(parts[:length]))
+            try:
+                for part in parts[length:]:
+                    thing = getattr(thing, part)
+            except AttributeError:
+                return False
+            return True
+    return False
+
+
+def test_names_of_the_package_on_the_pages_exist(root, make):
+    assert exists("fedsim.tree.fold") and not exists("fedsim.tree.folt") and not exists("fedsim.tre.fold")
+    for page, text in by_hand(root, make).items():
+        for name in set(re.findall(r"`@?(fedsim(?:\.\w+)+)", text)):
+            assert exists(name), f"{page}: {name}"
+
+
+def test_options_and_keys_on_the_pages_exist(root, make):
+    commands = [cli, *(cli.get_command(None, name) for name in MODULES)]  # type: ignore[arg-type]
+    options = {flag for command in commands for p in command.params for flag in (*p.opts, *p.secondary_opts)}
+    sections = r"(?:data|model|fleet|client|evaluate|numerics|checkpoint)"
+    keys = set()
+    for page, text in by_hand(root, make).items():
+        if page != "CONTRIBUTING.md":
+            code = re.findall(r"`[^`\n]+`", re.sub(r"```.*?```", "", text, flags=re.S))
+            flags = {flag for words in code for flag in re.findall(r"(?<![\w-])--[a-z-]+", words)}
+            assert flags <= options | {"--help"}, f"{page}: {flags - options}"
+            keys |= {key for words in code for key in re.findall(rf"`({sections}\.[a-z_]+)\W", words)}
+    assert keys
+    for key in keys:
+        assert CliRunner().invoke(cli, ["explain", key]).exit_code == 0, key
+
+
+def test_rooms_stand_in_the_order_of_their_imports(root):
+    table = pages(root)["docs/design.md"].partition("<!-- rooms -->")[2].partition("\n\n")[0]
+    named = [name for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)]
+    order = ["FAMILY" if name in FAMILIES else name for name in named]
+    assert list(dict.fromkeys(order)) == [name for name in LAYERS if name != "_version"]
+
+
+def test_the_steps_of_a_round_are_those_of_the_engine(root):
+    steps = re.findall(r"^\| (\d) (\w+) \|", pages(root)["docs/round.md"], re.M)
+    assert steps == [(str(i + 1), name) for i, name in enumerate(STEPS)]
+    described = ast.get_docstring(ast.parse((root / "fedsim/engine/round.py").read_text()))
+    assert described and ", ".join(STEPS) in described
+
+
+def test_exit_codes_are_those_of_the_errors(root):
+    table = pages(root)["docs/promises.md"].partition("## Exit codes")[2]
+    codes = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for code in cell.split(", ")}
+    of_errors = {
+        thing.exit_code
+        for thing in vars(errors).values()
+        if isinstance(thing, type) and issubclass(thing, errors.Failure)
+    }
+    assert codes == of_errors | {0, 5, 130, 143}
+
+
+def test_bugs_are_counted(root):
+    rows = re.findall(r"^\| .* \|$", (root / "tests/MUTANTS.md").read_text(), re.M)[2:]
+    caught = sum("nowhere" not in row for row in rows)
+    assert f"[{caught} bugs](tests/MUTANTS.md)" in pages(root)["README.md"]
+
+
+def test_pages_print_like_the_rest(root):
+    """`alike` would find a line that is not printed."""
+    with pytest.raises(AssertionError):
+        alike("a  1.0\n", "a  1.1\n")
+    alike("a  1.00\n", "b  2.0\na  1.01\n")
+
+
+def test_the_workflow_is_what_ci_runs_here(root):
+    workflow = yaml.safe_load((root / ".github/workflows/ci.yml").read_text())
+    steps = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
+    assert ".ci/run" in steps and (root / ".ci/run").stat().st_mode & 0o111
