@@ -33,8 +33,8 @@ def settle_threads(wanted: int | None) -> None:
             os.environ["NPROC"] = str(wanted)
         _in_force.append(_threads())
     if wanted and wanted != _in_force[0]:
-        what = f"XLA runs with {_in_force[0]} threads in this process since its first use, {wanted} were asked for"
-        warnings.warn(f"{what}; the bits of large products depend on it", stacklevel=2)
+        problem = f"XLA runs with {_in_force[0]} threads in this process since its first use, {wanted} were asked for"
+        warnings.warn(f"{problem}; the bits of large products depend on it", stacklevel=2)
 
 
 def _threads() -> int:
@@ -48,8 +48,8 @@ def _threads() -> int:
         os.environ["NPROC"] = str(cores())
         return cores()
     if not re.fullmatch(r"[0-9]{1,4}", written) or not 1 <= int(written) <= MOST_THREADS:
-        what = f"should be a number of threads, an integer from 1 to {MOST_THREADS}, found {ascii(written)[:80]}"
-        raise DeviceError(f"environment variable NPROC: {what}; correct it, or unset it for one thread per core")
+        problem = f"should be a number of threads, an integer from 1 to {MOST_THREADS}, found {ascii(written)[:80]}"
+        raise DeviceError(f"environment variable NPROC: {problem}; correct it, or unset it for one thread per core")
     return int(written)
 
 
@@ -78,24 +78,24 @@ def devices_of(asked: str | None) -> list:
     Raises:
       DeviceError: when they are not there.
     """
-    there = _all_devices()
+    devices = _all_devices()
     if asked is None:
-        return there
+        return devices
     form = re.fullmatch(r"([a-z]+)(?::(\d+(?:,\d+)*))?", asked.lower())
     if not form:
         raise DeviceError(
             f"--device {asked}: write a kind such as cpu or gpu, and perhaps numbers, as gpu:0 or gpu:0,1"
         )
     try:
-        found = jax.devices(form[1])
+        devices = jax.devices(form[1])
     except RuntimeError:
         kinds = ", ".join(sorted(backend.backends()))
         raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {kinds}") from None
-    numbers = [int(n) for n in form[2].split(",")] if form[2] else range(len(found))
-    missing = [n for n in numbers if n >= len(found)]
+    numbers = [int(n) for n in form[2].split(",")] if form[2] else range(len(devices))
+    missing = [n for n in numbers if n >= len(devices)]
     if missing or len(set(numbers)) < len(numbers):
-        raise DeviceError(f"--device {asked}: there are {len(found)} devices of that kind, numbered from 0")
-    return [found[n] for n in numbers]
+        raise DeviceError(f"--device {asked}: there are {len(devices)} devices of that kind, numbered from 0")
+    return [devices[n] for n in numbers]
 
 
 def _all_devices() -> list[Any]:
@@ -112,12 +112,12 @@ def _all_devices() -> list[Any]:
         return jax.devices()
     except (RuntimeError, AssertionError, ValueError) as error:
         asked = ", ".join(f"{name}={ascii(os.environ[name])[1:81]}".rstrip("'") for name in NAMED if name in os.environ)
-        said = " ".join(str(error).split())[:200] or type(error).__name__
+        message = " ".join(str(error).split())[:200] or type(error).__name__
         where = f"environment variable {asked}" if asked else "devices"
-        what = (
+        problem = (
             "unset it, or name what is there (JAX_PLATFORMS=cpu)" if asked else "JAX_PLATFORMS=cpu computes on the CPU"
         )
-        raise DeviceError(f"{where}: JAX cannot start: {said}; {what}") from None
+        raise DeviceError(f"{where}: JAX cannot start: {message}; {problem}") from None
 
 
 def _demand_flags() -> None:
@@ -130,9 +130,9 @@ def _demand_flags() -> None:
         return
     trial = [sys.executable, "-c", "from jaxlib import _jax; _jax.CompileOptions()"]  # reads the flags, 0.2 s
     done = subprocess.run(trial, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
-    said = re.search(r"flags\w*\.cc:\d+\] (.*)", done.stderr)
-    if done.returncode and said:
-        raise DeviceError(f"environment variable XLA_FLAGS: {ascii(said[1])[1:-1][:200]}; correct it, or unset it")
+    refusal = re.search(r"flags\w*\.cc:\d+\] (.*)", done.stderr)
+    if done.returncode and refusal:
+        raise DeviceError(f"environment variable XLA_FLAGS: {ascii(refusal[1])[1:-1][:200]}; correct it, or unset it")
 
 
 def memory_now() -> int:
@@ -149,7 +149,7 @@ def memory_peak() -> int:
 def _status(name: str) -> int:
     """A line of Linux' own account of this process, 0 where there is none."""
     try:
-        found = re.search(rf"^{name}:\s*(\d+) kB", File("/proc/self/status").read_text(), re.MULTILINE)
+        line = re.search(rf"^{name}:\s*(\d+) kB", File("/proc/self/status").read_text(), re.MULTILINE)
     except OSError:
         return 0
-    return int(found[1]) * 1024 if found else 0
+    return int(line[1]) * 1024 if line else 0

@@ -289,7 +289,8 @@ def _train_block(mesh: Mesh, lent: Lent, rows: list[Rows], steps: int, pieces: P
 def _remembered(memories: Memories, works: list[RoundWork], jobs: list[Jobs]) -> Tree:
     """Rows of memory of a block's clients, those of the runs one after another."""
     rows = [
-        memories.gather(work.memory, work.run.start, own, work.run.root) for work, own in zip(works, jobs, strict=True)
+        memories.gather(work.memory, work.run.start, columns, work.run.root)
+        for work, columns in zip(works, jobs, strict=True)
     ]
     return rows[0] if len(rows) == 1 else _concatenated(rows)
 

@@ -121,8 +121,8 @@ class Run:
 
     def row_bytes(self) -> int:
         """Bytes that a client remembers."""
-        one = jax.eval_shape(lambda start: self.program.memories.empty(start, 1), self.start)
-        return tree.payload_bytes(one.rows)
+        memory = jax.eval_shape(lambda start: self.program.memories.empty(start, 1), self.start)
+        return tree.payload_bytes(memory.rows)
 
     def _store(self, large: bool) -> Store:
         memories, start, N = self.program.memories, self.start, self.plan.federation.N
@@ -206,18 +206,18 @@ class Run:
         if not bool(outcome.finite):
             self.status, self.reason = "diverged", f"round {r}: the shared model is no longer finite"
         elif self.empty >= EMPTY_ROUNDS:
-            what = f"{EMPTY_ROUNDS} rounds running, no client's update could be used"
-            self.status, self.reason = "diverged", f"round {r}: {what}"
+            reason = f"{EMPTY_ROUNDS} rounds running, no client's update could be used"
+            self.status, self.reason = "diverged", f"round {r}: {reason}"
         elif self.policy.nonfinite and int(outcome.nonfinite):
             self.status, self.reason = "stopped", f"round {r}: {int(outcome.nonfinite)} messages were not finite"
         elif self.policy.impossible and bool(outcome.skipped):
-            what = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
-            self.status, self.reason = "stopped", f"round {r}: {what}, the rule needs {self.program.server.least}"
+            reason = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
+            self.status, self.reason = "stopped", f"round {r}: {reason}, the rule needs {self.program.server.least}"
         elif r == self.rounds:
             self.status = "done"
             if self.trained and not self.usable and not self.policy.frozen:
-                what = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
-                self.reason = self.reason or f"round {r}: {what}"
+                reason = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
+                self.reason = self.reason or f"round {r}: {reason}"
 
     def evaluate(self, server: ServerState) -> dict[str, Scores]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""

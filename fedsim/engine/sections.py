@@ -62,6 +62,6 @@ def closed(
     aux = {**old["aux"], **sent}
     if reducers := own_reducers(client):
         pace = tree.divide(total.lr_sum[0], total.arrived)
-        own = {name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()}
-        aux |= tree.select(skipped, {name: aux[name] for name in own}, own)
+        reduced = {name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()}
+        aux |= tree.select(skipped, {name: aux[name] for name in reduced}, reduced)
     return {"stats": tree.select(skipped, old["stats"], tree.divide(total.stats, total.weight)), "aux": aux}
