@@ -1,6 +1,7 @@
 """The house: each room imports only what stands to its left, and the nouns stay few."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 LAYERS = (
@@ -70,6 +71,14 @@ def test_arrows_point_left(root):
             if there != here:
                 assert rank(there) <= rank(here), f"{path}: {here} imports {there}"
                 assert rank(there) < rank(here) or (here, there) in ALLOWED, f"{path}: {here} imports {there}"
+
+
+def test_no_room_is_above_a_sixth_of_the_house(root):
+    lines = Counter()
+    for name, path in modules(root):
+        lines[name] += len(path.read_text().splitlines())
+    largest, count = lines.most_common(1)[0]
+    assert 6 * count <= lines.total(), f"{largest} has {count} of {lines.total()} lines"
 
 
 def test_libraries_stay_in_their_rooms(root):
