@@ -11,12 +11,13 @@ from jaxtyping import Array
 from fedsim.engine.pack import Capacity, Packer, Width, crowd, longest_first, makespan, roomy
 from fedsim.fleet import Plan, RoundPlan
 
-INTEGERS = np.dtype([(name, np.int32) for name in ("start", "id", "steps", "place", "malicious", "seat")])
+INTEGERS = ("start", "id", "steps", "place", "malicious", "seat")  # of a slot
+FLOATS = ("samples", "weight", "count", "lr", "lr_sum")
 
 
-def floats(dtype: np.dtype) -> np.dtype:
-    """What a slot has in floats of this type."""
-    return np.dtype([(name, dtype) for name in ("samples", "weight", "count", "lr", "lr_sum")])
+def record(names: tuple[str, ...], dtype: Any) -> np.dtype:
+    """A slot's numbers of one type, by name."""
+    return np.dtype([(name, dtype) for name in names])
 
 
 class Layout(NamedTuple):
@@ -29,8 +30,8 @@ class Layout(NamedTuple):
     valid: np.ndarray  # [T, S · L] rows of a batch that count
     slot: np.ndarray  # [T + 1, S · L] slot trained at step t, one beyond the last = idle
     until: np.ndarray  # [T] one beyond the next step at which a client ends, from t on
-    integers: np.ndarray  # [runs · block] of INTEGERS
-    floats: np.ndarray  # [runs · block] of `floats`
+    integers: np.ndarray  # [runs · block] records of INTEGERS
+    floats: np.ndarray  # [runs · block] records of FLOATS
     labels: np.ndarray  # [runs · block, C] samples of each class; C = 0 unless the method needs them
     seats: int  # R, rows that a shard writes
 
@@ -81,32 +82,16 @@ def unpack(layout: Layout) -> Jobs:
 @jax.jit
 def unpacked(layout: Any) -> Jobs:
     """The columns of a layout whose records are rows `[slots, fields]`."""
-    start, id, steps, place, malicious, seat = layout.integers.T
-    samples, weight, count, lr, lr_sum = layout.floats.T
-    return Jobs(
-        index=layout.index,
-        valid=layout.valid,
-        slot=layout.slot,
-        until=layout.until,
-        start=start,
-        id=id,
-        steps=steps,
-        place=place,
-        malicious=malicious > 0,
-        seat=seat,
-        samples=samples,
-        weight=weight,
-        count=count,
-        lr=lr,
-        lr_sum=lr_sum,
-        labels=layout.labels,
-    )
+    by_lane = {name: getattr(layout, name) for name in ("index", "valid", "slot", "until", "labels")}
+    integers = dict(zip(INTEGERS, layout.integers.T, strict=True))
+    integers["malicious"] = integers["malicious"] > 0
+    return Jobs(**by_lane, **integers, **dict(zip(FLOATS, layout.floats.T, strict=True)))
 
 
 def _plain(records: np.ndarray) -> np.ndarray:
     """Records of one type as rows `[slots, fields]`."""
-    fields = records.dtype.fields or {}
-    return records.view(next(iter(fields.values()))[0]).reshape(len(records), len(fields))
+    names = records.dtype.names or ()
+    return records.view(records.dtype[0]).reshape(len(records), len(names))
 
 
 def by_slot(jobs: Jobs) -> Jobs:
@@ -160,8 +145,8 @@ def laid_out(width: Width, room: Capacity, dtype: np.dtype, classes: int) -> Lay
         "valid": shape((room.steps, wide), np.int32),
         "slot": shape((room.steps + 1, wide), np.int32),
         "until": shape((room.steps,), np.int32),
-        "integers": shape((slots, len(INTEGERS.names or ())), np.int32),
-        "floats": shape((slots, len(floats(dtype).names or ())), dtype),
+        "integers": shape((slots, len(INTEGERS)), np.int32),
+        "floats": shape((slots, len(FLOATS)), dtype),
         "labels": shape((slots, classes), dtype),
     }
     return Layout(**shapes, seats=room.seats)
@@ -172,7 +157,7 @@ def _columns(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What is known of every slot; of empty slots zeros."""
     slots, playing = len(parts) * block, [part for part in parts if part is not None]
-    integers, numbers = np.zeros(slots, INTEGERS), np.zeros(slots, floats(dtype))
+    integers, numbers = np.zeros(slots, record(INTEGERS, np.int32)), np.zeros(slots, record(FLOATS, dtype))
     labels = np.zeros((slots, max(part.plan.labels.shape[1] for part in playing)), dtype)
     for run, part in enumerate(parts):
         if part is None:

@@ -82,17 +82,15 @@ def events(
                 current.append(Pending(run, played, _evaluated(run, played, r)))
         pending.append(current)
         resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
-        while len(pending) > (0 if resting or slow or _may_end(runs) else AHEAD):
+        ends = any(
+            run.empty or run.policy.nonfinite or run.policy.impossible for run in runs
+        )  # perhaps, with this round
+        while len(pending) > (0 if resting or slow or ends else AHEAD):
             yield from _settled(pending.popleft())
         if resting and (left := [run for run, _, _ in current if run.status == "running"]):
             yield Quiesced(r, left)
     while pending:
         yield from _settled(pending.popleft())
-
-
-def _may_end(runs: Sequence[Run]) -> bool:
-    """Whether a run might end with the next round: then no further one is started."""
-    return any(run.empty or run.policy.nonfinite or run.policy.impossible for run in runs)
 
 
 def _evaluated(run: Run, played: Played, r: int) -> dict[str, Scores] | None:
