@@ -279,8 +279,8 @@ def test_fednova_measures_the_effort_of_the_paper_s_formulas(optimizer, mu, want
     p, a = n / n.sum(), np.array([wanted(t) for t in steps])
     alone = []
     for k, t in enumerate(steps):
-        mine = np.asarray(data.client) == k
-        one = fedsim.Arrays(data.x[mine], data.y[mine], np.zeros(mine.sum(), int), x_test=data.x, y_test=data.y)
+        rows = np.asarray(data.client) == k
+        one = fedsim.Arrays(data.x[rows], data.y[rows], np.zeros(rows.sum(), int), x_test=data.x, y_test=data.y)
         alone.append(weights(data=one, rounds=1, client={**full, "steps": t, "kind": "fedprox", "mu": mu}))
     want = (p @ a) * sum(p[k] * alone[k] / a[k] for k in range(2))
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-13)
@@ -388,7 +388,7 @@ def test_a_pass_before_training_is_poisoned_and_filtered_like_any_other(kind):
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "message"),
     [
         ({"client": client("moon")}, "client.kind: moon compares features, and this model tells none"),
         ({"client": client("fedlion", optimizer="adam")}, "client.optimizer: fedlion makes no use of it"),
@@ -405,10 +405,10 @@ def test_a_pass_before_training_is_poisoned_and_filtered_like_any_other(kind):
         ({"method": "afl", "cohort": {"kind": "weighted", "size": 3}}, "draws a client twice"),
     ],
 )
-def test_what_would_mean_nothing_is_refused(sections, said):
+def test_what_would_mean_nothing_is_refused(sections, message):
     with pytest.raises(ScenarioError) as error:
         run(**sections)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("kind", ["fedlc", "fedrs", "fedntd"])
@@ -457,7 +457,7 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ({"method": "scaffold", "client": {"kind": "fedprox"}}, "client.kind: is 'fedprox' here and 'scaffold' in"),
         ({"method": "scaffold", "server": ["median"]}, "server[0]: is 'median' here and 'mean' in method scaffold"),
@@ -469,10 +469,10 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         ({"method": "fed prox"}, "should be a method, NAME or NAME(a=1)"),
     ],
 )
-def test_a_method_in_a_file_must_not_meet_another_one(written, said):
+def test_a_method_in_a_file_must_not_meet_another_one(written, message):
     with pytest.raises(ScenarioError) as error:
         read({**DATA, **written})
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_default_never_conflicts():
@@ -488,7 +488,7 @@ def test_method_column():
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
+    ("sections", "message"),
     [
         ({"server": [{"kind": "krum", "f": 5}]}, "server[0].f: krum needs at least 13 reporting clients"),
         ({"server": ["median"], "cohort": {"kind": "weighted", "size": 3}}, "draws a client twice"),
@@ -496,10 +496,10 @@ def test_method_column():
         ({"server": ["mean", {"kind": "clip", "norm": 1.0}]}, "clip works on a stack and stands after the rule"),
     ],
 )
-def test_impossible(sections, said):
+def test_impossible(sections, message):
     with pytest.raises(ScenarioError) as error:
         run(**sections)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_losses_by_name():
@@ -569,8 +569,8 @@ def test_a_method_has_the_parameters_of_its_parts(name):
 
 
 def test_a_method_s_parameters_reach_its_parts():
-    made = fragment_of(FAMILIES["method"]["fedavgm"], lr=0.5, dampening=0.2, nesterov=True)["server"]
-    assert made[1] == {"kind": "fedavgm", "lr": 0.5, "momentum": 0.9, "dampening": 0.2, "nesterov": True}
+    server = fragment_of(FAMILIES["method"]["fedavgm"], lr=0.5, dampening=0.2, nesterov=True)["server"]
+    assert server[1] == {"kind": "fedavgm", "lr": 0.5, "momentum": 0.9, "dampening": 0.2, "nesterov": True}
     for name in ("fedadagrad", "fedadam", "fedyogi"):
         assert fragment_of(FAMILIES["method"][name], v0=0.25)["server"][1]["v0"] == 0.25
     assert fragment_of(FAMILIES["method"]["delta_sgd"], theta0=2.0)["client"]["theta0"] == 2.0

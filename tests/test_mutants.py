@@ -422,8 +422,8 @@ def test_every_bug_is_there_once():
 def test_what_has_no_mutant_does_not_exist_yet(bug):
     """Whoever adds it adds its mutant."""
     summary = lambda f: (inspect.getdoc(f) or "").partition("\n")[0]
-    said = [*ALIASES, *(f"{name}: {summary(f)}" for known in FAMILIES.values() for name, f in known.items())]
-    assert [text for text in said if re.search(ABSENT[bug], text, re.I)] == []
+    texts = [*ALIASES, *(f"{name}: {summary(f)}" for known in FAMILIES.values() for name, f in known.items())]
+    assert [text for text in texts if re.search(ABSENT[bug], text, re.I)] == []
 
 
 def cells(bug: str) -> list[str]:

@@ -82,8 +82,8 @@ def test_every_method_under_every_condition(name, case):
 
 
 def test_every_method_of_the_registry_has_a_reference():
-    ours = {name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")}
-    assert {name.split("(")[0] for name in METHODS} == ours
+    known = {name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")}
+    assert {name.split("(")[0] for name in METHODS} == known
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -67,18 +67,18 @@ def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name)
 @pytest.mark.parametrize("case", COHORTS)
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_under_every_condition(name, case):
-    said = refusal(name, case)
-    if said is None:
+    message = refusal(name, case)
+    if message is None:
         check(name, COHORTS[case])
     else:
         with pytest.raises(ScenarioError) as error:
             run([RULES[name][0]], COHORTS[case])
-        assert said in str(error.value)
+        assert message in str(error.value)
 
 
 def test_every_rule_of_the_registry_has_a_reference():
-    ours = {name for name, factory in FAMILIES["rule"].items() if factory.__module__.startswith("fedsim.")}
-    assert {link["kind"] for link, _ in RULES.values()} == ours - ELSEWHERE
+    known = {name for name, factory in FAMILIES["rule"].items() if factory.__module__.startswith("fedsim.")}
+    assert {link["kind"] for link, _ in RULES.values()} == known - ELSEWHERE
     assert ELSEWHERE < {link["kind"] for link in SEEN}
 
 

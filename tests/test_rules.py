@@ -124,9 +124,9 @@ def test_order_of_clients_is_of_no_interest(name):
 @every_rule
 @pytest.mark.parametrize(("factor", "offset"), [(1.0, 2.0), (3.0, 0.0)], ids=["translation", "scale"])
 def test_translation_and_positive_scale(name, factor, offset):
-    there = lambda tree: jax.tree.map(lambda leaf: factor * leaf + offset, tree)
-    want = there(aggregate(name, deltas(), weights=counts()))
-    got = aggregate(name, there(deltas()), weights=counts())
+    move = lambda tree: jax.tree.map(lambda leaf: factor * leaf + offset, tree)
+    want = move(aggregate(name, deltas(), weights=counts()))
+    got = aggregate(name, move(deltas()), weights=counts())
     law = TABLE[name]
     if law.equivariant or (law.scales and offset == 0):
         close(got, want, rtol=1e-7)
@@ -352,5 +352,5 @@ def test_centered_clipping_remembers():
     for want in (1, 2, 3):
         got, v, _ = noun.apply(updates, v, context)
         assert got.tolist() == [want] == v.tolist()
-    got, kept, _ = noun.apply(updates._replace(weight=jnp.zeros(4)), v, context)
-    assert got.tolist() == [0] and kept.tolist() == [3]
+    got, state, _ = noun.apply(updates._replace(weight=jnp.zeros(4)), v, context)
+    assert got.tolist() == [0] and state.tolist() == [3]

@@ -73,11 +73,11 @@ def test_weight_never_grows_and_the_other_sections_are_left_alone(link):
 def test_absent_rows_change_no_bit_of_the_others(link):
     w = np.array([1.0, 0, 1, 2, 0, 3, 1, 1, 0])
     stack = deltas(dtype=np.float32)
-    here = lambda tree: [leaf[w > 0] for leaf in jax.tree.leaves(tree)]
-    want = bits(here(sent(link, stack, weights=w, malicious=MALICIOUS)))
+    present = lambda tree: [leaf[w > 0] for leaf in jax.tree.leaves(tree)]
+    want = bits(present(sent(link, stack, weights=w, malicious=MALICIOUS)))
     for value in (np.nan, np.inf, 1e30):
         got = sent(link, poisoned(stack, w == 0, value), weights=w, malicious=MALICIOUS)
-        assert bits(here(got)) == want
+        assert bits(present(got)) == want
 
 
 @every_attack

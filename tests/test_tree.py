@@ -124,7 +124,7 @@ def test_absent_rows_change_no_bit_of_distances(kind):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: tree.stack([]), "no trees"),
         (lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(3)}]), r"tree 1: leaf \['w'\] has shape \(3,\)"),
@@ -136,6 +136,6 @@ def test_absent_rows_change_no_bit_of_distances(kind):
         (lambda: tree.rows({}), "no client axis"),
     ],
 )
-def test_mismatches_are_named(call, said):
-    with pytest.raises(ValueError, match=said):
+def test_mismatches_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
         call()

@@ -28,12 +28,12 @@ def by_sorted_columns(
     result = [jnp.zeros(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     for dtype in {leaf.dtype: None for leaf in leaves if leaf.size}:
         chosen = [i for i, leaf in enumerate(leaves) if leaf.dtype == dtype and leaf.size]
-        for i, row in zip(chosen, _over([leaves[i] for i in chosen], function, present), strict=True):
+        for i, row in zip(chosen, _reduce([leaves[i] for i in chosen], function, present), strict=True):
             result[i] = row.reshape(leaves[i].shape[1:])
     return jax.tree.unflatten(structure, result)
 
 
-def _over(leaves: list[Array], function: Callable[[Array], Array], present: Bool[Array, " K"]) -> list[Array]:
+def _reduce(leaves: list[Array], function: Callable[[Array], Array], present: Bool[Array, " K"]) -> list[Array]:
     """One row per leaf, of leaves of one dtype that are not empty."""
     K, dtype, cpu = present.shape[0], leaves[0].dtype, jax.default_backend() == "cpu"
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
@@ -53,7 +53,9 @@ def _over(leaves: list[Array], function: Callable[[Array], Array], present: Bool
             return _integers(jnp.pad(x, ((0, P - K), (0, 0)), constant_values=jnp.inf))
 
         def step(t, state):
-            x, out = state  # the next tile waits here: cut in the network's first operation, it keeps that from vectors
+            x, out = (
+                state  # the next tile is cut a step ahead: fused into the network, the cut would keep it from vectors
+            )
             row = function(_floats(_sort(x), dtype))
             return tile(t + 1), lax.dynamic_update_slice(out, row[None], (b, t * C))
 

@@ -123,8 +123,8 @@ class Agnostic(Rule):
 
     def reduce(self, round):
         part = np.array([self.mixture[i] for i in round.clients])
-        met = dict(zip(round.clients, round.losses, strict=True))
-        above = {i: v + self.rate * met.get(i, round.losses.mean()) for i, v in self.mixture.items()}
+        losses = dict(zip(round.clients, round.losses, strict=True))
+        above = {i: v + self.rate * losses.get(i, round.losses.mean()) for i, v in self.mixture.items()}
         self.mixture = dict(zip(above, onto_simplex(np.array(list(above.values()))), strict=True))
         return part @ round.updates / part.sum() if part.sum() > 0 else 0 * round.x
 

@@ -35,13 +35,13 @@ class Mutant(NamedTuple):
     Attributes:
       module: path below `fedsim`, without its ending.
       line: of the change.
-      what: the line before, and how the changed node reads.
+      change: the line before, and how the changed node reads.
       source: of the whole module, changed.
     """
 
     module: str
     line: int
-    what: str
+    change: str
     source: str
 
 
@@ -72,26 +72,26 @@ def _arguments(arguments: ast.arguments) -> list[ast.arg]:
 
 def _changes(node: ast.AST) -> list:
     """What may become of a node: functions that change it in place, or give what stands there instead."""
-    found: list = []
+    changes: list = []
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
-        found.append(lambda n: setattr(n, "ops", [COMPARED[type(n.ops[0])]()]))
+        changes.append(lambda n: setattr(n, "ops", [COMPARED[type(n.ops[0])]()]))
     if isinstance(node, ast.BinOp) and type(node.op) in COMPUTED and not _text(node):
-        found.append(lambda n: setattr(n, "op", COMPUTED[type(n.op)]()))
+        changes.append(lambda n: setattr(n, "op", COMPUTED[type(n.op)]()))
     if isinstance(node, ast.AugAssign) and type(node.op) in COMPUTED:
-        found.append(lambda n: setattr(n, "op", COMPUTED[type(n.op)]()))
+        changes.append(lambda n: setattr(n, "op", COMPUTED[type(n.op)]()))
     if isinstance(node, ast.BoolOp):
-        found.append(lambda n: setattr(n, "op", ast.Or() if isinstance(n.op, ast.And) else ast.And()))
+        changes.append(lambda n: setattr(n, "op", ast.Or() if isinstance(n.op, ast.And) else ast.And()))
     if isinstance(node, ast.If | ast.IfExp | ast.While):
-        found.append(lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test)))
+        changes.append(lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test)))
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        found.append(lambda n: setattr(n, "value", not n.value))
+        changes.append(lambda n: setattr(n, "value", not n.value))
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        found.append(lambda n: setattr(n, "value", n.value + 1))
+        changes.append(lambda n: setattr(n, "value", n.value + 1))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
-        found.append(_positive)
+        changes.append(_positive)
     if isinstance(node, ast.Return) and node.value is not None and not _none(node.value):
-        found.append(lambda n: setattr(n, "value", ast.Constant(None)))
-    return found
+        changes.append(lambda n: setattr(n, "value", ast.Constant(None)))
+    return changes
 
 
 def _positive(node: ast.UnaryOp) -> None:
@@ -114,8 +114,8 @@ def _none(node: ast.AST) -> bool:
 
 def places(module: str) -> list[tuple[int, int]]:
     """(number of the site, number of the change) of all mutants of a module."""
-    found = enumerate(sites(ast.parse(path_of(module).read_text())))
-    return [(number, choice) for number, (_, changes) in found for choice in range(len(changes))]
+    numbered = enumerate(sites(ast.parse(path_of(module).read_text())))
+    return [(number, choice) for number, (_, changes) in numbered for choice in range(len(changes))]
 
 
 def mutant(module: str, number: int, choice: int) -> Mutant:
@@ -138,6 +138,6 @@ def everything() -> list[tuple[str, int, int]]:
 
 def sample(count: int, seed: int = 24) -> list[Mutant]:
     """A fixed random sample over all modules."""
-    there = everything()
-    chosen = random.Random(seed).sample(range(len(there)), min(count, len(there)))
-    return [mutant(*there[i]) for i in sorted(chosen)]
+    mutants = everything()
+    chosen = random.Random(seed).sample(range(len(mutants)), min(count, len(mutants)))
+    return [mutant(*mutants[i]) for i in sorted(chosen)]

@@ -112,15 +112,15 @@ def tested(mutant: Mutant | None, files: Sequence[str]) -> str:
     """What becomes of a mutant (None: of the sound source): `killed`, `survived`, or `endless`."""
     pid = os.fork()
     if pid == 0:
-        code = 70  # of a child that came to grief before it could test
+        code = 70  # of a child that outcomes to grief before it could test
         try:
             code = _child(mutant, files)
         finally:
             os._exit(code)
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
             code = os.waitstatus_to_exitcode(status)
             return "survived" if code == 0 else "endless" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "killed"
         time.sleep(0.05)
@@ -160,7 +160,7 @@ def group_of(module: str) -> str:
 def score(quick: bool) -> Figure:
     """The sample, those that survived written down, and the branches."""
     imported()
-    came, survivors, chosen = Counter(), [], mutants.sample(6 if quick else COUNT)
+    outcomes, survivors, chosen = Counter(), [], mutants.sample(6 if quick else COUNT)
     killed = set(json.loads(LOG.read_text())) if LOG.exists() else set()
     for words in {tuple(tests_of(mutant.module)) for mutant in chosen}:
         assert tested(None, words) == "survived", f"{words}: the tests fail on the sound source"
@@ -169,24 +169,24 @@ def score(quick: bool) -> Figure:
     for n, mutant in enumerate(chosen, 1):
         if time.monotonic() > end:
             break
-        key = f"{mutant.module}:{mutant.what}:{hashlib.sha256(mutant.source.encode()).hexdigest()[:16]}"
-        what = "killed" if key in killed else tested(mutant, tests_of(mutant.module))
-        came[what] += 1
-        if what == "survived":
-            survivors.append(f"{mutant.module}.py:{mutant.line}: {mutant.what}")
+        key = f"{mutant.module}:{mutant.change}:{hashlib.sha256(mutant.source.encode()).hexdigest()[:16]}"
+        outcome = "killed" if key in killed else tested(mutant, tests_of(mutant.module))
+        outcomes[outcome] += 1
+        if outcome == "survived":
+            survivors.append(f"{mutant.module}.py:{mutant.line}: {mutant.change}")
             print(f"  {n}: survived {survivors[-1]}", flush=True)
         else:
             killed.add(key)
             LOG.parent.mkdir(exist_ok=True)
             LOG.write_text(json.dumps(sorted(killed)))
         if n % 10 == 0:
-            print(f"  {n}: {dict(came)}", flush=True)
+            print(f"  {n}: {dict(outcomes)}", flush=True)
     if not quick:
         SURVIVED.write_text(json.dumps(survivors, indent=1) + "\n")
-    tried = came.total()
-    share, branches = 1 - came["survived"] / tried, None if quick else covered()
+    tried = outcomes.total()
+    share, branches = 1 - outcomes["survived"] / tried, None if quick else covered()
     text = (
-        f"{tried - came['survived']} of {tried} mutants killed ({share:.1%}; {came['endless']} of them by the time "
+        f"{tried - outcomes['survived']} of {tried} mutants killed ({share:.1%}; {outcomes['endless']} of them by the time "
         f"limit), a fixed random sample of {len(mutants.everything()):,} over rules, persistence, statistics and plan, by fast "
         "tests; those that survived are in tests/trust/survivors.json"
     )
@@ -220,8 +220,8 @@ def covered() -> dict[str, float]:
         [sys.executable, "-m", "coverage", "json", "-q", "-o", report], cwd=ROOT, env=environment, check=True
     )
     files = json.loads(Path(report).read_text())["files"]
-    found = {}
+    shares = {}
     for group, parts in {"rules": ("rules/",), "persistence": PERSISTENCE, "scenario": ("scenario/",)}.items():
-        ours = [f["summary"] for name, f in files.items() if name.removeprefix("fedsim/").startswith(tuple(parts))]
-        found[group] = sum(s["covered_branches"] for s in ours) / sum(s["num_branches"] for s in ours)
-    return found
+        summaries = [f["summary"] for name, f in files.items() if name.removeprefix("fedsim/").startswith(tuple(parts))]
+        shares[group] = sum(s["covered_branches"] for s in summaries) / sum(s["num_branches"] for s in summaries)
+    return shares
