@@ -98,16 +98,16 @@ def room():
 @pytest.fixture(scope="session", autouse=True)
 def draw():
     """Runs of this process draw no pictures, which would take most of the time of tiny ones -> what draws them."""
-    from fedsim.runs import derive as derived
+    from fedsim.runs import derive
 
-    drawn, derived.derived = derived.derived, lambda *arguments: {}
+    drawn, derive.derived_files = derive.derived_files, lambda *arguments: {}
     yield drawn
-    derived.derived = drawn
+    derive.derived_files = drawn
 
 
 @pytest.fixture
 def pictures(draw, monkeypatch):
     """Runs of this test draw theirs."""
-    from fedsim.runs import derive as derived
+    from fedsim.runs import derive
 
-    monkeypatch.setattr(derived, "derived", draw)
+    monkeypatch.setattr(derive, "derived_files", draw)

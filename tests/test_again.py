@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import fedsim
 from fedsim.cli import cli
-from fedsim.runs import derive as derived
+from fedsim.report import derived
 from fedsim.runs import directory
 from fedsim.runs import verify as verification
 
@@ -38,7 +38,7 @@ def contents(folder):
 
 def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(root, tmp_path, pictures, monkeypatch):
     """All but the pictures, which take long: that they are the same bytes again is a test of their own."""
-    monkeypatch.setattr(derived, "_drawn", lambda *_: ())
+    monkeypatch.setattr(derived, "_figures", lambda *_: ())
     for name in ("one", "two"):
         fedsim.run(TINY, out=tmp_path / name)
     one, two = contents(tmp_path / "one"), contents(tmp_path / "two")

@@ -19,8 +19,8 @@ from scipy import stats
 
 import fedsim
 from fedsim.cli import console
+from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
-from fedsim.runs.reading import read_table
 
 SCENARIO = {
     "name": "small",

@@ -132,7 +132,7 @@ def test_a_variable_that_jax_refuses_is_named(desk):
 DRAWN = """
 import os, sys
 from fedsim.report.figures import drawing
-with drawing.look():
+with drawing.style():
     from matplotlib.figure import Figure
     figure = Figure()
     figure.add_axes((0.1, 0.1, 0.8, 0.8)).plot([1, 2])
@@ -155,7 +155,7 @@ def test_pictures_are_drawn_whatever_the_backend_of_the_user_is(backend, tmp_pat
 
 def test_a_figure_is_drawn_by_the_canvas_of_its_file(monkeypatch):
     """Not by whatever canvas the figure has."""
-    with drawing.look():
+    with drawing.style():
         from matplotlib.backend_bases import FigureCanvasBase
         from matplotlib.figure import Figure
 

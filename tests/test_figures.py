@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from fedsim.report import figures
-from fedsim.report.figures.drawing import look
+from fedsim.report.figures.drawing import style
 from fedsim.report.series import diverged, tracks
-from fedsim.study.label_skew import Tally
+from fedsim.study.label_skew import LabelCounts
 
 SCENARIO = {
     "name": "small",
@@ -51,7 +51,7 @@ def rows(method="fedavg", seeds=1, rounds=5, **columns):
 
 def counts(clients, labels, seed=0):
     drawn = np.random.default_rng(seed).poisson(3, (clients, labels))
-    return Tally(np.arange(clients), list(range(labels)), drawn)
+    return LabelCounts(np.arange(clients), list(range(labels)), drawn)
 
 
 def drawn(axes):
@@ -61,7 +61,7 @@ def drawn(axes):
 
 def words(figure):
     """All text of a figure that can be seen."""
-    with look():
+    with style():
         figure.canvas.draw_idle()
         return [text.get_text() for text in figure.findobj(lambda a: hasattr(a, "get_text")) if text.get_text()]
 
@@ -225,15 +225,15 @@ def test_bars_and_map_are_the_counts_of_every_client():
     bars, map_, _ = figures.figure_of_partition(held, SCENARIO).axes
     assert [bar.get_height() for bar in bars.patches] == held.sizes.tolist()
     written = {tuple(map(round, text.get_position())): int(text.get_text()) for text in map_.texts}
-    assert written == {(k, c): n for (k, c), n in np.ndenumerate(held.counts)}
+    assert written == {(k, c): n for (k, c), n in np.ndenumerate(held.samples)}
     pixels = np.asarray(map_.images[0].get_array(), int)
     cells = pixels[:: pixels.shape[0] // 3, :: pixels.shape[1] // 5, :3].sum(2).T
-    order = np.argsort(held.counts.ravel(), kind="stable")
+    order = np.argsort(held.samples.ravel(), kind="stable")
     assert (np.diff(cells.ravel()[order]) <= 0).all()  # the more, the darker
 
 
 def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
-    map_ = figures.figure_of_partition(Tally(np.arange(3), ["a"], np.array([[0], [1], [5000]])), {}).axes[1]
+    map_ = figures.figure_of_partition(LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]])), {}).axes[1]
     pixels = np.asarray(map_.images[0].get_array(), int)[0]
     assert pixels[0, :3].tolist() == [255, 255, 255] and pixels[len(pixels) // 2, 0] < 240
 
@@ -247,7 +247,7 @@ def test_of_10_000_clients_200_are_drawn_and_it_is_said():
 
 
 def test_targets_that_are_no_classes_have_bars_only():
-    figure = figures.figure_of_partition(Tally(np.arange(3), [], np.array([[4], [0], [9]])), SCENARIO)
+    figure = figures.figure_of_partition(LabelCounts(np.arange(3), [], np.array([[4], [0], [9]])), SCENARIO)
     assert [[bar.get_height() for bar in axes.patches] for axes in figure.axes] == [[4, 0, 9]]
 
 
@@ -262,12 +262,12 @@ def test_the_partition_is_named_with_its_parameters_and_seed():
     [
         counts(1, 1),
         counts(1, 300),
-        Tally(np.arange(0), [], np.zeros((0, 1), int)),
-        Tally(np.arange(4), [0, 1], np.zeros((4, 2), int)),
-        Tally(np.arange(300), [], np.zeros((300, 1), int)),
-        Tally(np.arange(2), ["a"], np.array([[10**9], [1]])),
-        Tally(np.arange(2), HOSTILE, np.ones((2, len(HOSTILE)), int)),
-        Tally(np.array([5, 7, 900]), [0], np.ones((3, 1), int)),
+        LabelCounts(np.arange(0), [], np.zeros((0, 1), int)),
+        LabelCounts(np.arange(4), [0, 1], np.zeros((4, 2), int)),
+        LabelCounts(np.arange(300), [], np.zeros((300, 1), int)),
+        LabelCounts(np.arange(2), ["a"], np.array([[10**9], [1]])),
+        LabelCounts(np.arange(2), HOSTILE, np.ones((2, len(HOSTILE)), int)),
+        LabelCounts(np.array([5, 7, 900]), [0], np.ones((3, 1), int)),
     ],
     ids=["1x1", "1x300", "nobody", "empty", "empty targets", "huge", "hostile", "gaps"],
 )
@@ -292,11 +292,11 @@ def test_names_are_drawn_as_they_are():
 TWICE = """
 import hashlib, json, sys
 import pandas as pd, numpy as np
-from fedsim.report import figures, partition_text as shades
-from fedsim.study.label_skew import Tally
+from fedsim.report import figures, partition_text
+from fedsim.study.label_skew import LabelCounts
 assert not [name for name in sys.modules if name.startswith("matplotlib")]
 frame = pd.read_csv(sys.argv[1])
-held = Tally(np.arange(40), list(range(5)), np.random.default_rng(0).poisson(3, (40, 5)))
+held = LabelCounts(np.arange(40), list(range(5)), np.random.default_rng(0).poisson(3, (40, 5)))
 files = figures.curves(frame, json.loads(sys.argv[2])) | figures.partition(held, {"name": "p"})
 assert "matplotlib.pyplot" not in sys.modules
 print(json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()}))

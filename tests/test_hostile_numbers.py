@@ -21,9 +21,8 @@ from fedsim.build import build
 from fedsim.build.experiment import numerics
 from fedsim.build.memory import held_by
 from fedsim.cli import cli
-from fedsim.cli.errors import EXIT
 from fedsim.engine.footprint import widest
-from fedsim.errors import ScenarioError, TooLarge
+from fedsim.errors import ScenarioError, TooLarge, exit_code
 from fedsim.limits import MOST, demand_room, memory_limit
 from fedsim.scenario import read
 from fedsim.study.grid import MOST_CELLS, axes, variations
@@ -70,7 +69,7 @@ def test_what_does_not_fit_is_a_line_with_its_place(edit):
             build(scenario, devices=devices[:1])
     (line,) = str(refused.value).splitlines()
     assert line.startswith(f"scenario: {where}: ") and line.isprintable(), line
-    assert EXIT[type(refused.value).__name__] == code
+    assert exit_code(refused.value) == code
     assert (" MB" in line) == (code == 8), line
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 1 << 20  # kB
 

@@ -25,7 +25,7 @@ def test_a_lock_is_freed_where_its_directory_is_now(tmp_path):
     with pytest.raises(LockedError), claimed(x, False, False):
         pass
     b.__exit__(None, None, None)
-    assert not x.exists() and y.is_dir() and files.HELD == set()
+    assert not x.exists() and y.is_dir() and files.CLAIMS == set()
 
 
 def test_a_folder_that_was_made_is_taken_away_only_if_it_is_the_same(tmp_path):

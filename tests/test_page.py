@@ -15,11 +15,10 @@ import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.disk.tables import read_table
 from fedsim.report import page
 from fedsim.report.page.scales import Axis, axis
-from fedsim.runs import derive as derived
-from fedsim.runs import directory
-from fedsim.runs.reading import read_table
+from fedsim.runs import derive, directory
 
 pytestmark = pytest.mark.long
 
@@ -40,12 +39,12 @@ METHODS = ["mean", "median", {"method": "krum(f=2)", "label": HOSTILE}, {"method
 @pytest.fixture(scope="module")
 def out(tmp_path_factory, draw):
     """A comparison with all its pictures, whatever other tests do without."""
-    kept, derived.derived = derived.derived, draw
+    kept, derive.derived_files = derive.derived_files, draw
     try:
         out = tmp_path_factory.mktemp("page") / "out"
         fedsim.compare(SCENARIO, METHODS, vary={"client.lr": [0.05, 0.1]}, baseline="mean", out=out)
     finally:
-        derived.derived = kept
+        derive.derived_files = kept
     return out
 
 
@@ -103,7 +102,7 @@ def cells(text, nth=0):
 
 def test_the_page_is_rebuilt_to_the_byte(out):
     before = (out / "report.html").read_bytes()
-    assert page.page_of([page.Source(out, directory.read_record(out))]) == before
+    assert page.page_of([page.Source(directory.read_record(out), derive.tables_of(out))]) == before
 
 
 def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
@@ -213,13 +212,13 @@ def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
     for name in ("bytes_up", "bytes_down", "virtual_seconds"):
         rounds[name] = rounds["round"] * 123456
     rounds.to_csv(path / "rounds.csv", index=False)
-    assert len(page.page_of([page.Source(path, directory.read_record(path))])) < 500_000
+    assert len(page.page_of([page.Source(directory.read_record(path), derive.tables_of(path))])) < 500_000
 
 
 def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     for name in ("mean", "median"):
         fedsim.run({**SCENARIO, "name": name}, seeds=2, edits=[f"method={name}", "rounds=2"], out=tmp_path / name)
-    both = derived.paged([tmp_path / "mean", tmp_path / "median"]).decode()
+    both = derive.page_of_runs([tmp_path / "mean", tmp_path / "median"]).decode()
     head, rows = cells(both)
     assert {row[head.index("method")] for row in rows} == {"mean", "median"} and "2 runs" in both
     assert [curve["name"] for curve in embedded(both)[0]["curves"]] == ["mean", "median"]

@@ -17,7 +17,7 @@ import pytest
 
 import fedsim
 from fedsim.report import page
-from fedsim.runs import directory
+from fedsim.runs import derive, directory
 from fedsim.scenario import read
 
 F = ".venv/bin/fedsim"
@@ -266,11 +266,11 @@ def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pi
     written = read(root / "scenarios/dirichlet.yaml", ("seeds=5",)).resolved()
     assert {**settled, "numerics": None, "data": None} == {**written, "numerics": None, "data": None}
     from fedsim.report import figures
-    from fedsim.study import label_skew as holdings
+    from fedsim.study.label_skew import counts_of_rows
 
     drawn = figures.figure_of_curves(pd.read_csv(kept / "rounds.csv"), record["scenario"])
     assert drawn.axes and (kept / "figures/curves.png").read_bytes()[:4] == b"\x89PNG"
-    held = holdings.tally(pd.read_csv(kept / "partition.csv"))
+    held = counts_of_rows(pd.read_csv(kept / "partition.csv"))
     again = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=1)
     assert held.sizes.tolist() == again.clients["samples"].tolist()
     first = pd.read_csv(kept / "rounds.csv").query("seed == 0")
@@ -292,7 +292,7 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     assert all(record["files"][name] == sha for name, sha in files.items())
     gone = set(record["files"]) - set(files)  # models and commits are not kept, where others could look for them
     assert all(name.startswith("checkpoints/") or name.endswith(".safetensors") for name in gone)
-    assert (kept / "report.html").read_bytes() == page.page_of([page.Source(kept, record)])
+    assert (kept / "report.html").read_bytes() == page.page_of([page.Source(record, derive.tables_of(kept))])
 
 
 def test_the_first_table_is_of_the_comparison_that_is_kept(root):

@@ -12,10 +12,9 @@ from conftest import WHOLE
 
 import fedsim
 from fedsim.errors import CheckpointError, DataError, DeviceError, DirectoryError, LockedError, ScenarioError
-from fedsim.runs import derive as derived
-from fedsim.runs import directory
+from fedsim.runs import derive, directory
 from fedsim.runs.export import exported
-from fedsim.runs.form import COMPARISON, RECORD, odd
+from fedsim.runs.record_form import COMPARISON, RECORD, malformed
 
 TINY = {
     "name": "tiny",
@@ -74,9 +73,9 @@ ACTS = {
     "run --resume": lambda out: fedsim.run(TINY, out=out, resume=True, pictures=False),
     "compare --resume": lambda out: fedsim.compare(TINY, METHODS, out=out, seeds=1, resume=True, pictures=False),
     "run": lambda out: fedsim.run(TINY, out=out, pictures=False),
-    "report": derived.rebuilt,
-    "report --out": lambda out: derived.paged([out]),
-    "report of two": lambda out: derived.paged([out, out]),
+    "report": derive.rebuild,
+    "report --out": lambda out: derive.page_of_runs([out]),
+    "report of two": lambda out: derive.page_of_runs([out, out]),
     "export": lambda out: exported(out, None, "json"),
     "export --table": lambda out: exported(out, "rounds", "csv"),
     "verify": fedsim.verify,
@@ -151,7 +150,7 @@ def test_records_of_runs_have_the_form(made, root):
         made / "compare",
         root / "reports/optimisers",
     ):
-        assert odd(directory.read_record(out), "files", "reasons") == [], out
+        assert malformed(directory.read_record(out), "files", "reasons") == [], out
 
 
 @pytest.mark.parametrize(("form", "kind"), [(RECORD, "run"), (COMPARISON, "compare")])
@@ -159,12 +158,12 @@ def test_every_entry_that_is_looked_at_is_demanded(form, kind, made):
     record = json.loads((made / kind / "run.json").read_text())
     for name in (name for name in form if not name.endswith("?")):
         less = {key: value for key, value in record.items() if key != name}
-        assert odd(less) == [name]
+        assert malformed(less) == [name]
         for value in ("text" if name not in ("status", "method", "baseline") else 3, None):
-            assert any(entry.startswith(name) for entry in odd({**record, name: value})), name
-    assert odd({**record, "kind": ["run"]}) == ["kind"] and odd({**record, "kind": "walk"}) == ["kind"]
-    assert odd(changed(record, ("scenario", "evaluate", "every"), 0)) == ["scenario.evaluate.every"]
-    assert odd(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds"]
+            assert any(entry.startswith(name) for entry in malformed({**record, name: value})), name
+    assert malformed({**record, "kind": ["run"]}) == ["kind"] and malformed({**record, "kind": "walk"}) == ["kind"]
+    assert malformed(changed(record, ("scenario", "evaluate", "every"), 0)) == ["scenario.evaluate.every"]
+    assert malformed(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds"]
 
 
 # ------------------------------------------------------------------------------------------- files that lead elsewhere

@@ -8,7 +8,7 @@ import pytest
 from test_lanes import X64, ragged
 
 import fedsim
-from fedsim.disk.tables import growth
+from fedsim.study.summary import growth
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

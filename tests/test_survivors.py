@@ -472,7 +472,7 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
     ):
         files.sha256(tmp_path / "x")
     said = pytest.raises(files.DirectoryError, match=rf"^{tmp_path}: Input/output error \(99999 bytes free there\)$")
-    with said, files.told(tmp_path):
+    with said, files.naming(tmp_path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     files.demand_room(tmp_path, 99_999)
     with pytest.raises(files.DirectoryError, match=r"99999 bytes free, this run may need 0\.1 MB; free some"):

@@ -15,7 +15,7 @@ import pytest
 import fedsim
 from fedsim.errors import Interrupted
 from fedsim.runs import directory, trackers
-from fedsim.runs.result import slug
+from fedsim.runs.filenames import slug
 
 pytestmark = pytest.mark.long
 
@@ -251,7 +251,7 @@ def test_a_tracker_that_fails_is_silent_and_the_run_goes_on(when, tmp_path, monk
         def close(self, summary):
             assert when != "close", "no  room\nleft"
 
-    monkeypatch.setitem(trackers.SINKS, "wandb", Broken)
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", Broken)
     monkeypatch.setitem(trackers.PACKAGES, "wandb", ())
     with pytest.warns(UserWarning) as said:
         fedsim.run(TINY, seeds=3, out=tmp_path / "x", log_to="wandb, tensorboard")

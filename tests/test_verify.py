@@ -12,12 +12,12 @@ import pytest
 from conftest import sampled
 
 import fedsim
+from fedsim.cli.differences import described
 from fedsim.disk import tables as frames
 from fedsim.disk.checkpoint import Snapshot, decode, encode
 from fedsim.errors import Interrupted
 from fedsim.runs import directory
 from fedsim.runs import verify as verification
-from fedsim.runs.diff import described
 from fedsim.runs.result import ORDER
 
 SCENARIO = {

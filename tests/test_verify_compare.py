@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.runs.derive import rebuilt
+from fedsim.disk.tables import read_table
+from fedsim.runs.derive import rebuild
 from fedsim.runs.export import exported
-from fedsim.runs.reading import read_table
 
 pytestmark = pytest.mark.long
 
@@ -60,7 +60,7 @@ def test_pictures_and_tables_made_again_are_the_same(tmp_path, pictures):
     before = {path: path.read_bytes() for path in derived}
     (out / "figures/curves.png").write_bytes(b"")
     assert not fedsim.verify(out).equal
-    assert len(rebuilt(out)) == len(derived) + 1  # and the page
+    assert len(rebuild(out)) == len(derived) + 1  # and the page
     assert {path: path.read_bytes() for path in derived} == before and fedsim.verify(out).equal
 
 

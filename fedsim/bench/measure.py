@@ -10,8 +10,7 @@ import jax
 import fedsim
 from fedsim.bench.rules import bench_rules
 from fedsim.bench.workload import bench
-from fedsim.disk import files
-from fedsim.disk import tables as frames
+from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.errors import DirectoryError
 from fedsim.runs.environment import numerical, surroundings
@@ -29,7 +28,7 @@ def measured(
       scenarios: files.
       edits: as of `--set`.
       out: the folder.
-      say: told what is being measured.
+      say: called with what is measured next.
       times: measure everything so often and give medians.
 
     Raises:
@@ -44,9 +43,9 @@ def measured(
         if not scenarios:
             runs[-1] += bench_rules(say)
     records = [_median(same) for same in zip(*runs, strict=True)]
-    files.write(out / "bench.csv", frames.to_csv(records, frames.BENCH))
-    where = {"environment": numerical(jax.devices()), "surroundings": surroundings(jax.devices())}
-    files.write(out / "bench.json", json.dumps({"records": records, **where}, indent=2) + "\n")
+    files.write(out / "bench.csv", tables.to_csv(records, tables.BENCH))
+    machine = {"environment": numerical(jax.devices()), "surroundings": surroundings(jax.devices())}
+    files.write(out / "bench.json", json.dumps({"records": records, **machine}, indent=2) + "\n")
     return records
 
 
@@ -71,7 +70,7 @@ def shipped(folder: str) -> list[str]:
     """
     package = Path(fedsim.__file__).parent
     for place in (package / "shipped", package.parent / "scenarios"):
-        found = sorted(map(str, (place / folder).glob("*.yaml")))
-        if found:
-            return found
+        scenarios = sorted(map(str, (place / folder).glob("*.yaml")))
+        if scenarios:
+            return scenarios
     raise DirectoryError(f"scenarios/{folder}: does not come with this installation; name a scenario")

@@ -45,7 +45,7 @@ def bench(scenario: Scenario, say: Say = lambda text: None) -> Iterator[dict[str
 
     Args:
       scenario: as read; its rounds are played with an evaluation each.
-      say: told what is being measured.
+      say: called with what is measured next.
     """
     with numerics(scenario) as devices:
         say(f"{scenario.spec.name}: building")

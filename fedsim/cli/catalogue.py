@@ -1,4 +1,4 @@
-"""Commands that tell what there is: `list` and `explain`."""
+"""Commands that list and explain links and keys: `list` and `explain`."""
 
 import json
 import shutil
@@ -19,8 +19,8 @@ def _families(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from fedsim.scenario import catalogue
 
-    found = {f"{name}" for kinds in catalogue(None).values() for name in kinds}
-    return sorted(name for name in found if name.startswith(incomplete))
+    names = {name for kinds in catalogue(None).values() for name in kinds}
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 @click.command("list")
@@ -39,19 +39,19 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
     """
     options.enabled(plugins)
     if family in ELSEWHERE:
-        found = {family: ELSEWHERE[family]()}
+        families = {family: ELSEWHERE[family]()}
     else:
         from fedsim.scenario import catalogue
 
-        found = catalogue(family)
-        if not found:
+        families = catalogue(family)
+        if not families:
             from fedsim.errors import did_you_mean
 
             raise click.UsageError(f"no family '{family}'{did_you_mean(family, [*catalogue(None), *ELSEWHERE])}")
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(families))
         return
-    for name, kinds in found.items():
+    for name, kinds in families.items():
         click.secho(name, bold=True)
         rows = [(kind["written"], _line(kind)) for kind in kinds.values()]
         if not sys.stdout.isatty():  # a kind is a line, so that grep finds it whole
@@ -109,11 +109,11 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
     options.enabled(plugins)
     from fedsim.scenario.explain import lines_of, meanings
 
-    found = meanings(name)
+    explained = meanings(name)
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(explained))
         return
-    for i, meaning in enumerate(found):
+    for i, meaning in enumerate(explained):
         click.echo("\n" if i else "", nl=False)
         for heading, line in lines_of(meaning):
             click.secho(line, bold=heading)

@@ -29,9 +29,9 @@ def check_command(as_json: bool, **described: Any) -> None:
 
     with numerics(checked) as devices:
         experiment = build(checked, devices=devices[:1])
-        told = {"scenario": checked.spec.name, **forecast(experiment)}
-        told["batch"] = one_batch(experiment)  # afterwards: a program per operation would count as memory
+        expected = {"scenario": checked.spec.name, **forecast(experiment)}
+        expected["batch"] = one_batch(experiment)  # afterwards: a program per operation would count as memory
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(expected))
     else:
-        console.forecast(told)
+        console.forecast(expected)

@@ -30,7 +30,7 @@ from fedsim.cli.interrupts import Interrupts
 @options.device
 @options.log_to
 @click.option("--pictures/--no-pictures", default=True, help="Draw curves and differences into figures/.")
-@options.look
+@options.open_page
 @click.option("--quiet", is_flag=True, help="No progress bar, no verdict.")
 @options.as_json("verdict and table")
 @options.debug
@@ -48,7 +48,7 @@ def compare_command(
     device: str | None,
     log_to: str,
     pictures: bool,
-    look: bool,
+    open_page: bool,
     quiet: bool,
     as_json: bool,
     **described: Any,
@@ -67,12 +67,13 @@ def compare_command(
     options.compilation_cache()
     checked = options.understood(**described)
     from fedsim.cli import console
+    from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{checked.spec.name}-compare"
-    with console.progress(checked, quiet or as_json) as watch:
+    with progress(checked, quiet or as_json) as watch:
         interrupts.running = True
-        found = compare(
+        comparison = compare(
             checked,
             methods,
             vary=vary or None,
@@ -92,13 +93,14 @@ def compare_command(
         )
         interrupts.running = False
     if as_json:
-        told = {"status": found.status, "out": str(folder), "baseline": found.baseline, "verdict": found.verdict}
-        click.echo(json.dumps({**told, "compare": found.records["compare"], "reasons": found.reasons}))
+        verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}
+        tables = {"compare": comparison.records["compare"], "reasons": comparison.reasons}
+        click.echo(json.dumps({"status": comparison.status, "out": str(folder), **verdict, **tables}))
     elif not quiet:
-        console.verdict(found, folder)
-    if look:
-        options.open_page(folder / "report.html")
-    for run, why in found.reasons.items():
-        click.echo(f"fedsim: {run}: {why}", err=True)
-    if found.status != "done":
+        console.verdict(comparison, folder)
+    if open_page:
+        options.show_page(folder / "report.html")
+    for run, reason in comparison.reasons.items():
+        click.echo(f"fedsim: {run}: {reason}", err=True)
+    if comparison.status != "done":
         sys.exit(5)

@@ -1,159 +1,68 @@
-"""What a terminal shows: progress on stderr, the table on stdout."""
+"""Results on stdout: tables for people."""
 
-import contextlib
 import math
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsim.build import Experiment
 from fedsim.disk.tables import Record
-from fedsim.engine.run import Row
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
-from fedsim.scenario import Scenario
-from fedsim.study.pairing import larger_is_better
-
-SHOWN = {"train_loss": "train loss", "test_loss": "test loss", "test_accuracy": "accuracy"}  # beside the bar
-
-
-class Bar:
-    """What `fedsim.run` and `fedsim.compare` call as their `watch`: a bar over all rounds of all runs.
-
-    It only shows rows that are there anyway, and never makes the device wait.
-
-    Args:
-      progress: rich's, on stderr.
-      scenario: whose rounds are counted.
-    """
-
-    def __init__(self, progress: Progress, scenario: Scenario):
-        self.progress, self.spec = progress, scenario.spec
-        self.rounds, self.over = max(self.spec.rounds, 1), 0
-        self.runs, self.at = len(self.spec.seeds), dict[tuple[int, int], int]()  # rounds of the runs that go on
-        self.task = progress.add_task(self.spec.name, total=self.rounds * self.runs, said="compiling")
-
-    def begin(self, runs: int) -> None:
-        """There are so many runs."""
-        self.runs = runs
-        self.progress.update(self.task, total=self.rounds * runs)
-
-    def ended(self, runs: int) -> None:
-        """So many runs more are over, wherever they ran."""
-        self.over += runs
-        self.progress.update(self.task, completed=self.rounds * self.over, said=f"run {self.over} of {self.runs}")
-
-    def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
-        v, t = row.values, row.timing
-        working = max(t["wall_seconds"] - t["compile_seconds"], 1e-9)
-        self.at[id(experiment), seed] = v["round"]
-        several = [f"{_numbered(self.over, len(self.at))} of {self.runs}"] if self.runs > 1 else []
-        said = [*several, f"{v['round'] / working:.1f} rounds/s"]
-        said += [f"{words} {v[name]:.4f}" for name, words in SHOWN.items() if v.get(name) is not None]
-        said += [f"compiled in {t['compile_seconds']:.1f} s"]
-        completed = self.rounds * self.over + sum(self.at.values())
-        self.progress.update(self.task, completed=completed, said="  ".join(said) if v["round"] else "compiling")
-        if row.status != "running":
-            self.over += 1
-            del self.at[id(experiment), seed]
-
-
-def _numbered(over: int, going: int) -> str:
-    """Which runs are going on.
-
-    >>> _numbered(3, 1), _numbered(3, 5)
-    ('run 4', 'runs 4 to 8')
-    """
-    return f"run {over + 1}" if going == 1 else f"runs {over + 1} to {over + going}"
-
-
-@contextlib.contextmanager
-def progress(scenario: Scenario, quiet: bool) -> Iterator[Bar | None]:
-    """A bar on stderr, where that is a terminal and nobody asked for quiet."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
-    with Progress(*parts, TimeRemainingColumn(), console=console, transient=True) as bar:
-        yield Bar(bar, scenario)
-
-
-@contextlib.contextmanager
-def saying(wanted: bool):
-    """A line on stderr that says what is being done, where there is somebody to read it -> how to change it."""
-    console = Console(stderr=True)
-    if not (wanted and console.is_terminal):
-        yield lambda text: None
-        return
-    with console.status("") as status:
-        yield status.update
+from fedsim.study.summary import larger_is_better
 
 
 def table(result: Result, out: Path) -> None:
     """The summary of every seed, and where the files are."""
-    view = Table(box=None, header_style="bold", pad_edge=False)
     summary = result.records["summary"]
-    names = [
-        "method",
-        "seed",
-        "rounds",
-        "metric",
-        "final",
-        "best",
-        f"mean of last {summary[0]['k']}",
-        "MB up",
-        "MB down",
-    ]
-    for name in names:
-        view.add_column(name, justify="left" if name in ("method", "metric") else "right", no_wrap=True)
-    for line in summary:
-        last = [r for r in result.records["rounds"] if r["seed"] == line["seed"]][-1]
-        numbers = [_number(line[name]) for name in ("final", "best", "mean_last_k")]
-        bytes_ = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
-        view.add_row(line["method"], str(line["seed"]), str(last["round"]), line["metric"], *numbers, *bytes_)
-    Console(width=max(Console().width, 100)).print(view)  # a narrow terminal wraps, nothing is cut
+    scores = ("final", "best", f"mean of last {summary[0]['k']}")
+    view = _table(["method", "seed", "rounds", "metric", *scores, "MB up", "MB down"], left=("method", "metric"))
+    for row in summary:
+        last = [r for r in result.records["rounds"] if r["seed"] == row["seed"]][-1]
+        numbers = ["" if row[name] is None else f"{row[name]:.4f}" for name in ("final", "best", "mean_last_k")]
+        megabytes = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
+        view.add_row(row["method"], str(row["seed"]), str(last["round"]), row["metric"], *numbers, *megabytes)
+    _print(view, 100)
     print(f"\n{out}/  report.html  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
 
 
-def verdict(found: Comparison, out: Path) -> None:
+def verdict(comparison: Comparison, out: Path) -> None:
     """The verdict in words, then a line per method, and where the files are."""
-    for line in found.verdict:
+    for line in comparison.verdict:
         print(line)
     print()
-    table = found.records["compare"]
     summary: dict[tuple[str, str], list[Record]] = {}
-    for row in found.records["summary"]:
+    for row in comparison.records["summary"]:
         summary.setdefault((row.get("variant", ""), row["method"]), []).append(row)
-    view = Table(box=None, header_style="bold", pad_edge=False)
-    varied = ["variant"] if found.varied else []
-    metric = next((row["metric"] for row in found.records["summary"] if row.get("metric")), "")
-    names = ["method", *varied, "runs", f"{found.score} {metric}", "sd", "difference", "95 %", "p (Holm)", "better in"]
-    for name in names:
-        view.add_column(name, justify="left" if name in ("method", "variant") else "right", no_wrap=True)
-    against = {(row.get("variant", ""), row["method"]): row for row in table}
-    for variant, method in sorted(summary, key=lambda who: _place(who, summary, against, found)):
-        rows, said = summary[variant, method], against.get((variant, method))
-        view.add_row(method, *([variant] if varied else []), *_scores(rows, found.score), *_against(said))
-    Console(width=max(Console().width, 150)).print(view)
+    differences = {(row.get("variant", ""), row["method"]): row for row in comparison.records["compare"]}
+    varied = ["variant"] if comparison.varied else []
+    scores = (f"{comparison.score} {_metric(comparison)}", "sd")
+    names = ["method", *varied, "runs", *scores, "difference", "95 %", "p (Holm)", "better in"]
+    view = _table(names, left=("method", "variant"))
+    for key in sorted(summary, key=lambda key: _place(key, summary[key], key in differences, comparison)):
+        variant, method = key
+        cells = (*_scores(summary[key], comparison.score), *_difference(differences.get(key)))
+        view.add_row(method, *([variant] if varied else []), *cells)
+    _print(view, 150)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
 
 
-def _place(who: tuple[str, str], summary: dict, against: dict, found: Comparison) -> tuple:
-    """Variations as they were written; in each the baseline first, then the best one; what has no score last."""
-    variants = list(dict.fromkeys(o.cell.variant for o in found.outcomes))
-    values = [row[found.score] for row in summary[who] if row.get(found.score) is not None]
+def _metric(comparison: Comparison) -> str:
+    return next((row["metric"] for row in comparison.records["summary"] if row.get("metric")), "")
+
+
+def _place(key: tuple[str, str], rows: list[Record], compared: bool, comparison: Comparison) -> tuple:
+    """Variations as they were written; in each the baseline first, then the best one; last those without a score."""
+    variants = list(dict.fromkeys(outcome.cell.variant for outcome in comparison.outcomes))
+    values = [row[comparison.score] for row in rows if row.get(comparison.score) is not None]
     mean = statistics.fmean(values) if values else -math.inf
-    better = larger_is_better(next((row["metric"] for row in found.records["summary"] if row.get("metric")), ""))
-    return variants.index(who[0]), who in against, not values, -mean if better else mean
+    better = larger_is_better(_metric(comparison))
+    return variants.index(key[0]), compared, not values, -mean if better else mean
 
 
 def _scores(rows: list[Record], score: str) -> tuple[str, str, str]:
-    """Runs, mean and standard deviation of what they reached; nothing is left out."""
+    """Runs, mean and standard deviation of their scores; nothing is left out."""
     values = [row[score] for row in rows if row.get(score) is not None]
     bad = sum(bool(row.get("diverged")) or row.get("status") == "failed" for row in rows)
     runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
@@ -161,7 +70,7 @@ def _scores(rows: list[Record], score: str) -> tuple[str, str, str]:
     return runs, f"{statistics.fmean(values):.4f}" if values else "", spread
 
 
-def _against(row: Record | None) -> tuple[str, str, str, str]:
+def _difference(row: Record | None) -> tuple[str, str, str, str]:
     """A method's differences to the baseline; nothing for the baseline itself."""
     if row is None:
         return "baseline", "", "", ""
@@ -173,8 +82,7 @@ def _against(row: Record | None) -> tuple[str, str, str, str]:
 
 def bench_table(records: list[Record]) -> None:
     """Workloads and the ways they were run."""
-    view = Table(box=None, header_style="bold", pad_edge=False)
-    shown = {
+    columns = {
         "workload": ("workload", str),
         "how": ("how", str),
         "seconds": ("ms a round", _milli),
@@ -190,52 +98,61 @@ def bench_table(records: list[Record]) -> None:
         "evaluation_seconds": ("test ms", _milli),
         "peak_bytes": ("peak MB", lambda v: f"{v / 1e6:,.0f}"),
     }
-    for title, _ in shown.values():
-        view.add_column(title, justify="left" if title in ("workload", "how") else "right", no_wrap=True)
+    view = _table([title for title, _ in columns.values()], left=("workload", "how"))
     for record in records:
-        view.add_row(*(form(record[name]) if record.get(name) is not None else "" for name, (_, form) in shown.items()))
-    Console(width=max(Console().width, 150)).print(view)
+        known = ((form, record.get(name)) for name, (_, form) in columns.items())
+        view.add_row(*("" if value is None else form(value) for form, value in known))
+    _print(view, 150)
 
 
-def forecast(told: Record) -> None:
-    """What a run will take, a line each."""
+def forecast(expected: Record) -> None:
+    """The expected costs of a run, a line each."""
     mega = lambda n: f"{n / 1e6:,.1f} MB"
-    parts = ", ".join(f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in told["memory"].items() if n >= 5e5)
-    whole = f"held together until the round's end, for {', '.join(told['stacked_by'])}"
-    stacked = whole if told["stacked"] else "folded block by block"
+    e = expected
+    parts = ", ".join(f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in e["memory"].items() if n >= 5e5)
+    together = f"held together until the round's end, for {', '.join(e['stacked_by'])}"
     lines = {
-        "clients": f"{told['clients']:,} with {told['samples']:,} samples, {told['clients_a_round']:,.6g} a round",
-        "parameters": f"{told['parameters']:,}",
-        "local steps": f"{told['steps_a_round']:,.0f} a round, at most {told['longest_client_steps']:,} of one client",
-        "traffic": f"{mega(told['bytes_up_a_round'])} up and {mega(told['bytes_down_a_round'])} down a round",
-        "messages": stacked,
-        "lanes": f"{told['lanes']} to a crew, {told['crews']} crews, blocks of {told['block']:,} clients",
-        "memory": f"{mega(told['peak_bytes'])} at most ({parts})",
-        "first batch": ", ".join(f"{name.replace('_', ' ')} {n:.4g}" for name, n in told["batch"].items()),
+        "clients": f"{e['clients']:,} with {e['samples']:,} samples, {e['clients_a_round']:,.6g} a round",
+        "parameters": f"{e['parameters']:,}",
+        "local steps": f"{e['steps_a_round']:,.0f} a round, at most {e['longest_client_steps']:,} of one client",
+        "traffic": f"{mega(e['bytes_up_a_round'])} up and {mega(e['bytes_down_a_round'])} down a round",
+        "messages": together if e["stacked"] else "folded block by block",
+        "lanes": f"{e['lanes']} to a crew, {e['crews']} crews, blocks of {e['block']:,} clients",
+        "memory": f"{mega(e['peak_bytes'])} at most ({parts})",
+        "first batch": ", ".join(f"{name.replace('_', ' ')} {n:.4g}" for name, n in e["batch"].items()),
     }
-    print(f"{told['scenario']}: in order")
+    print(f"{e['scenario']}: in order")
     for name, text in lines.items():
         print(f"  {name:<12} {text}")
-    for note in told["notes"]:
+    for note in e["notes"]:
         print(f"  note         {note}")
 
 
-def examination(found: Record) -> None:
-    """What a run would use here, a line each; then what is wrong, or that nothing is."""
-    for heading, lines in found.items():
+def examination(findings: Record) -> None:
+    """The environment of a run, a line each; then the problems, or that there are none."""
+    for heading, lines in findings.items():
         if isinstance(lines, dict):
             print(heading)
             for name, value in lines.items():
                 print(f"  {name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    for problem in found["problems"]:
+    for problem in findings["problems"]:
         print(f"problem: {problem}")
-    if not found["problems"]:
+    if not findings["problems"]:
         print("no problems found")
+
+
+def _table(names: list[str], left: tuple[str, ...]) -> Table:
+    """An empty table; columns of numbers stand on the right."""
+    view = Table(box=None, header_style="bold", pad_edge=False)
+    for name in names:
+        view.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    return view
+
+
+def _print(view: Table, width: int) -> None:
+    """A table at least so wide: a narrow terminal wraps it, and nothing is cut."""
+    Console(width=max(Console().width, width)).print(view)
 
 
 def _milli(seconds: float) -> str:
     return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"

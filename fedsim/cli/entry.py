@@ -12,9 +12,10 @@ import click
 
 from fedsim._version import __version__
 from fedsim.cli import streams
-from fedsim.cli.errors import leave, say, say_usage
+from fedsim.cli.errors import leave, print_error, print_usage
 from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.options import debug
+from fedsim.errors import Interrupted
 
 COMMANDS = {  # heading -> command -> the module that has it
     "Run": {"run": "run", "compare": "compare", "check": "check", "partition": "partition"},
@@ -49,8 +50,8 @@ class Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, names in COMMANDS.items():
             with formatter.section(heading):
-                found = [(name, self.get_command(ctx, name)) for name in names]
-                formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in found if command])
+                commands = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in commands if command])
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -89,17 +90,15 @@ def main(arguments: list[str] | None = None) -> Any:
         except click.exceptions.Exit as done:
             sys.exit(done.exit_code)
         except click.ClickException as error:
-            sys.exit(say_usage(error))
+            sys.exit(print_usage(error))
         except (click.Abort, KeyboardInterrupt):
             click.echo("fedsim: interrupted", err=True)
             sys.exit(interrupts.code)
         except Exception as error:
             if "--debug" in arguments:
                 raise
-            leave(say(error, farewell))
-        except BaseException as error:
-            if type(error).__name__ != "Interrupted":
-                raise
+            leave(print_error(error, farewell))
+        except Interrupted as error:
             click.echo(f"fedsim: interrupted {error}; {farewell}", err=True)
             leave(interrupts.code)
         finally:

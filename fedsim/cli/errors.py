@@ -1,4 +1,4 @@
-"""What is said when something goes wrong: one line per problem, and an exit code."""
+"""How an error ends a command: one line per problem, and an exit code."""
 
 import os
 import re
@@ -8,21 +8,13 @@ import traceback
 
 import click
 
-from fedsim.errors import printable
+from fedsim.errors import Failure, exit_code, printable
 
 JAX_SETTINGS = os.path.join("jax", "_src", "config.py")  # where JAX reads JAX_* from the environment
 PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
-EXIT = {
-    **dict.fromkeys(("ScenarioError", "DeviceError", "ProcessError"), 2),
-    "DataError": 3,
-    **dict.fromkeys(("DirectoryError", "MissingFileError"), 4),
-    "LockedError": 6,
-    **dict.fromkeys(("CheckpointError", "CorruptError"), 7),
-    **dict.fromkeys(("MemoryError", "TooLarge", "TooLargeError"), 8),
-}
 
 
-def say_usage(error: click.ClickException) -> int:
+def print_usage(error: click.ClickException) -> int:
     """A command line that cannot be understood, in one line that names what was meant, or the help -> exit code."""
     context = getattr(error, "ctx", None)
     text = " ".join(error.format_message().split()).rstrip(".")
@@ -55,51 +47,50 @@ def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
     return f"write --set {paths[0]}=VALUE" if paths else ""
 
 
-def say(error: Exception, farewell: str) -> int:
+def print_error(error: Exception, farewell: str) -> int:
     """Any other error, in one line per problem -> exit code."""
-    code = EXIT.get(type(error).__name__) or (4 if isinstance(error, OSError) else 1)
+    code = exit_code(error)
     if code == 1 and _among_others() and ("Gloo" in str(error) or "distributed" in str(error).lower()):
         click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
         return code
     if "RESOURCE_EXHAUSTED" in str(error):  # how XLA says that a device is full
-        what = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
-        code, error = 8, MemoryError(f"device memory: {what}; lower numerics.block, client.batch or the model")
+        reason = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
+        code, error = 8, MemoryError(f"device memory: {reason}; lower numerics.block, client.batch or the model")
     setting = _in_a_setting(error)
     if setting:
         code, error = 2, ValueError(setting)
     if code == 1:
         with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
             file.write(traceback.format_exc())
-        what = _in_a_plugin(error) or f"unforeseen {type(error).__name__}"
-        click.echo(printable(f"fedsim: {what}; traceback saved in {file.name}"), err=True)
+        place = _in_a_plugin(error) or f"unforeseen {type(error).__name__}"
+        click.echo(printable(f"fedsim: {place}; traceback saved in {file.name}"), err=True)
         return code
     text = str(error)
     if code == 4 and isinstance(error, OSError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    # a scenario's problems begin with FILE:LINE:COLUMN, which editors and terminals open
-    before = "" if type(error).__name__ in ("ScenarioError", "MissingFileError", "TooLargeError") else "fedsim: error: "
+    prefix = "" if isinstance(error, Failure) and error.located else "fedsim: error: "
     for line in text.splitlines():
-        click.echo(before + printable(line), err=True)
+        click.echo(prefix + printable(line), err=True)
     return code
 
 
 def _in_a_setting(error: Exception) -> str:
-    """Which environment variable has a value that JAX refuses when it is imported, and what JAX says; empty when none."""
+    """The environment variable whose value JAX refuses when it is imported, and JAX's words; empty when there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     if not (isinstance(error, ValueError) and frames and frames[-1].filename.endswith(JAX_SETTINGS)):
         return ""
     named = (name.upper() for name in re.findall(r"\bjax_\w+", str(error), re.IGNORECASE))
     name = next((name for name in named if name in os.environ), None)
-    said = " ".join(str(error).split())[:200]
-    return (
-        f"environment variable {name}: JAX does not take {os.environ[name][:80]!r} ({said}); unset it" if name else ""
-    )
+    if name is None:
+        return ""
+    reason = " ".join(str(error).split())[:200]
+    return f"environment variable {name}: JAX does not take {os.environ[name][:80]!r} ({reason}); unset it"
 
 
 def _in_a_plugin(error: Exception) -> str:
-    """Where a user's own code failed, and with what; empty when it was ours."""
-    own = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(PLUGIN)}
-    places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
+    """Place and message of a failure in a user's code; empty when it was in fedsim's."""
+    plugins = {getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith(PLUGIN)}
+    places = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in plugins]
     if not places:
         return ""
     message = str(error).strip().splitlines() or [""]

@@ -11,14 +11,14 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from fedsim.disk.files import HELD, WRITING, free
+from fedsim.disk.files import CLAIMS, WRITING, free
 
 PATIENCE = 4.0  # seconds that the first signal leaves for an orderly end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """What was asked for by signals.
+    """The signals that came.
 
     Args:
       farewell: line to print when the process ends at once, from whether a run was under way.
@@ -58,13 +58,14 @@ class Interrupts:
             os.close(write)  # ends the thread
 
     def _watch(self, pipe: int) -> None:
-        while came := os.read(pipe, 1):
-            if came[0] not in SIGNALS:
+        while byte := os.read(pipe, 1):
+            number = byte[0]
+            if number not in SIGNALS:
                 continue
             if self.signal is not None or not self.running:
-                self._end(came[0])
-            self.signal = came[0]
-            timer = threading.Timer(PATIENCE, self._end, [came[0]])
+                self._end(number)
+            self.signal = number
+            timer = threading.Timer(PATIENCE, self._end, [number])
             timer.daemon = True
             timer.start()
         os.close(pipe)
@@ -77,6 +78,6 @@ class Interrupts:
                 os.write(2, b"\x1b[?25h")  # a progress bar hides the cursor
             os.write(2, f"fedsim: interrupted; {self.farewell}\n".encode())
         WRITING.acquire(timeout=1.0)
-        for held in tuple(HELD):
-            free(held)
+        for claim in tuple(CLAIMS):
+            free(claim)
         os._exit(self.code)

@@ -23,11 +23,11 @@ def doctor_command(as_json: bool) -> None:
     from fedsim.cli import console
     from fedsim.runs.environment import examined
 
-    found = examined()
+    findings = examined()
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(findings))
     else:
-        console.examination(found)
+        console.examination(findings)
 
 
 @click.command("bench")
@@ -51,8 +51,9 @@ def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: in
     options.compilation_cache()
     from fedsim.bench.measure import measured
     from fedsim.cli import console
+    from fedsim.cli.progress import status_line
 
-    with console.saying(not as_json) as say:
+    with status_line(not as_json) as say:
         records = measured(scenarios, edits, out, say, repeat)
     if as_json:
         click.echo(json.dumps(records))

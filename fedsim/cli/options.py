@@ -31,9 +31,9 @@ def debug(command: Callable) -> Callable:
     return click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")(command)
 
 
-def as_json(what: str) -> Callable:
+def as_json(output: str) -> Callable:
     """`--json`."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {output} as JSON.")
 
 
 plugins = click.option(
@@ -42,7 +42,7 @@ plugins = click.option(
 device = click.option(
     "--device", metavar="KIND[:I,J]", help="Compute on cpu, gpu, gpu:0,1 ... [all of the default kind]."
 )
-look = click.option("--open", "look", is_flag=True, help="Open report.html in a browser at the end.")
+open_page = click.option("--open", "open_page", is_flag=True, help="Open report.html in a browser at the end.")
 edits = click.option(
     "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
 )
@@ -81,8 +81,8 @@ def understood(
     path = Path(scenario)
     if path.is_dir():
         inside = path / "scenario.yaml"
-        what = f"is a run directory; its scenario is {inside}" if inside.is_file() else "is a directory, not a scenario"
-        raise IsADirectoryError(errno.EISDIR, what, scenario)
+        kind = f"is a run directory; its scenario is {inside}" if inside.is_file() else "is a directory, not a scenario"
+        raise IsADirectoryError(errno.EISDIR, kind, scenario)
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT) + _meant(path), scenario)
     enabled(plugins)
@@ -101,10 +101,10 @@ def enabled(plugins: tuple[str, ...]) -> None:
 
 
 def _meant(path: Path) -> str:
-    """Scenarios hereabouts with a name like the one that was given."""
-    there = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
-    near = difflib.get_close_matches(path.stem, there, n=1)
-    return f"; did you mean {there[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
+    """The scenario nearby whose name is like the one that was given."""
+    known = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
+    near = difflib.get_close_matches(path.stem, known, n=1)
+    return f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
 
 
 def compilation_cache() -> None:
@@ -122,7 +122,7 @@ def compilation_cache() -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def open_page(path: Path) -> None:
+def show_page(path: Path) -> None:
     """Show a page in the user's browser; where there is none, say where it is."""
     if not path.is_file() or click.launch(str(path)) != 0:
         click.echo(f"{path}: open it in a browser", err=True)

@@ -1,8 +1,10 @@
 """`fedsim partition`."""
 
 import json
+import shutil
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -24,11 +26,28 @@ def partition_command(out: Path | None, as_json: bool, **described: Any) -> None
       fedsim partition scenarios/pathological.yaml --json
     """
     checked = options.understood(**described)
-    from fedsim.runs.partition import dealt, show
+    from fedsim.report.partition_text import text
+    from fedsim.runs.partition import write_partition
 
     folder = out or Path("reports") / f"{checked.spec.name}-partition"
-    found = dealt(checked, folder)
+    partitions = write_partition(checked, folder)
     if as_json:
-        click.echo(json.dumps({str(seed): held.plain() for seed, held in found.items()}))
-    else:
-        show(found, folder)
+        click.echo(json.dumps({str(seed): partition.plain() for seed, partition in partitions.items()}))
+        return
+    seed, partition = next(iter(partitions.items()))
+    if len(partitions) > 1:
+        print(f"seed {seed} (partition.csv has all {len(partitions)})\n")
+    print(text(partition, *fitting(sys.stdout)))
+    print(f"{folder}/  partition.png  partition.svg  partition.csv")
+
+
+def fitting(stream: TextIO) -> tuple[int, bool]:
+    """Columns that a stream's terminal has (80 where there is none), and whether it takes nothing but ASCII."""
+    from fedsim.report.partition_text import BLOCKS
+
+    width = shutil.get_terminal_size().columns
+    try:
+        BLOCKS.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return width, True
+    return width, False

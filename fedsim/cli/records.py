@@ -46,14 +46,14 @@ def verify_command(
         mark = "ok " if check.ok else "NOT" if check.possible else "-- "
         click.echo(printable(f"{mark}  {check.name}: {'' if check.possible else 'not checked: '}{check.detail}"))
 
-    found = verify(directory, device=device, whole=whole, say=None if as_json else say, data_roots=data_roots)
+    result = verify(directory, device=device, whole=whole, say=None if as_json else say, data_roots=data_roots)
     if as_json:
-        click.echo(json.dumps(found.plain()))
+        click.echo(json.dumps(result.plain()))
     else:
-        what = "is NOT what its record says" if found.wrong else "could not be checked whole; nothing seen is wrong"
-        click.echo(printable(f"{directory} {'is equal to what its record says' if found.equal else what}"))
-    if not found.equal:
-        sys.exit(7 if found.wrong else 2)
+        verdict = "is NOT what its record says" if result.wrong else "could not be checked whole; nothing seen is wrong"
+        click.echo(printable(f"{directory} {'is equal to what its record says' if result.equal else verdict}"))
+    if not result.equal:
+        sys.exit(7 if result.wrong else 2)
 
 
 @click.command("diff")
@@ -69,8 +69,9 @@ def diff_command(one: Path, other: Path, as_json: bool) -> None:
       fedsim diff reports/iid reports/again
       fedsim diff reports/iid reports/slow --json
     """
-    from fedsim.runs.diff import described, diff
+    from fedsim.cli.differences import described
+    from fedsim.runs.diff import diff
 
-    found = diff(one, other)
-    for line in [json.dumps(found.plain())] if as_json else described(found):
+    difference = diff(one, other)
+    for line in [json.dumps(difference.plain())] if as_json else described(difference):
         click.echo(line)

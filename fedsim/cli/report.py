@@ -15,10 +15,10 @@ FORMATS = ("csv", "parquet", "latex", "markdown", "json")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one page of them all, and nothing else."
 )
-@click.option("--open", "look", is_flag=True, help="Open the page in a browser.")
+@click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @options.as_json("the names of the files")
 @options.debug
-def report_command(directories: tuple[Path, ...], out: Path | None, look: bool, as_json: bool) -> None:
+def report_command(directories: tuple[Path, ...], out: Path | None, open_page: bool, as_json: bool) -> None:
     """Make page, pictures and paper tables of finished runs again, from their files alone.
 
     \b
@@ -30,19 +30,20 @@ def report_command(directories: tuple[Path, ...], out: Path | None, look: bool, 
     import json
 
     from fedsim.disk import files
-    from fedsim.runs.derive import PAGE, paged, rebuilt
+    from fedsim.report.derived import PAGE
+    from fedsim.runs.derive import page_of_runs, rebuild
 
     if out is not None:
-        files.write_named(out, paged(directories))
-        found = {str(out.parent): [out.name]}
+        files.write_named(out, page_of_runs(directories))
+        written = {str(out.parent): [out.name]}
     else:
-        found = {str(path): rebuilt(path) for path in directories}
-    if look:
-        options.open_page(out or directories[-1] / PAGE)
+        written = {str(path): rebuild(path) for path in directories}
+    if open_page:
+        options.show_page(out or directories[-1] / PAGE)
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(written))
     else:
-        for path, names in found.items():
+        for path, names in written.items():
             click.echo(f"{path}/  {'  '.join(names)}")
 
 

@@ -22,7 +22,7 @@ from fedsim.cli.interrupts import Interrupts
 @click.option("--process", type=click.IntRange(0), help="Number of this one, from 0; the first one writes.")
 @options.log_to
 @click.option("--pictures/--no-pictures", default=True, help="Draw curves and partition into figures/.")
-@options.look
+@options.open_page
 @click.option("--quiet", is_flag=True, help="No progress bar, no table.")
 @options.as_json("the summary")
 @options.debug
@@ -36,7 +36,7 @@ def run_command(
     process: int | None,
     log_to: str,
     pictures: bool,
-    look: bool,
+    open_page: bool,
     quiet: bool,
     as_json: bool,
     **described: Any,
@@ -59,12 +59,13 @@ def run_command(
     options.compilation_cache()
     checked = options.understood(**described)
     from fedsim.cli import console
+    from fedsim.cli.progress import progress
     from fedsim.engine.processes import first
     from fedsim.runs.run import run
 
     folder = out or Path("reports") / checked.spec.name
     quiet = quiet or not first()
-    with console.progress(checked, quiet or as_json) as watch:
+    with progress(checked, quiet or as_json) as watch:
         interrupts.running = True
         result = run(
             checked,
@@ -82,13 +83,13 @@ def run_command(
         click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
     elif not quiet:
         console.table(result, folder)
-    if look and first():
-        options.open_page(folder / "report.html")
+    if open_page and first():
+        options.show_page(folder / "report.html")
     for seed, note in result.notes.items():
         click.echo(f"fedsim: seed {seed}: {note}", err=True)
     diverged = {row["seed"] for row in result.records["summary"] if row["diverged"]}
-    for seed, why in result.reasons.items():
-        how = "diverged" if seed in diverged else "stopped"
-        click.echo(f"fedsim: seed {seed} {how}: {why}; see {folder / 'rounds.csv'}", err=True)
+    for seed, reason in result.reasons.items():
+        end = "diverged" if seed in diverged else "stopped"
+        click.echo(f"fedsim: seed {seed} {end}: {reason}; see {folder / 'rounds.csv'}", err=True)
     if result.reasons:
         sys.exit(5)

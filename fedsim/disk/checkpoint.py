@@ -1,4 +1,4 @@
-"""A commit as bytes: what it says of itself, named arrays, and a hash over all of it.
+"""A commit as bytes: a header, named arrays, and a hash over all of it.
 
     fedsim-checkpoint 1 0.1.0\\n | length of the header, 8 bytes | header, JSON | arrays, little-endian | SHA-256, 32 bytes
 
@@ -89,11 +89,11 @@ def fitted(prefix: str, arrays: dict[str, np.ndarray], like: Any) -> Any:
 
     def leaf(path, wanted):
         name = prefix + jax.tree_util.keystr(path)
-        found = arrays.get(name)
-        if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
-            there = "missing" if found is None else f"{found.dtype}{list(found.shape)}"
-            raise CheckpointError(f"{name}: {there}, needed {wanted.dtype}{list(wanted.shape)}")
-        return found
+        array = arrays.get(name)
+        if array is None or array.shape != wanted.shape or array.dtype != wanted.dtype:
+            kind = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
+            raise CheckpointError(f"{name}: {kind}, needed {wanted.dtype}{list(wanted.shape)}")
+        return array
 
     return jax.tree_util.tree_map_with_path(leaf, like)
 

@@ -16,7 +16,7 @@ WRITING = threading.RLock()  # held while a file is half written: whoever ends t
 BESIDE = ".tmp"  # ending of a file that is not whole yet
 
 
-class Held(NamedTuple):
+class Claim(NamedTuple):
     """A directory that this process has locked: open, so that it stays the same one whatever it is renamed to.
 
     Attributes:
@@ -32,37 +32,41 @@ class Held(NamedTuple):
     name: str
 
 
-HELD: set[Held] = set()  # of this process; whoever ends it from outside frees them
+CLAIMS: set[Claim] = set()  # of this process; whoever ends it from outside frees them
 
 
-def free(held: Held) -> None:
+def free(claim: Claim) -> None:
     """Delete the file of a lock, in whatever its directory is called by now; a lock of somebody else stays."""
     with contextlib.suppress(OSError):
-        there = os.stat(held.name, dir_fd=held.folder, follow_symlinks=False)
-        if os.path.samestat(there, os.fstat(held.lock)):
-            os.unlink(held.name, dir_fd=held.folder)
+        lock = os.stat(claim.name, dir_fd=claim.folder, follow_symlinks=False)
+        if os.path.samestat(lock, os.fstat(claim.lock)):
+            os.unlink(claim.name, dir_fd=claim.folder)
 
 
-def demand_held(path: Path) -> None:
-    """Look before a file is written or deleted whether its directory is still the one that was locked under that name.
+def demand_claim(path: Path) -> None:
+    """Check before a file is written or deleted that its directory is still the one that was locked under that name.
 
     Raises:
       DirectoryError: when that was renamed or replaced, so that another run may lie there by now.
     """
-    for held in tuple(HELD):
-        if held.path == path.parent or held.path in path.parents:
+    for claim in tuple(CLAIMS):
+        if claim.path == path.parent or claim.path in path.parents:
             try:
-                same = os.path.samestat(os.stat(held.path), os.fstat(held.folder))
+                same = os.path.samestat(os.stat(claim.path), os.fstat(claim.folder))
             except FileNotFoundError:
                 same = False
             if not same:
-                what = "was renamed or replaced while this run wrote there"
-                raise DirectoryError(f"{held.path}: {what}; go on where it is now: --out PLACE --resume")
+                reason = "was renamed or replaced while this run wrote there"
+                raise DirectoryError(f"{claim.path}: {reason}; go on where it is now: --out PLACE --resume")
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
-    """What the system says against a file, as one line with the place and, where it matters, the room left."""
+def naming(path: Path) -> Iterator[None]:
+    """An error of the system as one line that names the place and, where it matters, the room left.
+
+    Raises:
+      DirectoryError: instead of any other `OSError`.
+    """
     try:
         yield
     except DirectoryError:
@@ -80,12 +84,12 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
       SHA-256 of what was written.
 
     Raises:
-      DirectoryError: when it cannot be written; what was there before is still there.
+      DirectoryError: when it cannot be written; the file is then as it was before.
     """
     pieces = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
     beside, digest = path.with_name(path.name + BESIDE), hashlib.sha256()
-    with WRITING, told(path):
-        demand_held(path)
+    with WRITING, naming(path):
+        demand_claim(path)
         try:
             file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
             try:
@@ -105,13 +109,13 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
 
 
 def write_named(path: Path, content: str | bytes) -> None:
-    """Write a file that the user has named: whole or as it was before, a link followed; a pipe or a device is written to.
+    """Write a file that the user has named: whole or as it was before; links are followed, pipes and devices written to.
 
     Raises:
       DirectoryError: when it cannot be written.
     """
     place = Path(os.path.realpath(path))
-    with told(path):
+    with naming(path):
         if not place.exists() or stat.S_ISREG(place.stat().st_mode):
             write(place, content)
         else:
@@ -120,8 +124,8 @@ def write_named(path: Path, content: str | bytes) -> None:
 
 def append(path: Path, at: int, data: bytes | bytearray) -> None:
     """Put data at a place of a file, cut off whatever lay beyond it, and wait until it is on the disk."""
-    with WRITING, told(path):
-        demand_held(path)
+    with WRITING, naming(path):
+        demand_claim(path)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             os.ftruncate(file, at)
@@ -134,8 +138,8 @@ def append(path: Path, at: int, data: bytes | bytearray) -> None:
 
 def remove(path: Path) -> None:
     """Delete a file or a folder that may be gone already."""
-    with WRITING, told(path):
-        demand_held(path)
+    with WRITING, naming(path):
+        demand_claim(path)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -144,7 +148,7 @@ def remove(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, on the disk."""
-    with told(path):
+    with naming(path):
         above = [p.parent for p in (path, *path.parents) if not p.exists()]
         path.mkdir(parents=True, exist_ok=True)
         for folder in above:
@@ -162,17 +166,17 @@ def sync_folder(path: Path) -> None:
 
 def sha256(path: Path) -> str:
     """SHA-256 of a file."""
-    with told(path), open(path, "rb") as file:
+    with naming(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def demand_room(path: Path, needed: int) -> None:
-    """Look before anything is computed whether so many bytes may be written.
+    """Check before anything is computed that so many bytes may be written.
 
     Raises:
       DirectoryError: when there is less room.
     """
-    with told(path):
+    with naming(path):
         free = shutil.disk_usage(path).free
     if free < needed:
         raise DirectoryError(

@@ -37,10 +37,10 @@ class RowFile:
         if self.file < 0:
             self.file = os.open(self.folder / self.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
             self.closing = weakref.finalize(self, os.close, self.file)
-            there = os.fstat(self.file).st_size
-            if there < self.length:
+            size = os.fstat(self.file).st_size
+            if size < self.length:
                 raise CorruptError(f"{self.folder / self.name}: is shorter than the {self.length} bytes it had")
-            if there > self.length:
+            if size > self.length:
                 os.ftruncate(self.file, self.length)
         return self.file
 

@@ -1,4 +1,7 @@
-"""Records -> frames -> CSV. A cell that does not apply is empty, a computed NaN is `nan`, floats keep every bit."""
+"""The CSV codec: records -> frames and CSV text -> frames again, to the bit.
+
+A cell that does not apply is empty, a computed NaN is `nan`, and floats keep every bit.
+"""
 
 import contextlib
 import csv
@@ -6,13 +9,18 @@ import io
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
+from fedsim.errors import DirectoryError
+
 Record = dict[str, Any]  # a row, or a stack of rows: values that are lists have one entry per row
+
+COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
+TEXT = ("method", "baseline", "variant", "tuned", "reason")  # columns that stay text when they are read
+LISTED = 100_000  # clients up to which `clients.csv` and `partition.csv` list all, not only those that took part
 
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
@@ -41,7 +49,6 @@ COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed",
 )  # fmt: skip
-GROWN = 1000  # times the first loss: a run that ends there, with its largest one, says so
 SENSITIVITY = ("tuned", "sensitivity_low", "sensitivity_high")  # of compare.csv, where something was tuned
 ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")
 PROFILES = ("method", "metric", "score", "threshold", "share")
@@ -78,14 +85,14 @@ def unstacked(records: Iterable[Record]) -> Iterator[Record]:
 
 def frame(records: Sequence[Record], order: Iterable[str]) -> pd.DataFrame:
     """Records as a frame ready to plot; what does not apply is missing (NaN), and a column of numbers is one of numbers."""
-    made = pd.DataFrame.from_records(list(unstacked(records)), columns=columns(records, order))
-    for name in [name for name in made if made[name].dtype == "object"]:
+    table = pd.DataFrame.from_records(list(unstacked(records)), columns=columns(records, order))
+    for name in [name for name in table if table[name].dtype == "object"]:
         with contextlib.suppress(ValueError, TypeError):  # words stay words
-            made[name] = pd.to_numeric(made[name])
-    return made
+            table[name] = pd.to_numeric(table[name])
+    return table
 
 
-class Lines(io.StringIO):
+class _Lines(io.StringIO):
     """Text whose lines end with `\\n`, however they are handed over."""
 
     def write(self, line: str) -> int:
@@ -99,7 +106,7 @@ def to_csv(records: Sequence[Record], order: Iterable[str]) -> str:
     >>> to_csv([{"round": 0, "train_loss": None}, {"round": 1, "train_loss": float("nan")}], ("round", "train_loss"))
     'round,train_loss\\n0,\\n1,nan\\n'
     """
-    text = Lines()
+    text = _Lines()
     names = columns(records, order)
     writer = csv.writer(text, lineterminator="\r\n")  # then cells with either are quoted
     writer.writerow(names)
@@ -132,70 +139,45 @@ def inert(text: str) -> str:
     return f"'{text}" if text.startswith(COMPUTED) else text
 
 
-def summarise(
-    records: Sequence[Record], metric: str, last: int, target: float | None, status: str, reason: str
-) -> Record:
-    """One run's line of `summary.csv`, from its lines of `rounds.csv`; a run that diverged has no score to end with.
+@contextlib.contextmanager
+def as_written(*paths: Path) -> Iterator[None]:
+    """Tables that no run has written end in one line, whatever goes wrong with them: their readers rely on the columns.
+
+    Raises:
+      DirectoryError: instead of that error.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        places = ", ".join(map(str, paths))
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise DirectoryError(f"{places}: the tables are not as a run writes them ({reason})") from error
+
+
+def read_table(path: Path, name: str, text: Sequence[str] = ()) -> pd.DataFrame | None:
+    """One of a run directory's tables; None when it has none of that name.
 
     Args:
-      records: its evaluated rounds.
-      metric: as in the scenario.
-      last: evaluated rounds that `mean_last_k` is over, at most.
-      target: of the metric, where one is set.
-      status: how the run ended.
-      reason: why, where it did not end as `done`.
+      path: of the run directory.
+      name: of the table.
+      text: further columns that stay text.
     """
-    if not any(record.get(metric) is not None for record in records):
-        metric = "test_loss" if any("test_loss" in record for record in records) else "train_loss"
-    known = [record for record in records if record.get(metric) is not None]
-    values = [record[metric] for record in known]
-    better = max if metric.endswith("accuracy") else min
-    finite = [v for v in values if not math.isnan(v)]
-    tail = values[-last:]
-    reached = [
-        r for r in known if target is not None and (r[metric] >= target if better is max else r[metric] <= target)
-    ]
-    first, diverged = reached[0] if reached else None, status == "diverged"
-    return {
-        "metric": metric,
-        "final": values[-1] if values and not diverged else None,
-        "best": better(finite) if finite else None,
-        "mean_last_k": sum(tail) / len(tail) if tail and not diverged else None,
-        "k": len(tail),
-        "rounds_to_target": first["round"] if first else None,
-        "bytes_to_target": first["bytes_up"] + first["bytes_down"] if first else None,
-        "virtual_seconds_to_target": first["virtual_seconds"] if first else None,
-        "diverged": int(diverged),
-        **({"reason": reason} if reason else {}),
-    }
+    file = path / f"{name}.csv"
+    if not file.is_file():
+        return None
+    try:
+        cells = pd.read_csv(file, dtype=str, keep_default_na=False)
+        return pd.DataFrame({column: _read_back(column, list(cells[column]), text) for column in cells})
+    except (ValueError, OSError) as error:
+        raise DirectoryError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def growth(records: Sequence[Record]) -> str:
-    """In words, where the loss of a run grew more than GROWN-fold and was at its largest in the end; else nothing.
-
-    >>> growth([{"round": 0, "test_loss": 2.0}, {"round": 9, "test_loss": 5e6}])
-    'test_loss grew from 2 to 5e+06 in round 9, its largest value: the run grows without bound'
-    """
-    name = "test_loss" if any("test_loss" in record for record in records) else "train_loss"
-    known = [record for record in records if record.get(name) is not None]
-    values = [record[name] for record in known]
-    if len(values) < 2 or not 0 < GROWN * values[0] < values[-1] or max(values) > values[-1]:
-        return ""
-    where = f"in round {known[-1]['round']}, its largest value"
-    return f"{name} grew from {values[0]:.3g} to {values[-1]:.3g} {where}: the run grows without bound"
-
-
-def fairness(clients: Record) -> Record:
-    """How evenly the final model serves the clients: deciles, worst and standard deviation of their accuracies.
-
-    Every client with samples counts the same, however many it has; empty where there is no accuracy.
-
-    Args:
-      clients: rows of `clients.csv`, stacked.
-    """
-    known = np.array([value for value in clients.get("global_accuracy", ()) if value is not None], float)
-    if not len(known):
-        return {}
-    deciles = np.quantile(known, np.arange(1, 10) / 10).tolist()
-    found = {f"client_accuracy_p{10 * (i + 1)}": value for i, value in enumerate(deciles)}
-    return {**found, "client_accuracy_worst": float(known.min()), "client_accuracy_std": float(known.std())}
+def _read_back(column: str, cells: list[str], text: Sequence[str]) -> list[Any]:
+    """A column as it was before it was written, to the bit; empty cells are missing."""
+    cells = [cell[1:] if cell[:1] == "'" and cell[1:].startswith(COMPUTED) else cell for cell in cells]
+    if column in (*TEXT, *text):
+        return [cell or None for cell in cells]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return [kind(cell) if cell or kind is int else math.nan for cell in cells]
+    return [cell or None for cell in cells]

@@ -1,1 +1,1 @@
-"""The report: what a run says, as frames and as files. Its modules are imported one by one: some of them need no JAX."""
+"""The report: tables and records in, pages, figures and paper tables out, as bytes. It knows no path and reads no run."""

@@ -62,11 +62,12 @@ def tracks(rounds: pd.DataFrame, columns: tuple[str, ...]) -> list[Track]:
     numbers = {name: np.asarray(rounds[name], float) for name in columns if name in rounds}
     known = {name: column for name, column in numbers.items() if not np.isnan(column).all()}
     number, seed = np.asarray(rounds["round"], int), np.asarray(rounds["seed"], int)
-    found = []
+    by_method = []
     for name in dict.fromkeys(names.tolist()):
-        here = names == name
-        found.append(Track(name, number[here], seed[here], {c: column[here] for c, column in known.items()}))
-    return found
+        rows = names == name
+        values = {column: numbers[rows] for column, numbers in known.items()}
+        by_method.append(Track(name=name, rounds=number[rows], seeds=seed[rows], values=values))
+    return by_method
 
 
 def series(track: Track, column: str) -> Series:

@@ -1,4 +1,4 @@
-"""Tables for papers: what a run or a comparison came to, as LaTeX with booktabs and as Markdown."""
+"""Tables for papers: the results of a run or a comparison, as LaTeX with booktabs and as Markdown."""
 
 import math
 import statistics
@@ -8,7 +8,7 @@ import pandas as pd
 
 
 def for_paper(summary: pd.DataFrame, compare: pd.DataFrame | None = None, score: str = "final") -> pd.DataFrame:
-    """A row per method (and variation): mean ± standard deviation over seeds, what it took, and the paired difference.
+    """A row per method (and variation): mean ± standard deviation over seeds, its cost, and the paired difference.
 
     Args:
       summary: the columns of `summary.csv`.
@@ -16,19 +16,19 @@ def for_paper(summary: pd.DataFrame, compare: pd.DataFrame | None = None, score:
       score: `final`, `best` or `mean_last_k`.
     """
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
-    said = {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
+    differences = {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
     rows = []
-    for group, found in summary.groupby(keys, dropna=False):
-        names = dict(zip(keys, group if isinstance(group, tuple) else (group,), strict=True))
-        metric = next((m for m in found["metric"] if isinstance(m, str)), "")
-        row: dict[str, Any] = {**names, "seeds": len(found), metric.replace("_", " "): _spread(list(found[score]))}
-        reached = found.dropna(subset=["rounds_to_target"])
+    for values, runs in summary.groupby(keys, dropna=False):
+        names = dict(zip(keys, values if isinstance(values, tuple) else (values,), strict=True))
+        metric = next((m for m in runs["metric"] if isinstance(m, str)), "")
+        row: dict[str, Any] = {**names, "seeds": len(runs), metric.replace("_", " "): _spread(list(runs[score]))}
+        reached = runs.dropna(subset=["rounds_to_target"])
         if len(reached):
-            some = "" if len(reached) == len(found) else f" ({len(reached)} of {len(found)})"
+            some = "" if len(reached) == len(runs) else f" ({len(reached)} of {len(runs)})"
             row["rounds to target"] = f"{statistics.fmean(reached['rounds_to_target']):.0f}{some}"
             row["MB to target"] = f"{statistics.fmean(reached['bytes_to_target']) / 1e6:.2f}"
         if compare is not None:
-            row |= _difference(said.get(_key(names, keys)))
+            row |= _difference(differences.get(_key(names, keys)))
         rows.append(row)
     return pd.DataFrame(rows).fillna("")
 

@@ -6,23 +6,21 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedsim.build.experiment import numerics
-from fedsim.errors import CheckpointError, Interrupted, Problem, ScenarioError
-from fedsim.runs import derive as derived
-from fedsim.runs import directory, trackers
+from fedsim.errors import CheckpointError, Interrupted
+from fedsim.runs import derive, directory, trackers
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Watch, shown
-from fedsim.runs.form import SCORES
-from fedsim.runs.result import label_of
-from fedsim.runs.run import Place, place_of
-from fedsim.runs.sweep import swept
-from fedsim.runs.workers import play_ahead
-from fedsim.scenario import Scenario, read
+from fedsim.runs.execute import Watch, listener
+from fedsim.runs.filenames import label_of
+from fedsim.runs.run import Place, place_of, seal, seed_edits
+from fedsim.runs.sweep import Sweep, swept
+from fedsim.runs.workers import execute_ahead
+from fedsim.scenario import read
 from fedsim.scenario.plugins import own_links
-from fedsim.study.grid import MOST_RUNS, Cell, asked, axes, chosen_baseline, demand_few, grid, section_of, variations
+from fedsim.study.design import Design, design_of
 
 
 def compare(
@@ -89,89 +87,45 @@ def compare(
       Interrupted: when `ask` said so.
     """
     started = time.monotonic()
-    named = trackers.named(log_to, out)
-    asked_for = _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, edits, data_roots)
-    base, cells = asked_for.base, asked_for.cells
+    names = trackers.named(log_to, out)
+    edits = (edits,) if isinstance(edits, str) else tuple(edits)
+    edits = (*edits, *seed_edits(seeds), *([f"evaluate.metric={metric}"] if metric is not None else []))
+    design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
+    base, cells = design.scenario, design.cells
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
         path = place.path if place else Path(stack.enter_context(tempfile.TemporaryDirectory())) if jobs > 1 else None
-        tell = stack.enter_context(trackers.telling(named, place.path, resume)) if place else None
-        threads = place.before["environment"].get("threads") if place and place.before else None
+        track = stack.enter_context(trackers.tracking(names, place.path, resume)) if place else None
+        threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
-            record = _record(asked_for, devices)
+            record = _record(design, devices)
             if place:
-                _open(place, record, base)
+                _open(place, record, base.resolved())
             try:
-                runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
-                getattr(watch, "begin", lambda runs: None)(runs)
+                getattr(watch, "begin", lambda runs: None)(sum(len(cell.scenario.spec.seeds) for cell in cells))
                 if jobs > 1 and path:
                     ended = getattr(watch, "ended", lambda runs: None)
-                    play_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
-                within = lambda scenario: numerics(scenario, threads, device)
-                outcomes = swept(cells, path, devices, shown(watch, tell), ask, within)
+                    execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
+                sweep = Sweep(
+                    path=path,
+                    devices=devices,
+                    listen=listener(watch, track),
+                    ask=ask,
+                    numerics=lambda scenario: numerics(scenario, threads, device),
+                )
+                outcomes = swept(cells, sweep)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
                 raise
-            found = Comparison(outcomes, base.resolved(), asked_for.baseline, asked_for.score)
+            comparison = Comparison(outcomes, base.resolved(), design.baseline, design.score)
             if place:
-                _finish(place, record, found, devices, pictures, time.monotonic() - started)
-    return found
+                _finish(place, record, comparison, devices, pictures, started)
+    return comparison
 
 
-class AskedFor(NamedTuple):
-    """A comparison as it was described.
-
-    Attributes:
-      base: the scenario, with all that is compared in its section.
-      cells: of the grid.
-      baseline: label of the method that the others are compared with.
-      score: what of a run is compared.
-    """
-
-    base: Scenario
-    cells: list[Cell]
-    baseline: str
-    score: str
-
-
-def _asked_for(scenario, methods, vary, tune, seeds, baseline, metric, score, edits, data_roots) -> AskedFor:
-    """What the arguments say, and where they say nothing the scenario's `compare` section."""
-    edits = [edits] if isinstance(edits, str) else list(edits)
-    if seeds is not None:
-        edits.append(f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}")
-    if metric is not None:
-        edits.append(f"evaluate.metric={metric}")
-    base = read(scenario, tuple(edits), data_roots=data_roots)
-    written = base.spec.compare
-    wanted = asked(written.methods if methods is None else methods)
-    if not wanted:
-        what = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
-        raise ScenarioError([Problem("compare.methods", what)], base.document.file)
-    varied, grids = axes(vary or written.vary), axes(tune or written.tune, "--tune")
-    if grids and not base.spec.data.validation:
-        raise base.error(("data", "validation"), "what is tuned is chosen on validation data; set data.validation=0.1")
-    twice = sorted(varied.keys() & grids.keys())
-    if twice:
-        raise ScenarioError([Problem("", f"{twice[0]} is varied already; take out one of them")], "--tune")
-    variants, settings = variations(varied, "compare.vary"), variations(grids, "compare.tune")
-    demand_few(
-        "seeds x variations x methods x settings",
-        *map(len, (base.spec.seeds, variants, wanted, settings)),
-        most=MOST_RUNS,
-    )
-    cells = grid(base.document, wanted, variants, settings)
-    labels = [method.label for method in wanted]
-    by = score or written.score
-    if by not in SCORES:
-        raise ScenarioError([Problem("", f"should be one of {', '.join(SCORES)}, found '{by}'")], "--score")
-    chosen = chosen_baseline(labels, baseline or written.baseline)
-    said = base.spec.model_copy(update={"compare": section_of(wanted, varied, grids, chosen, by)})
-    return AskedFor(base._replace(spec=said), cells, chosen, by)
-
-
-def _record(asked_for: AskedFor, devices: list) -> dict[str, Any]:
-    """What `run.json` says of a comparison before it starts."""
-    base, cells, baseline, score = asked_for
+def _record(design: Design, devices: list) -> dict[str, Any]:
+    """The content of a comparison's `run.json` before it starts."""
+    base, cells, baseline, score = design
     links = {name: sha for cell in cells for name, sha in own_links(cell.scenario.spec).items()}
     return {
         "status": "running",
@@ -191,30 +145,24 @@ def _record(asked_for: AskedFor, devices: list) -> dict[str, Any]:
 
 
 def halves(spec: Any) -> str:
-    """What a method does on the clients and on the server, and by which weights it means: `sgd → mean(uniform) → adam`."""
+    """The client half and the server half of a method, with the weights of its mean: `sgd → mean(uniform) → adam`."""
     links = [f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind for link in spec.server]
     return " → ".join([spec.client.kind, *links])
 
 
-def _open(place: Place, record: dict[str, Any], base: Scenario) -> None:
-    """Compare with what is to go on, or clear the place for something new."""
-    before = place.before
-    if before is not None and before.get("kind") != "compare":
+def _open(place: Place, record: dict[str, Any], scenario: dict[str, Any]) -> None:
+    """Compare with the one that is to go on, or clear the place for a new one."""
+    if place.before is not None and place.before.get("kind") != "compare":
         raise CheckpointError(f"{place.path}: holds a single run, not a comparison; choose another --out")
-    directory.begin(place.path, record, base.resolved(), anew=before is None)
+    directory.begin(place.path, record, scenario, anew=place.before is None)
 
 
 def _finish(
-    place: Place, record: dict[str, Any], found: Comparison, devices: list, pictures: bool, seconds: float
+    place: Place, record: dict[str, Any], comparison: Comparison, devices: list, pictures: bool, started: float
 ) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files."""
-    found.save(place.path)
-    before = place.before or {}
-    ended = {"status": found.status, "reasons": found.reasons, "verdict": found.verdict}
+    comparison.save(place.path)
+    ended = {"status": comparison.status, "reasons": comparison.reasons, "verdict": comparison.verdict}
     if pictures:
-        derived.write(place.path, derived.derived(place.path, {**record, **ended}))
-    ended["memory"] = memory(devices)
-    spent = before.get("wall_seconds", 0.0) + seconds
-    directory.write_record(
-        place.path, {**record, **ended, "wall_seconds": spent, "files": directory.hashes(place.path, directory.TRACKED)}
-    )
+        derive.write(place.path, derive.derived_files(comparison.frames(), {**record, **ended}))
+    seal(place, {**record, **ended, "memory": memory(devices)}, started)

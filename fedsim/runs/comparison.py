@@ -1,4 +1,4 @@
-"""What came out of a comparison: frames, files, and a verdict in words."""
+"""The result of a comparison: frames, files, and a verdict in words."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,23 +7,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.disk import files
-from fedsim.disk import tables as frames
+from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
-from fedsim.runs.result import ORDER, Result, Tables, label_of
+from fedsim.runs.filenames import label_of
+from fedsim.runs.result import ORDER, Result, State, Tables
 from fedsim.study.grid import Cell
-from fedsim.study.pairing import across, against, larger_is_better, profiles, scores_of, verdict
+from fedsim.study.pairing import conclusions, verdict
 from fedsim.study.statistics import scored
-from fedsim.study.tuning import best_setting, sensitivity, settings, validation_of
+from fedsim.study.summary import larger_is_better
+from fedsim.study.tuning import best_setting, settings, validation_of
 
-MORE = {"compare": frames.COMPARE, "across": frames.ACROSS, "profiles": frames.PROFILES, "tuning": frames.TUNING}
+MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
 
 
 class Outcome(NamedTuple):
     """A cell of the grid that was run.
 
     Attributes:
-      cell: which.
+      cell: of the grid.
       result: None where it failed.
       reason: why it failed.
     """
@@ -34,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 class Comparison(Tables):
-    """What came out of a comparison.
+    """The result of a comparison.
 
     Attributes:
       rounds: a row per method, variation, seed and evaluated round, as in `rounds.csv`.
@@ -49,7 +50,7 @@ class Comparison(Tables):
       verdict: the table in sentences.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
-      outcomes: every configuration that is reported, with what came out of it.
+      outcomes: every configuration that is reported, with its result.
       scenario: the resolved scenario without its grid.
       status: `done`, or `incomplete` where a run failed, diverged or was stopped.
       reasons: why, by label of the run.
@@ -60,24 +61,20 @@ class Comparison(Tables):
         self.outcomes, tuning = _chosen(list(outcomes), score)
         self.varied = list(dict.fromkeys(path for o in outcomes for path in o.cell.varied))
         self.tuned = list(dict.fromkeys(path for o in outcomes for path in o.cell.tuned))
-        self.records: dict[str, list[Record]] = {name: self._rows(name) for name in ORDER}
+        self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
-        self.records |= concluded(self.records["summary"], tuning, baseline, score, self.varied)
+        self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
         self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning)]
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
     def __repr__(self) -> str:
-        return (
-            f"<{len(self.outcomes)} configurations of {self.scenario['name']} against {self.baseline}: {self.status}>"
-        )
+        count, name = len(self.outcomes), self.scenario["name"]
+        return f"<{count} configurations of {name} against {self.baseline}: {self.status}>"
 
     def order(self, name: str) -> list[str]:
         """Columns of a table, in their order."""
         return ordered(name, self.varied, self.tuned)
-
-    def _frame(self, name: str) -> pd.DataFrame:
-        return frames.frame(self.records[name], self.order(name))
 
     @property
     def table(self) -> pd.DataFrame:
@@ -108,7 +105,7 @@ class Comparison(Tables):
         """
         return self._one(method, variant).model(method, seed)
 
-    def state(self, method: str, seed: int, variant: str = "") -> dict[str, dict[str, Any]]:
+    def state(self, method: str, seed: int, variant: str = "") -> State:
         """What server and clients of one run remember at the end, as `Result.state`.
 
         Args:
@@ -122,22 +119,22 @@ class Comparison(Tables):
         return self._one(method, variant).state(method, seed)
 
     def _one(self, method: str, variant: str) -> Result:
-        there = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
-        if (method, variant) not in there:
-            raise KeyError(f"no run of method={method!r}, variant={variant!r}; there are {sorted(there)}")
-        return there[method, variant]
+        results = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
+        if (method, variant) not in results:
+            raise KeyError(f"no run of method={method!r}, variant={variant!r}; there are {sorted(results)}")
+        return results[method, variant]
 
     def _rows(self, name: str) -> list[Record]:
         """Rows of one table over the whole grid, sorted by method, variation and seed whatever finished first."""
         rows: list[Record] = []
-        dealt = set()
+        partitioned = set()
         for outcome in sorted(self.outcomes, key=lambda o: (o.cell.method, o.cell.variant)):
             if outcome.result is None:
                 rows += _failed(outcome) if name == "summary" else []
             elif name != "partition":
                 rows += outcome.result.records[name]
-            elif outcome.cell.variant not in dealt:  # the same for every method: they share their seeds
-                dealt.add(outcome.cell.variant)
+            elif outcome.cell.variant not in partitioned:  # the same for every method: they share their seeds
+                partitioned.add(outcome.cell.variant)
                 who = {name: value for name, value in outcome.cell.who.items() if name != "method"}
                 rows += [{**who, **record} for record in outcome.result.records[name]]
         return rows
@@ -148,33 +145,16 @@ class Comparison(Tables):
             if outcome.result is None:
                 yield label, outcome.reason
             else:
-                yield from ((f"{label}, seed {seed}", why) for seed, why in outcome.result.reasons.items())
+                yield from ((f"{label}, seed {seed}", reason) for seed, reason in outcome.result.reasons.items())
 
     def save(self, path: Path) -> None:
         """Write tables and models; every file is whole or as it was before."""
         for name, records in self.records.items():
             if records or name in ORDER or name == "compare":
-                files.write(path / f"{name}.csv", frames.to_csv(records, self.order(name)))
+                files.write(path / f"{name}.csv", tables.to_csv(records, self.order(name)))
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.save_models(path)
-
-
-def concluded(
-    summary: Sequence[Record], tuning: Sequence[Record], baseline: str, score: str, varied: Sequence[str]
-) -> dict[str, list[Record]]:
-    """The tables that follow from two others: `compare`, `across`, `profiles`.
-
-    Args:
-      summary: rows of `summary.csv`.
-      tuning: rows of `tuning.csv`, none where nothing was tuned.
-      baseline: label of the method that the others are compared with.
-      score: what of a run is compared.
-      varied: paths that vary.
-    """
-    compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
-    over_all = scores_of(summary, score)
-    return {"compare": compared, "across": across(over_all, score), "profiles": profiles(over_all, score)}
 
 
 def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
@@ -185,18 +165,18 @@ def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list
       varied: paths that vary.
       tuned: paths that were tuned.
     """
-    own = {**MORE, **ORDER}[name]
+    columns = {**MORE, **ORDER}[name]
     variant = ["variant", *varied] if varied else []
     setting = ["tuned", *tuned] if tuned and name in (*ORDER, "tuning") else []
-    more = ["status"] if name == "summary" else frames.SENSITIVITY if name == "compare" and tuned else []
-    after = 2 if name == "compare" else 1 if own[0] == "method" else 0
-    return [*own[:after], *variant, *setting, *own[after:], *more]
+    more = ["status"] if name == "summary" else tables.SENSITIVITY if name == "compare" and tuned else []
+    after = 2 if name == "compare" else 1 if columns[0] == "method" else 0
+    return [*columns[:after], *variant, *setting, *columns[after:], *more]
 
 
 def _failed(outcome: Outcome) -> list[Record]:
     """Rows of `summary.csv` of a configuration that could not be run."""
-    why = {"status": "failed", "reason": outcome.reason}
-    return [{**outcome.cell.who, "seed": seed, **why} for seed in outcome.cell.scenario.spec.seeds]
+    failure = {"status": "failed", "reason": outcome.reason}
+    return [{**outcome.cell.who, "seed": seed, **failure} for seed in outcome.cell.scenario.spec.seeds]
 
 
 def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Record]]:
@@ -213,17 +193,12 @@ def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Re
         validation = [_final(outcome, column, better) for outcome in group]
         best = best_setting(validation, better)
         kept.append(group[best])
-        for place, (outcome, found) in enumerate(zip(group, validation, strict=True)):
-            tested = _scores(outcome, score, better)
-            rows.append(
-                {
-                    **outcome.cell.who,
-                    "metric": column,
-                    **_spread("validation", found),
-                    **_spread("test", tested),
-                    "chosen": int(place == best),
-                }
-            )
+        for place, outcome in enumerate(group):
+            spreads = {
+                **_spread("validation", validation[place]),
+                **_spread("test", _scores(outcome, score, better)),
+            }
+            rows.append({**outcome.cell.who, "metric": column, **spreads, "chosen": int(place == best)})
     return kept, rows
 
 
@@ -237,7 +212,7 @@ def _final(outcome: Outcome, column: str, better: bool) -> np.ndarray:
 
 
 def _scores(outcome: Outcome, score: str, better: bool) -> np.ndarray:
-    """What is compared, per seed."""
+    """The scores that are compared, per seed."""
     rows = outcome.result.records["summary"] if outcome.result else []
     return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], better)
 

@@ -1,34 +1,33 @@
-"""`fedsim diff`: which part of two runs differs, from what was asked for to what came out."""
+"""`fedsim diff`: which part of two runs differs, from the scenario to the models."""
 
+import contextlib
 import csv
 import io
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedsim.disk import files
-from fedsim.disk import tables as frames
+from fedsim.disk import files, tables
 from fedsim.disk.checkpoint import decode, named
+from fedsim.disk.tables import Record
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
-from fedsim.runs.execute import folder_of
-from fedsim.runs.gaps import Field, Line, Rows, gaps
+from fedsim.runs.filenames import folder_of
 from fedsim.runs.journal import LOG, commits, differences
 from fedsim.runs.result import ORDER
 from fedsim.scenario.schema import placeless
+from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
 TABLES = ("rounds", "clients", "partition", "summary")  # all but the one that may differ between equal runs
-SHOWN = 20  # differing fields of a group, columns of a row
 
 
 @dataclass(frozen=True)
-class Model:
-    """In what two model files differ."""
+class ModelDifference:
+    """The difference of two model files."""
 
     name: str
     what: str
@@ -51,13 +50,13 @@ class Difference:
     a: str
     b: str
     groups: dict[str, list[Field]]
-    tables: dict[str, Rows]
-    models: list[Model]
+    tables: dict[str, RowDifferences]
+    models: list[ModelDifference]
     surroundings: list[Field] = field(default_factory=list)
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs that says what the runs are or what came out."""
+        """Whether nothing differs that decides what the runs are, or in their results."""
         return not (any(self.groups.values()) or self.tables or self.models)
 
     def plain(self) -> dict[str, Any]:
@@ -73,8 +72,8 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
       b: the other one.
 
     Returns:
-      The parts that differ, `.equal` where none does that says what the runs are or what came out, and `.plain()` for
-      JSON.
+      The parts that differ, `.equal` where none does that decides what the runs are or belongs to their results, and
+      `.plain()` for JSON.
 
     Raises:
       DirectoryError: when one holds no run, or its record is damaged.
@@ -82,12 +81,12 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
     paths = Path(a), Path(b)
     one, two = map(directory.sound_record, paths)
     return Difference(
-        str(a),
-        str(b),
-        {name: _fields(part(one), part(two)) for name, part in PARTS.items()},
-        _tables(paths, (one, two)),
-        _models(*paths),
-        _fields(_surroundings(one), _surroundings(two)),
+        a=str(a),
+        b=str(b),
+        groups={name: _fields(group(one), group(two)) for name, group in GROUPS.items()},
+        tables=_tables(paths, (one, two)),
+        models=_models(*paths),
+        surroundings=_fields(_surroundings(one), _surroundings(two)),
     )
 
 
@@ -98,8 +97,8 @@ def _scenario(record: dict[str, Any]) -> dict[str, Any]:
 def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
     """Where a run took place, and where its data file lay."""
     path = (record["scenario"].get("data") or {}).get("path")
-    there = {"data": path if len(path) < 50 else f"...{path[-50:]}"} if isinstance(path, str) else {}
-    return {**(record.get("surroundings") or {}), **there}
+    data = {"data": path if len(path) < 50 else f"...{path[-50:]}"} if isinstance(path, str) else {}
+    return {**(record.get("surroundings") or {}), **data}
 
 
 def _numerics(record: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +109,7 @@ def _data(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record["hashes"].items() if name != "scenario"}
 
 
-PARTS = {
+GROUPS = {
     "scenario": _scenario,
     "numerics": _numerics,
     "data": _data,
@@ -121,45 +120,46 @@ PARTS = {
 
 
 def _fields(a: Any, b: Any) -> list[Field]:
-    return [Field(*found) for found in differences(a, b)]
+    return [Field(*field) for field in differences(a, b)]
 
 
-def _tables(paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Rows]:
+def _tables(paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, RowDifferences]:
     logs = [_logged(path, record) for path, record in zip(paths, records, strict=True)]
-    found = {}
+    unequal = {}
     for name in TABLES:
         a, b = (_text(path, name, log) for path, log in zip(paths, logs, strict=True))
         if a != b:
-            found[name] = gaps(*(_lines(text, record) for text, record in zip((a, b), records, strict=True)))
-    return found
+            lines = (_lines(text, record) for text, record in zip((a, b), records, strict=True))
+            unequal[name] = row_differences(*lines)
+    return unequal
 
 
-def _text(path: Path, name: str, log: dict[str, list[frames.Record]]) -> str | None:
-    """A table's file, or what the logs hold of it while the run has not ended; None where there is nothing."""
+def _text(path: Path, name: str, log: dict[str, list[Record]]) -> str | None:
+    """A table's file, or the rows of the logs while the run has not ended; None where there are none."""
     file = path / f"{name}.csv"
     if file.exists():
-        with files.told(file):
+        with files.naming(file):
             return file.read_bytes().decode(errors="replace")
-    return frames.to_csv(log[name], ORDER[name]) if name in log else None
+    return tables.to_csv(log[name], ORDER[name]) if name in log else None
 
 
-def _logged(path: Path, record: dict[str, Any]) -> dict[str, list[frames.Record]]:
+def _logged(path: Path, record: dict[str, Any]) -> dict[str, list[Record]]:
     """Rows that a run has committed so far, as far as they can be read."""
-    tables: dict[str, list[frames.Record]] = {}
+    rows: dict[str, list[Record]] = {}
     for seed in record["scenario"]["seeds"]:
-        folder = folder_of(path, record["method"], seed)
-        for commit in commits(folder)[::-1] if folder.is_dir() else []:
-            try:
-                length = decode(commit.read_bytes()).values["log"]["length"]
-                lines = [json.loads(line) for line in (folder / LOG).read_bytes()[:length].splitlines()]
-                break
-            except (OSError, CheckpointError, KeyError, TypeError, ValueError, RecursionError):
-                lines = []  # the commit before may be whole
-        else:
-            continue
-        for table, row in lines:
-            tables.setdefault(table, []).append(row)
-    return tables
+        for table, row in _log(folder_of(path, record["method"], seed)):
+            rows.setdefault(table, []).append(row)
+    return rows
+
+
+def _log(folder: Path) -> list[tuple[str, Record]]:
+    """The lines of a seed's log up to its newest commit that can be read."""
+    for commit in commits(folder)[::-1] if folder.is_dir() else []:
+        with contextlib.suppress(OSError, CheckpointError, KeyError, TypeError, ValueError, RecursionError):
+            length = decode(commit.read_bytes()).values["log"]["length"]
+            lines = [json.loads(line) for line in (folder / LOG).read_bytes()[:length].splitlines()]
+            return [(table, row) for table, row in lines]
+    return []
 
 
 def _lines(text: str | None, record: dict[str, Any]) -> list[Line] | None:
@@ -170,65 +170,28 @@ def _lines(text: str | None, record: dict[str, Any]) -> list[Line] | None:
     return [{"seed": seed, **line} for line in csv.DictReader(io.StringIO(text), restkey="", restval="")]
 
 
-def _models(a: Path, b: Path) -> list[Model]:
+def _models(a: Path, b: Path) -> list[ModelDifference]:
     names = sorted({file.name for path in (a, b) for file in path.glob("model.*.safetensors")})
-    return [found for name in names if (found := _model(name, a / name, b / name))]
+    return [difference for name in names if (difference := _model(name, a / name, b / name))]
 
 
-def _model(name: str, a: Path, b: Path) -> Model | None:
+def _model(name: str, a: Path, b: Path) -> ModelDifference | None:
     missing = [path for path in (a, b) if not path.exists()]
     if missing:
-        return Model(name, f"not in {missing[0].parent}", None)
+        return ModelDifference(name, f"not in {missing[0].parent}", None)
     try:
         one, two = (named("", directory.load_model(path)) for path in (a, b))
     except OSError as error:
-        return Model(name, f"cannot be read: {error}", None)
-    shapes = [{leaf: (array.dtype.name, array.shape) for leaf, array in found.items()} for found in (one, two)]
+        return ModelDifference(name, f"cannot be read: {error}", None)
+    shapes = [{leaf: (array.dtype.name, array.shape) for leaf, array in model.items()} for model in (one, two)]
     if shapes[0] != shapes[1]:
-        return Model(name, "other tensors", None)
+        return ModelDifference(name, "other tensors", None)
     unequal = [leaf for leaf in one if one[leaf].tobytes() != two[leaf].tobytes()]
     if not unequal:
         return None
     with np.errstate(invalid="ignore", over="ignore"):
         gaps = [np.abs(one[leaf].astype(float) - two[leaf].astype(float)) for leaf in unequal]
     finite = [float(gap[np.isfinite(gap)].max(initial=0.0)) for gap in gaps]
-    odd = sum(int((~np.isfinite(gap)).sum()) for gap in gaps)
-    what = f"{len(unequal)} of {len(one)} tensors differ{f', {odd} numbers not finite' if odd else ''}"
-    return Model(name, what, max(finite))
-
-
-def described(found: Difference) -> Iterator[str]:
-    """What differs, as lines to read."""
-    for name, fields in found.groups.items():
-        yield from _listed(name, fields)
-    for name, rows in found.tables.items():
-        yield f"{name}.csv: {_counted(found, rows)}"
-        yield from (f"  {cell.name}: {cell.a} | {cell.b}" for cell in rows.fields[:SHOWN])
-        for column in rows.columns:
-            if column.absolute is not None:
-                gap = f"{column.absolute:.3g}, relative {column.relative:.3g}"
-                yield f"  {column.name}: differs in {column.rows} row{'s'[: column.rows > 1]}, by at most {gap}"
-    for model in found.models:
-        yield f"{model.name}: {model.what}" + (
-            f", by at most {model.absolute:.3g}" if model.absolute is not None else ""
-        )
-    yield from _listed("surroundings (which change no bit)", found.surroundings)
-    parts = {**found.groups, **{f"{name}.csv": found.tables.get(name) for name in TABLES}, "models": found.models}
-    same = [name for name, part in parts.items() if not part]
-    yield f"the same: {', '.join(same)}" if same else "nothing is the same"
-
-
-def _listed(name: str, fields: list[Field]) -> Iterator[str]:
-    if fields:
-        yield name
-    yield from (f"  {field_.name}: {field_.a} | {field_.b}" for field_ in fields[:SHOWN])
-    if len(fields) > SHOWN:
-        yield f"  ... {len(fields) - SHOWN} more"
-
-
-def _counted(found: Difference, rows: Rows) -> str:
-    if rows.a is None or rows.b is None:
-        return f"not in {found.a if rows.a is None else found.b}"
-    alone = [f"{n} only in {path}" for n, path in ((rows.only_a, found.a), (rows.only_b, found.b)) if n]
-    counts = ", ".join([f"{rows.differing} of {rows.a - rows.only_a} rows differ", *alone])
-    return f"{counts}; first: {rows.first}" if rows.first else counts
+    infinite = sum(int((~np.isfinite(gap)).sum()) for gap in gaps)
+    numbers = f", {infinite} numbers not finite" if infinite else ""
+    return ModelDifference(name, f"{len(unequal)} of {len(one)} tensors differ{numbers}", max(finite))

@@ -1,4 +1,4 @@
-"""The run directory: whose it is, what stands in its `run.json`, and its models."""
+"""The run directory: the process that holds it, its `run.json`, and its models."""
 
 import contextlib
 import fcntl
@@ -20,13 +20,11 @@ from safetensors import numpy as safetensors
 
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
-from fedsim.runs.form import odd
+from fedsim.runs.record_form import malformed
 
 RECORD = "run.json"
 LOCK = ".lock"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-COMMITS = "checkpoints"
-FIGURES = "figures"
 IN_FILES = {"stats": "state", "aux/probe": "aux/first"}  # sections of a model file by their names in memory
 TRACKED = ("tensorboard", "wandb", *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")))  # of trackers
 
@@ -41,78 +39,78 @@ def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | 
       DirectoryError: when there is something that may not be replaced, or nothing can be written.
       LockedError: when another process holds it.
     """
-    with files.told(path):
+    with files.naming(path):
         made = [p for p in (path, *path.parents) if not p.exists()]
-    _look(path, force, resume)
-    with contextlib.ExitStack() as held:
+    _admitted(path, force, resume)
+    with contextlib.ExitStack() as stack:
         for folder in reversed(made):
             files.make_folder(folder)
-            with files.told(folder):
-                held.callback(_unmake, folder, os.open(folder, FOLDER))
-        _lock(path, held)
-        record = _look(path, force, resume)
+            with files.naming(folder):
+                stack.callback(_unmake, folder, os.open(folder, FOLDER))
+        _lock(path, stack)
+        record = _admitted(path, force, resume)
         yield record if resume else None
 
 
 def _unmake(path: Path, folder: int) -> None:
     """Take a folder away again where nothing lies in it, and it is still the one that was made; its descriptor is closed."""
     try:
-        with contextlib.suppress(OSError):  # whatever happened has been said already
+        with contextlib.suppress(OSError):  # the error that led here has been reported already
             if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(folder)):
                 os.rmdir(path)
     finally:
         os.close(folder)
 
 
-def _look(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
-    """What is there -> its record; nothing is touched."""
+def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
+    """The record of a directory that a run may be written into, as far as there is one; nothing is touched."""
     if path.exists() and not path.is_dir():
         raise DirectoryError(f"{path}: is not a directory; choose another --out")
-    with files.told(path):
-        there = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
-    if RECORD in there and (force or resume):
+    with files.naming(path):
+        names = sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+    if RECORD in names and (force or resume):
         demand_plain(path)
-    record = read_record(path) if RECORD in there else None
+    record = read_record(path) if RECORD in names else None
     if record is not None and force and resume:
         raise DirectoryError(f"{path}: --resume and --force at once; one goes on, the other starts anew")
-    started = [name for name in there if name != LOCK and not name.endswith(files.BESIDE)]
-    if record is None and RECORD not in there and started and (force or resume):
+    started = [name for name in names if name != LOCK and not name.endswith(files.BESIDE)]
+    if RECORD not in names and started and (force or resume):
         raise DirectoryError(f"{path}: holds no fedsim run ({started[0]} ...); choose another --out")
     if started and not (force or resume):
         _demand_free(path)
-        what = "use --resume to go on, --force to replace it, or --out for another place"
-        raise DirectoryError(f"{path}: exists already; {what}")
-    if RECORD in there and not force and (record is None or odd(record)):
-        why = f" ({odd(record)[0]} is not what a run writes there)" if record else ""
-        raise DirectoryError(f"{path / RECORD}: is damaged{why}; --force starts anew")
+        ways = "use --resume to go on, --force to replace it, or --out for another place"
+        raise DirectoryError(f"{path}: exists already; {ways}")
+    if RECORD in names and not force and (record is None or malformed(record)):
+        reason = f" ({malformed(record)[0]} is not what a run writes there)" if record else ""
+        raise DirectoryError(f"{path / RECORD}: is damaged{reason}; --force starts anew")
     return record
 
 
 def demand_plain(path: Path) -> None:
-    """Look at a run directory, which may be a stranger's, before anything in it is read or written.
+    """Check a run directory, which may be a stranger's, before anything in it is read or written.
 
     Raises:
       DirectoryError: when something in it leads elsewhere (a symbolic link), or may never end (a pipe, a device).
     """
-    for found in path.rglob("*"):
+    for entry in path.rglob("*"):
         try:
-            kind = found.lstat().st_mode
+            mode = entry.lstat().st_mode
         except FileNotFoundError:  # another process is writing there
             continue
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-            what = "a symbolic link" if stat.S_ISLNK(kind) else "neither a file nor a folder"
-            raise DirectoryError(f"{found}: is {what}; a run directory holds none, take it out")
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            kind = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
+            raise DirectoryError(f"{entry}: is {kind}; a run directory holds none, take it out")
 
 
-def _lock(path: Path, held: contextlib.ExitStack) -> None:
-    """Lock a directory until `held` ends, or the process: then the kernel frees it, however that may be.
+def _lock(path: Path, stack: contextlib.ExitStack) -> None:
+    """Lock a directory until `stack` closes, or the process ends: then the kernel frees it, however that may be.
 
     What is locked and freed is the directory that has this name now, not whatever has it later.
     """
     while True:
-        with files.told(path / LOCK):
+        with files.naming(path / LOCK):
             folder = os.open(path, FOLDER)
-            held.callback(os.close, folder)
+            stack.callback(os.close, folder)
             lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666, dir_fd=folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,23 +118,22 @@ def _lock(path: Path, held: contextlib.ExitStack) -> None:
             raise LockedError(_holder(path, lock)) from None
         except OSError as error:
             os.close(lock)
-            raise DirectoryError(
-                f"{path}: cannot be locked ({error.strerror}); choose an --out on a local disk"
-            ) from None
+            reason = f"cannot be locked ({error.strerror}); choose an --out on a local disk"
+            raise DirectoryError(f"{path}: {reason}") from None
         with contextlib.suppress(FileNotFoundError):
-            there = os.stat(LOCK, dir_fd=folder, follow_symlinks=False), os.stat(path)
-            if all(map(os.path.samestat, there, (os.fstat(lock), os.fstat(folder)))):
+            named = os.stat(LOCK, dir_fd=folder, follow_symlinks=False), os.stat(path)
+            if all(map(os.path.samestat, named, (os.fstat(lock), os.fstat(folder)))):
                 break
         os.close(lock)  # it was deleted between opening and locking, or the directory renamed
-    mark = files.Held(path, folder, lock, LOCK)
-    held.callback(os.close, lock)
-    held.callback(files.free, mark)
-    files.HELD.add(mark)
-    held.callback(files.HELD.discard, mark)
-    with files.told(path / LOCK):
-        who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    claim = files.Claim(path=path, folder=folder, lock=lock, name=LOCK)
+    stack.callback(os.close, lock)
+    stack.callback(files.free, claim)
+    files.CLAIMS.add(claim)
+    stack.callback(files.CLAIMS.discard, claim)
+    with files.naming(path / LOCK):
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(lock, 0)
-        os.pwrite(lock, json.dumps(who).encode(), 0)
+        os.pwrite(lock, json.dumps(holder).encode(), 0)
 
 
 def _demand_free(path: Path) -> None:
@@ -157,8 +154,8 @@ def _holder(path: Path, lock: int) -> str:
             if os.fstat(lock).st_size:
                 break
             time.sleep(0.01)
-        who = json.loads(os.pread(lock, 1000, 0))
-        by = f"by process {int(who['pid'])} on {who['host']} since {who['since']}"
+        holder = json.loads(os.pread(lock, 1000, 0))
+        by = f"by process {int(holder['pid'])} on {holder['host']} since {holder['since']}"
     except (ValueError, KeyError, TypeError):
         by = "by another process"
     finally:
@@ -167,13 +164,13 @@ def _holder(path: Path, lock: int) -> str:
 
 
 def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bool) -> None:
-    """Write down what is about to run; `anew`: after deleting the run that was there, its record last."""
+    """Write record and scenario of a run that begins; `anew`: after deleting the one before it, its record last."""
     if anew:
-        with files.told(path):
-            there = sorted(p for p in path.iterdir() if p.name not in (LOCK, RECORD))
-        for old in there:
+        with files.naming(path):
+            earlier = sorted(p for p in path.iterdir() if p.name not in (LOCK, RECORD))
+        for old in earlier:
             files.remove(old)
-        with files.told(path):
+        with files.naming(path):
             files.sync_folder(path)
         files.remove(path / RECORD)
     write_record(path, record)
@@ -204,14 +201,13 @@ def sound_record(path: Path) -> dict[str, Any]:
     """
     demand_plain(path)
     record = read_record(path)
-    strange = (
-        ["its SHA-256 does not fit"]
-        if record is None
-        else [f"{name} is not what a run writes there" for name in odd(record)]
-    )
-    if record is None or strange:
-        raise DirectoryError(f"{path / RECORD}: is damaged ({strange[0]}); fedsim verify says what is wrong")
-    return record
+    if record is None:
+        reason = "its SHA-256 does not fit"
+    elif entries := malformed(record):
+        reason = f"{entries[0]} is not what a run writes there"
+    else:
+        return record
+    raise DirectoryError(f"{path / RECORD}: is damaged ({reason}); fedsim verify says what is wrong")
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
@@ -228,11 +224,10 @@ def _record_text(record: dict[str, Any]) -> str:
 
 def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
     """SHA-256 of every file of a run but its record, by relative name; `apart`: what at its top is none of the run."""
-    with files.told(path):
-        found = sorted(p for p in path.rglob("*") if p.is_file())
-    names = [str(p.relative_to(path)) for p in found]
-    own = [name for name in names if name not in (RECORD, LOCK) and name.partition("/")[0] not in apart]
-    return {name: files.sha256(path / name) for name in own}
+    with files.naming(path):
+        names = [str(p.relative_to(path)) for p in sorted(path.rglob("*")) if p.is_file()]
+    hashed = [name for name in names if name not in (RECORD, LOCK) and name.partition("/")[0] not in apart]
+    return {name: files.sha256(path / name) for name in hashed}
 
 
 def write_yaml(path: Path, values: Any) -> None:
@@ -261,12 +256,12 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for name, array in _tensors(Path(path)).items():
         *above, last = name.split("/")
-        here = nested
+        section = nested
         for part in above:
-            here = here.setdefault(part, {})
-            if not isinstance(here, dict):
+            section = section.setdefault(part, {})
+            if not isinstance(section, dict):
                 raise DirectoryError(f"{path}: is no model: {name!a} lies inside another tensor")
-        here[last] = array
+        section[last] = array
     return nested
 
 

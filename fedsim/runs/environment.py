@@ -19,7 +19,7 @@ INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
 
 
 def numerical(devices: list) -> dict[str, Any]:
-    """What the bits of a run depend on, besides its scenario: part of its identity."""
+    """Everything that the bits of a run depend on, besides its scenario: part of its identity."""
     flags = re.sub(r"--xla_force_host_platform_device_count=\S+", "", os.environ.get("XLA_FLAGS", "")).split()
     return {
         "fedsim": __version__,
@@ -63,7 +63,7 @@ OPTIONAL = ("flax", "equinox")
 
 
 def examined() -> dict[str, Any]:
-    """What a run would use here (`fedsim doctor`), and `problems`: what keeps it from working, or from being quick."""
+    """The environment of a run on this machine (`fedsim doctor`), and `problems` that keep it from working, or from speed."""
     threads, devices = threads_in_force(), devices_of(None)
     problems: list[str] = []
     for device in devices:
@@ -77,7 +77,7 @@ def examined() -> dict[str, Any]:
     if devices[0].platform == "cpu" and Path("/proc/driver/nvidia").exists():
         problems.append("there is an NVIDIA driver, and JAX has no CUDA plug-in: pip install 'jax[cuda12]'")
     versions = {name: _version(name) for name in ("jax", "jaxlib", *PACKAGES)}
-    problems += [f"{name} is not installed" for name, found in versions.items() if found == "missing"]
+    problems += [f"{name} is not installed" for name, number in versions.items() if number == "missing"]
     around = surroundings(devices)
     kept = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
     return {
@@ -107,12 +107,12 @@ def _version(name: str) -> str:
 
 
 def memory(devices: list) -> dict[str, Any]:
-    """Bytes in use: the most that this process ever held, and per device the most it held (where it does not say: now)."""
-    held = {str(device): _held(device) for device in devices if device.process_index == jax.process_index()}
-    return {"process_peak": memory_peak(), "devices": held}
+    """Bytes in use: the peak of this process, and of each device its peak (where it does not say: its use now)."""
+    peaks = {str(device): _peak(device) for device in devices if device.process_index == jax.process_index()}
+    return {"process_peak": memory_peak(), "devices": peaks}
 
 
-def _held(device: Any) -> int:
+def _peak(device: Any) -> int:
     stats = device.memory_stats()
     if stats:
         return int(stats["peak_bytes_in_use"])
@@ -126,8 +126,8 @@ def _instructions() -> list[str]:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return []
-    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-    return [name for name in INSTRUCTIONS if found and name in found[1].split()]
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return [name for name in INSTRUCTIONS if flags and name in flags[1].split()]
 
 
 def _git() -> dict[str, Any] | None:

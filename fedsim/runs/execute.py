@@ -1,7 +1,8 @@
-"""Runs of one experiment, seed by seed, each into a journal from which it can go on."""
+"""Runs of experiments, seed by seed, each recorded in a journal from which it can go on."""
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,33 +15,34 @@ from fedsim.engine.processes import joined, shared
 from fedsim.engine.round import Program
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.errors import CorruptError, Interrupted
-from fedsim.runs import directory
+from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal, Pace
 from fedsim.runs.record import identity
-from fedsim.runs.result import Result, close, label_of, slug
+from fedsim.runs.result import Later, Result, State
 
-Watch = Callable[[Experiment, int, Row], None]
+Numerics = Callable[[], AbstractContextManager[list]]  # the context of a scenario's float types, threads and devices
 
 
-class Entry(NamedTuple):
-    """An experiment to be played.
+class Planned(NamedTuple):
+    """An experiment that is to be executed.
 
     Attributes:
-      experiment: what is run.
-      record: what `run.json` says of it.
+      experiment: to execute.
+      record: the content of its `run.json`.
       who: first columns of every row, `method` among them.
-      within: the context of its numerics.
-      seeds: under which it is played.
+      numerics: the context to compute in.
+      seeds: of its runs.
     """
 
     experiment: Experiment
     record: dict[str, Any]
     who: dict[str, Any]
-    within: Callable[[], Any]
+    numerics: Numerics
     seeds: Sequence[int]
 
 
-class Game(NamedTuple):
+class Recording(NamedTuple):
     """A run, its journal, and the first columns of its rows."""
 
     run: Run
@@ -49,119 +51,119 @@ class Game(NamedTuple):
     experiment: Experiment
 
 
-Tell = Callable[[dict[str, Any], Experiment, dict[str, list[Record]]], None]  # (who, experiment, tables of its journal)
-Show = Callable[[Game, Row | None], None]
+Watch = Callable[[Experiment, int, Row], None]  # (experiment, seed, row), after every evaluated round
+Track = Callable[[dict[str, Any], Experiment, dict[str, list[Record]]], None]  # (who, experiment, tables so far)
+Listener = Callable[
+    [Recording, Row | None], None
+]  # called with a run that begins or goes on (None), and with every row
 
 
-def shown(watch: Watch | None, tell: Tell | None) -> Show:
-    """What is done with a run as soon as it is taken up (None), and with every row: two kinds of listeners, one call."""
+def listener(watch: Watch | None, track: Track | None) -> Listener:
+    """One listener out of a user's `watch` and the trackers."""
 
-    def show(game: Game, row: Row | None) -> None:
+    def listen(recording: Recording, row: Row | None) -> None:
         if watch and row:
-            watch(game.experiment, game.who["seed"], row)
-        if tell:
-            tell(game.who, game.experiment, game.journal.records)
+            watch(recording.experiment, recording.who["seed"], row)
+        if track:
+            track(recording.who, recording.experiment, recording.journal.records)
 
-    return show
+    return listen
 
 
-def played(
-    entries: Sequence[Entry], path: Path | None, calls: int | None, show: Show | None, ask: Callable[[], bool]
+def execute(
+    plans: Sequence[Planned], path: Path | None, calls: int | None, listen: Listener | None, ask: Callable[[], bool]
 ) -> list[Result]:
     """All runs of experiments that train by one program (call it inside their numerics) -> a result for each.
 
     Args:
-      entries: the experiments.
+      plans: the experiments.
       path: of the run directory; None: nothing is written.
       calls: device calls per block.
-      show: is told of every run that is taken up, and of every row.
+      listen: called with every run and every row.
       ask: whether to come to rest.
+
+    Raises:
+      Interrupted: when `ask` said so.
     """
-    results = [Result(entry.experiment, entry.who) for entry in entries]
-    runs = [(i, seed) for i, entry in enumerate(entries) for seed in entry.seeds]
-    runs.sort(key=lambda run: list(entries[run[0]].seeds).index(run[1]))  # runs of a seed have their batches in common
-    programs = [entries[i].experiment.program for i, _ in runs]
-    plans = [entries[i].experiment.plans[seed] for i, seed in runs]
-    groups, program = banked(programs, plans, _model_bytes(entries[0].experiment))
+    results = [Result(planned.experiment, planned.who) for planned in plans]
+    runs = [(i, seed) for i, planned in enumerate(plans) for seed in planned.seeds]
+    runs.sort(key=lambda run: list(plans[run[0]].seeds).index(run[1]))  # runs of a seed have their batches in common
+    model_bytes = tree.payload_bytes(next(iter(plans[0].experiment.shared.values())))
+    programs = [plans[i].experiment.program for i, _ in runs]
+    groups, program = banked(programs, [plans[i].experiment.plans[seed] for i, seed in runs], model_bytes)
     for first, last in groups:
         group = runs[first:last]
         if ask():
             raise Interrupted(f"before seed {group[0][1]}")
-        games = [_game(entries[i], path, seed) for i, seed in group]
-        play(games, program, calls, show, ask)
-        for (i, seed), game in zip(group, games, strict=True):
-            game.run.release()
-            results[i].keep(seed, game.journal, game.run, _scoped(entries[i].within))
+        recordings = [_recording(plans[i], path, seed) for i, seed in group]
+        run_group(recordings, program, calls, listen, ask)
+        for (i, seed), recording in zip(group, recordings, strict=True):
+            recording.run.release()
+            results[i].keep(seed, recording.journal, recording.run, _later(plans[i].numerics))
     return results
 
 
-def _model_bytes(experiment: Experiment) -> int:
-    return tree.payload_bytes(next(iter(experiment.shared.values())))
+def _later(numerics: Numerics) -> Later:
+    """States that are asked for later are computed in the numerics of their run, once."""
 
-
-def _scoped(within: Callable[[], Any]) -> Callable[[Callable], Callable]:
-    """What is asked of a result later is computed in the numerics of its run, once."""
-
-    def scoped(compute: Callable) -> Callable:
-        def later():
-            with within():
+    def later(compute: Callable[[], State]) -> Callable[[], State]:
+        def computed() -> State:
+            with numerics():
                 return compute()
 
-        return functools.cache(later)
+        return functools.cache(computed)
 
-    return scoped
-
-
-def _game(entry: Entry, path: Path | None, seed: int) -> Game:
-    journal, folder = journal_of(entry, path, seed)
-    return Game(entry.experiment.run(seed, folder), journal, {**entry.who, "seed": seed}, entry.experiment)
+    return later
 
 
-def journal_of(entry: Entry, path: Path | None, seed: int) -> tuple[Journal, Path | None]:
-    """The journal of a seed, and the folder for its files."""
-    pace = entry.experiment.scenario.spec.checkpoint
-    folder = None
+def _recording(planned: Planned, path: Path | None, seed: int) -> Recording:
+    """A run with its journal, and its folder where there is a run directory."""
+    pace, folder = planned.experiment.scenario.spec.checkpoint, None
     if path:
-        folder = folder_of(path, label_of(entry.who), seed)
+        folder = folder_of(path, label_of(planned.who), seed)
         files.make_folder(folder)
-    return Journal(folder, identity(entry.record, seed), Pace(pace.seconds, pace.rounds)), folder
+    journal = Journal(folder, identity(planned.record, seed), Pace(pace.seconds, pace.rounds))
+    return Recording(
+        run=planned.experiment.run(seed, folder),
+        journal=journal,
+        who={**planned.who, "seed": seed},
+        experiment=planned.experiment,
+    )
 
 
-def folder_of(path: Path, label: str, seed: int) -> Path:
-    """Where a run directory keeps the log and the commits of a seed; `label` of the method, and variant if there is one."""
-    return path / directory.COMMITS / f"{slug(label)}.{seed}"
-
-
-def play(
-    games: Sequence[Game], program: Program, calls: int | None, show: Show | None, ask: Callable[[], bool]
+def run_group(
+    recordings: Sequence[Recording],
+    program: Program,
+    calls: int | None,
+    listen: Listener | None,
+    ask: Callable[[], bool],
 ) -> None:
     """Runs side by side from their last commits to their ends, or to the rest that was asked for."""
-    for game in games:
-        _take_up(game.run, game.journal)
-        if show:
-            show(game, None)
-    going = {id(game.run): game for game in games if game.run.status == "running"}
+    for recording in recordings:
+        _resume(recording.run, recording.journal)
+        if listen:
+            listen(recording, None)
+    going = {id(recording.run): recording for recording in recordings if recording.run.status == "running"}
     if not going:
         return
-    due = lambda r: ask() or any(game.journal.due(r) for game in going.values())
-    resident = min(game.experiment.scenario.spec.data.resident_mb for game in games) * 1e6
-    for event in events([game.run for game in going.values()], program, due, calls, resident):
+    due = lambda r: ask() or any(recording.journal.due(r) for recording in going.values())
+    resident = min(recording.experiment.scenario.spec.data.resident_mb for recording in recordings) * 1e6
+    for event in events([recording.run for recording in going.values()], program, due, calls, resident):
         if isinstance(event, Quiesced):
             for run in event.runs:
                 going[id(run)].journal.commit(run.snapshot(), run.store.files())
             if ask():
-                some = [going[id(run)].who["seed"] for run in event.runs]
-                of = f"{len(some)} runs" if len(some) > 1 else f"seed {some[0]}"
+                seeds = [going[id(run)].who["seed"] for run in event.runs]
+                of = f"{len(seeds)} runs" if len(seeds) > 1 else f"seed {seeds[0]}"
                 raise Interrupted(f"after round {event.round} of {of}")
             continue
         run, row = event
-        game = going[id(run)]
-        _write(game, row)
-        if show:
-            show(game, row)
+        _write(going[id(run)], row)
+        if listen:
+            listen(going[id(run)], row)
 
 
-def _take_up(run: Run, journal: Journal) -> None:
+def _resume(run: Run, journal: Journal) -> None:
     """Go on from the last commit, where there is one."""
     last = journal.last(run.rounds)
     if last is not None:
@@ -175,9 +177,9 @@ def _take_up(run: Run, journal: Journal) -> None:
             run.restore(known)
 
 
-def _write(game: Game, row: Row) -> None:
+def _write(recording: Recording, row: Row) -> None:
     """An evaluated round into the journal; after the last one, the tables of the run as well, and a commit."""
-    run, journal, who, experiment = game
+    run, journal, who, experiment = recording
     if row.extra:
         journal.mark()
     journal.add("rounds", {**who, **row.values})
@@ -186,5 +188,5 @@ def _write(game: Game, row: Row) -> None:
         journal.mark()
     if row.status != "running":
         spec = experiment.scenario.spec
-        close(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
+        add_final_tables(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
         journal.commit(run.snapshot(), run.store.files())

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedsim.disk.tables import inert
+from fedsim.disk.tables import as_written, inert, read_table
 from fedsim.errors import DirectoryError
 from fedsim.report import tables
 from fedsim.runs import directory
-from fedsim.runs.reading import as_written, read_table
 
 
 def exported(path: Path, table: str | None, form: str, excel_safe: bool = False) -> bytes:
@@ -24,25 +23,24 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False)
     Raises:
       DirectoryError: when there is no such run or table, or what the form needs is not installed.
     """
-    found = _table(path, table)
+    frame = _table(path, table)
     if excel_safe:
-        words = found.select_dtypes(exclude="number").columns
-        found[words] = found[words].map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
+        words = frame.select_dtypes(exclude="number").columns
+        frame[words] = frame[words].map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
     if form == "latex":
-        return tables.latex(found.fillna("")).encode()
+        return tables.latex(frame.fillna("")).encode()
     if form == "markdown":
-        return tables.markdown(found.fillna("")).encode()
+        return tables.markdown(frame.fillna("")).encode()
     if form == "json":
-        return f"{found.to_json(orient='records', double_precision=15, force_ascii=False)}\n".encode()
+        return f"{frame.to_json(orient='records', double_precision=15, force_ascii=False)}\n".encode()
     if form == "csv":
-        return found.to_csv(index=False, lineterminator="\n").encode()
+        return frame.to_csv(index=False, lineterminator="\n").encode()
     file = io.BytesIO()
     try:
-        found.to_parquet(file)
+        frame.to_parquet(file)
     except ImportError:
-        raise DirectoryError(
-            "parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow"
-        ) from None
+        problem = "parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow"
+        raise DirectoryError(problem) from None
     return file.getvalue()
 
 
@@ -50,10 +48,10 @@ def _table(path: Path, name: str | None) -> pd.DataFrame:
     record = directory.sound_record(path)
     if name is not None:
         names = sorted(file.stem for file in path.glob("*.csv"))
-        found = read_table(path, name) if name in names else None  # a name, no path
-        if found is None:
+        table = read_table(path, name) if name in names else None  # a name, no path
+        if table is None:
             raise DirectoryError(f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}")
-        return found
+        return table
     summary = read_table(path, "summary")
     if summary is None:
         raise DirectoryError(f"{path}: has no summary.csv; the run has not ended")

@@ -1,4 +1,4 @@
-"""What one run of one seed leaves on the disk while it goes: a log of rows that only grows, and its two newest commits.
+"""The journal of one run under one seed: a log of rows that only grows, and its two newest commits.
 
 Commit k: append the new rows, fsync; write `state-k.ckpt` with the state of the run **and the length of the log**, fsync,
 rename, fsync of the folder. The rename is the only moment at which anything becomes true, so a process may be killed
@@ -112,29 +112,28 @@ class Journal:
         """
         if self.folder is None:
             return None
-        found, problems = commits(self.folder), []
-        for path in found[::-1]:
+        paths, problems = commits(self.folder), []
+        for path in paths[::-1]:
             try:
                 snapshot = self._read(path, rounds)
-                self.number = max(number_of(p.name) for p in found)
+                self.number = max(number_of(p.name) for p in paths)
                 break
             except CorruptError as error:
                 problems.append(f"{path}: {error}")
         else:
             if problems:
-                raise CheckpointError(
-                    "\n".join([*problems, f"{self.folder}: nothing whole to go on from; --force starts anew"])
-                )
+                ending = f"{self.folder}: nothing whole to go on from; --force starts anew"
+                raise CheckpointError("\n".join([*problems, ending]))
             return None
         for problem in problems:
             warnings.warn(f"{problem}; going on from the commit before", stacklevel=2)
-        for path in found[: -KEPT - len(problems)]:
+        for path in paths[: -KEPT - len(problems)]:
             files.remove(path)
         return snapshot
 
     def _read(self, path: Path, rounds: int) -> Snapshot:
         assert self.folder is not None
-        with files.told(path):
+        with files.naming(path):
             whole = decode(path.read_bytes())
         try:
             identity, log, refers, run = (whole.values[name] for name in ("identity", "log", "files", "run"))
@@ -144,7 +143,7 @@ class Journal:
             goes_on = run["status"] == "done" and run["round"] < rounds  # and its end may be written over already
             length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
             text = b""
-            with files.told(self.folder / LOG), contextlib.suppress(FileNotFoundError):
+            with files.naming(self.folder / LOG), contextlib.suppress(FileNotFoundError):
                 text = (self.folder / LOG).read_bytes()[:length]
             if len(text) < length or hashlib.sha256(text).hexdigest() != sha:
                 raise CorruptError(f"does not fit {LOG}, which is damaged")
@@ -167,7 +166,7 @@ class Journal:
         assert self.folder is not None
         self.kept = dict(sorted(self.kept.items(), key=lambda kept: number_of(kept[0]))[-KEPT:])
         wanted = {LOG, *self.kept, *(name for refers in self.kept.values() for name in refers)}
-        with files.told(self.folder):
+        with files.naming(self.folder):
             others = sorted(path for path in self.folder.iterdir() if path.name not in wanted)
         for path in others:
             files.remove(path)
@@ -184,13 +183,13 @@ def number_of(name: str) -> int:
     >>> number_of("state-000012.ckpt"), number_of("state-1000000.ckpt"), number_of("state-12.ckpt")
     (12, 1000000, -1)
     """
-    found = re.fullmatch(r"state-([0-9]{6,18})\.ckpt", name)
-    return int(found[1]) if found and name_of(int(found[1])) == name else -1
+    match = re.fullmatch(r"state-([0-9]{6,18})\.ckpt", name)
+    return int(match[1]) if match and name_of(int(match[1])) == name else -1
 
 
 def commits(folder: Path) -> list[Path]:
     """The commits in a folder, oldest first; other files that lie there are none."""
-    with files.told(folder):
+    with files.naming(folder):
         return sorted((p for p in folder.iterdir() if number_of(p.name) >= 0), key=lambda p: number_of(p.name))
 
 
@@ -202,19 +201,18 @@ def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None
     """
     lines = [f"{where}: {field}: {was}, now {is_}" for field, was, is_ in differences(before, now)]
     if lines:
-        raise CheckpointError(
-            "\n".join([*lines, f"{where}: is of another run; change it back, or start anew with --force or --out"])
-        )
+        lines.append(f"{where}: is of another run; change it back, or start anew with --force or --out")
+        raise CheckpointError("\n".join(lines))
 
 
 def differences(before: Any, now: Any, path: str = "") -> list[tuple[str, str, str]]:
     """Fields in which two nested values differ: (dotted path, one, the other)."""
     if isinstance(before, dict) and isinstance(now, dict):
-        found = []
+        fields = []
         for key in [*before, *(key for key in now if key not in before)]:
             inner = f"{path}.{key}" if path else str(key)
-            found += differences(before.get(key), now.get(key), inner)
-        return found
+            fields += differences(before.get(key), now.get(key), inner)
+        return fields
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         return [d for i, (b, n) in enumerate(zip(before, now, strict=True)) for d in differences(b, n, f"{path}[{i}]")]
     return [] if before == now else [(path, _short(before), _short(now))]

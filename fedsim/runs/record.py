@@ -1,4 +1,4 @@
-"""What is written down of a run before it starts, and the part of it that decides every bit."""
+"""The record of a run before it starts, and the part of it that decides every bit."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from fedsim.scenario.schema import placeless
 
 
 def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
-    """What `run.json` says of a run before it starts; its `identity` determines every bit of the result."""
+    """The content of `run.json` before a run starts; its `identity` determines every bit of the result."""
     hashes = {seed: plan.federation.fingerprint() for seed, plan in experiment.plans.items()}
     width = experiment.program.width
     record = {

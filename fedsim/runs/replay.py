@@ -23,18 +23,18 @@ from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
 from fedsim.engine.run import Quiesced, Run
 from fedsim.engine.store import OnDisk
-from fedsim.errors import CheckpointError, CorruptError
+from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
-from fedsim.runs.execute import folder_of
+from fedsim.runs.filenames import folder_of, model_file
+from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import LOG, Journal, commits, differences
 from fedsim.runs.record import identity
-from fedsim.runs.result import close, slug
 
 CHUNK = 1 << 26  # bytes of client memory that are compared at a time
 
 
 class Recorded(NamedTuple):
-    """What a run directory holds of one seed."""
+    """One seed as a run directory has it."""
 
     path: Path  # of the run directory
     who: Record  # method and seed
@@ -64,14 +64,14 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
       CheckpointError: where they do not.
     """
     folder = folder_of(path, record["method"], seed)
-    found = commits(folder)
-    if not found:
+    paths = commits(folder)
+    if not paths:
         raise CorruptError(f"{folder}: holds no commit")
-    with files.told(folder):
+    with files.naming(folder):
         text = (folder / LOG).read_bytes()
     tables: dict[str, list[Record]] = {}
     try:
-        snapshots = [_fitting(name, text, identity(record, seed), last=name == found[-1]) for name in found]
+        snapshots = [_fitting(name, text, identity(record, seed), last=name == paths[-1]) for name in paths]
         for line in text.splitlines():
             table, row = json.loads(line)
             tables.setdefault(table, []).append(dict(row))
@@ -79,12 +79,13 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
         raise
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptError(f"{folder}: is damaged: {type(error).__name__}: {error}") from None
-    return Recorded(path, {"method": record["method"], "seed": seed}, tables, snapshots)
+    who = {"method": record["method"], "seed": seed}
+    return Recorded(path=path, who=who, tables=tables, commits=snapshots)
 
 
 def _fitting(path: Path, text: bytes, expected: dict[str, Any], last: bool) -> Snapshot:
     """A commit of this run whose log this is."""
-    with files.told(path):
+    with files.naming(path):
         blob = path.read_bytes()
     try:
         whole = decode(blob)
@@ -105,7 +106,7 @@ def _fitting(path: Path, text: bytes, expected: dict[str, Any], last: bool) -> S
 
 
 def replayed(was: Recorded, experiment: Experiment, whole: bool) -> Iterator[tuple[str, list[str]]]:
-    """Replay a seed (inside `numerics`) -> which rounds, and in what they differ from the recorded ones.
+    """Replay a seed (inside `numerics`) -> which rounds, and how they differ from the recorded ones.
 
     Args:
       was: the seed as recorded.
@@ -136,7 +137,7 @@ def _last_rounds(was: Recorded, experiment: Experiment, before: Snapshot | None)
         run = experiment.run(was.who["seed"], folder=folder)
         try:
             if before is not None:
-                with files.told(folder):
+                with files.naming(folder):
                     for rows in was.folder.glob("memory-*.rows"):
                         shutil.copyfile(rows, folder / rows.name)
                 _restore(run, before)
@@ -183,7 +184,7 @@ def _other_rows(run: Run, was: Recorded, samples: float, until: int | None = Non
 
 
 def _other_end(run: Run, was: Recorded, experiment: Experiment, folder: Path) -> list[str]:
-    """In what the state, the tables and the model at the end differ."""
+    """Differences of the state, the tables and the model at the end."""
     now, spec = run.snapshot(), experiment.scenario.spec
     problems = _other({**was.end, "before": None}, {**now.values, "before": None})
     for name, one, two in _pairs(was.commits[-1].arrays, now.arrays):
@@ -192,7 +193,7 @@ def _other_end(run: Run, was: Recorded, experiment: Experiment, folder: Path) ->
     problems += _other_memory(run, was, now, folder)
     journal = Journal(None, {})
     journal.add("rounds", *was.rows)
-    close(journal, run, was.who, spec.evaluate, several=len(spec.seeds) > 1)
+    add_final_tables(journal, run, was.who, spec.evaluate, several=len(spec.seeds) > 1)
     for table in ("summary", "clients", "partition"):
         problems += _other_table(table, was.tables.get(table, []), journal.records.get(table, []))
     return problems + _other_model(run, was, folder)
@@ -214,17 +215,16 @@ def _other_memory(run: Run, was: Recorded, now: Snapshot, folder: Path) -> list[
 
 
 def _rows(arrays: dict[str, np.ndarray], folder: Path, ids: np.ndarray, size: int, N: int) -> np.ndarray:
-    """What clients remember at a commit, as bytes `[len(ids), size]`; its file is only read."""
+    """The memory of clients at a commit, as bytes `[len(ids), size]`; its file is only read."""
     known = arrays["memory.ids"]
     if "memory.rows" in arrays:
         order = np.argsort(known)
         return arrays["memory.rows"][order[np.searchsorted(known, ids, sorter=order)]]
     file = RowFile(folder, int(arrays["memory.file"][0]), size, N)
     file.offset[known] = arrays["memory.offsets"]
-    with files.told(folder):
-        file.file = reading = os.open(
-            folder / file.name, os.O_RDONLY | os.O_CLOEXEC
-        )  # its own `open` would cut the file
+    with files.naming(folder):
+        # `RowFile.open` would cut the file
+        file.file = reading = os.open(folder / file.name, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return file.read(ids)
         finally:
@@ -245,11 +245,11 @@ def _other_table(table: str, was: list[Record], now: list[Record]) -> list[str]:
 
 def _other_model(run: Run, was: Recorded, folder: Path) -> list[str]:
     """Tensors of the model file that are not the server's."""
-    name = f"model.{slug(was.who['method'])}.{was.who['seed']}.safetensors"
+    name = model_file(was.who["method"], was.who["seed"])
     directory.write_model(folder / name, jax.tree.map(np.asarray, run.server.shared))
     try:
-        one, two = (named("", directory.load_model(where / name)) for where in (was.path, folder))
-    except files.DirectoryError as error:
+        one, two = (named("", directory.load_model(place / name)) for place in (was.path, folder))
+    except DirectoryError as error:
         return [f"{name}: {error}"]
     return [f"{name}: {leaf}: has other bits" for leaf, a, b in _pairs(one, two) if not _same(a, b)]
 

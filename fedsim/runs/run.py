@@ -17,10 +17,9 @@ from fedsim.data import Arrays
 from fedsim.disk import files
 from fedsim.engine.processes import first
 from fedsim.errors import CheckpointError, Interrupted
-from fedsim.runs import derive as derived
-from fedsim.runs import directory, trackers
+from fedsim.runs import derive, directory, trackers
 from fedsim.runs.environment import memory
-from fedsim.runs.execute import Entry, Watch, played, shown
+from fedsim.runs.execute import Planned, Watch, execute, listener
 from fedsim.runs.journal import demand_same
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.result import Result
@@ -29,10 +28,25 @@ from fedsim.scenario.schema import placeless
 
 
 class Place(NamedTuple):
-    """Where a run is kept."""
+    """A run directory that is held for writing.
+
+    Attributes:
+      path: of the directory.
+      before: record of the run that goes on; None for a new one.
+    """
 
     path: Path
-    before: dict[str, Any] | None  # record of the run that goes on
+    before: dict[str, Any] | None
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of the run that goes on."""
+        return self.before["environment"].get("threads") if self.before else None
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds of the run that goes on, so far."""
+        return (self.before or {}).get("wall_seconds", 0.0)
 
 
 def run(
@@ -94,24 +108,16 @@ def run(
     [1, 2, 8400]
     """
     started = time.monotonic()
-    named = trackers.named(log_to, out)
+    names = trackers.named(log_to, out)
+    checked = read(*_described(scenario, data, edits, seeds), data_roots=data_roots)
     if isinstance(data, tuple) and not isinstance(data, Arrays):
         data = Arrays(*data)  # (x, y), as everybody writes it
-    edits = [edits] if isinstance(edits, str) else edits
-    if isinstance(scenario, dict) and data is not None:
-        written = scenario.get("data") or {}
-        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
-    if seeds is not None:
-        edits = [*edits, f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}"]
-    checked = read(scenario, tuple(edits), data_roots=data_roots)
     given = {"data": data, "model": model, "params": params, "loss": loss}
     calls = build_options.pop("calls", None)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(place_of(out if first() else None, force, resume))
-        tell = stack.enter_context(trackers.telling(named, place.path, resume)) if place else None
-        before = place.before if place else None
-        threads = before["environment"].get("threads") if before else None
-        within = functools.partial(numerics, checked, threads, device)
+        track = stack.enter_context(trackers.tracking(names, place.path, resume)) if place else None
+        within = functools.partial(numerics, checked, place.threads if place else None, device)
         with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
             for remark in remarks(next(iter(experiment.plans.values())).federation):
@@ -119,24 +125,38 @@ def run(
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
             if place:
                 _open(place, record, experiment, force)
+            planned = Planned(
+                experiment=experiment,
+                record=record,
+                who={"method": experiment.method},
+                numerics=within,
+                seeds=list(experiment.plans),
+            )
             try:
-                entry = Entry(experiment, record, {"method": experiment.method}, within, list(experiment.plans))
-                (result,) = played([entry], place.path if place else None, calls, shown(watch, tell), ask)
+                (result,) = execute([planned], place.path if place else None, calls, listener(watch, track), ask)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
                 raise
         if place and not _complete(place, record):
-            spent = before["wall_seconds"] if before and "wall_seconds" in before else 0.0
-            record["memory"] = memory(devices)
-            reasons = {str(seed): why for seed, why in result.reasons.items()}
-            notes = {str(seed): note for seed, note in result.notes.items()}
-            record |= {"status": result.status, "reasons": reasons} | ({"notes": notes} if notes else {})
-            result.save(place.path)
-            if pictures:
-                derived.write(place.path, derived.derived(place.path, record))
-            _finish(place.path, record, spent + time.monotonic() - started)
+            _finish(place, {**record, "memory": memory(devices)}, result, pictures, started)
     return result
+
+
+def _described(scenario: Any, data: Any, edits: str | Sequence[str], seeds: Any) -> tuple[Any, tuple[str, ...]]:
+    """A scenario as it is read, and its edits: samples that are given, and seeds, are part of them."""
+    edits = (edits,) if isinstance(edits, str) else tuple(edits)
+    if isinstance(scenario, dict) and data is not None:
+        written = scenario.get("data") or {}
+        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
+    return scenario, (*edits, *seed_edits(seeds))
+
+
+def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
+    """Seeds as `--set` takes them."""
+    if seeds is None:
+        return ()
+    return (f"seeds={seeds if isinstance(seeds, int) else list(map(int, seeds))}",)
 
 
 @contextlib.contextmanager
@@ -146,7 +166,7 @@ def place_of(out: str | os.PathLike[str] | None, force: bool, resume: bool) -> I
         yield None
         return
     path = Path(out)
-    with directory.claimed(path, force, resume) as before, files.told(path):
+    with directory.claimed(path, force, resume) as before, files.naming(path):
         yield Place(path, before)
 
 
@@ -166,20 +186,29 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
     directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
 
 
-def _finish(path: Path, record: dict[str, Any], seconds: float) -> None:
-    """Write the record with the hashes of all files: a directory whose record says so is complete."""
-    directory.write_record(
-        path, {**record, "wall_seconds": seconds, "files": directory.hashes(path, directory.TRACKED)}
-    )
+def _finish(place: Place, record: dict[str, Any], result: Result, pictures: bool, started: float) -> None:
+    """Tables, models, pictures, and last the record with the hashes of all files: with it a directory is complete."""
+    reasons = {str(seed): reason for seed, reason in result.reasons.items()}
+    notes = {str(seed): note for seed, note in result.notes.items()}
+    record = {**record, "status": result.status, "reasons": reasons, **({"notes": notes} if notes else {})}
+    result.save(place.path)
+    if pictures:
+        derive.write(place.path, derive.derived_files(result.frames(), record))
+    seal(place, record, started)
+
+
+def seal(place: Place, record: dict[str, Any], started: float) -> None:
+    """Write the record with the time since `started` and the hashes of all files."""
+    seconds = place.seconds + time.monotonic() - started
+    hashes = directory.hashes(place.path, directory.TRACKED)
+    directory.write_record(place.path, {**record, "wall_seconds": seconds, "files": hashes})
 
 
 def _complete(place: Place, record: dict[str, Any]) -> bool:
     """Whether the run that was to go on has ended already, with all its files."""
     was = place.before
-    if (
-        was is None
-        or placeless(was["scenario"]) != placeless(record["scenario"])
-        or was["status"] in ("running", "interrupted")
-    ):
+    if was is None or was["status"] in ("running", "interrupted"):
+        return False
+    if placeless(was["scenario"]) != placeless(record["scenario"]):
         return False
     return all((place.path / name).exists() for name in was["files"])

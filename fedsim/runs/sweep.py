@@ -1,122 +1,119 @@
-"""All cells of a grid, those that train by one program side by side; what goes wrong with a cell is its outcome."""
+"""All cells of a grid, those that train by one program side by side; a cell that fails has the failure as its outcome."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.build import build
 from fedsim.build.federation import federations_of
 from fedsim.data import Arrays, Federation
-from fedsim.disk import files
 from fedsim.engine.loop import MOST, alike
-from fedsim.errors import CheckpointError, CorruptError, Interrupted
-from fedsim.runs import directory
+from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
 from fedsim.runs.comparison import Outcome
-from fedsim.runs.execute import Entry, Show, played
+from fedsim.runs.execute import Listener, Planned, execute
 from fedsim.runs.record import record_of
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell
 
-FATAL = (Interrupted, directory.LockedError, files.DirectoryError, CheckpointError, CorruptError)
+FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)
 
 
 class Sweep(NamedTuple):
-    """How the cells of a grid are played.
+    """How the cells of a grid are executed.
 
     Attributes:
       path: of the run directory; None: nothing is written.
-      devices: on which they are.
-      show: is told of every run that is taken up, and of every row.
+      devices: to compute on.
+      listen: called with every run and every row.
       ask: whether to come to rest.
-      within: scenario -> the context of its numerics.
-      deal: scenario -> its federations.
+      numerics: scenario -> the context to compute in.
     """
 
     path: Path | None
     devices: list
-    show: Show | None
+    listen: Listener | None
     ask: Callable[[], bool]
-    within: Callable[[Scenario], Any]
-    deal: Callable[..., dict[int, Federation]]
+    numerics: Callable[[Scenario], AbstractContextManager[list]]
 
 
-def swept(
-    cells: Sequence[Cell],
-    path: Path | None,
-    devices: list,
-    show: Show | None,
-    ask: Callable[[], bool],
-    within: Callable[[Scenario], Any],
-) -> list[Outcome]:
-    """Every cell under all of its seeds -> what came out of each, in their order."""
-    sweep, outcomes, waiting = Sweep(path, devices, show, ask, within, _dealer()), dict[int, Outcome](), {}
+Deal = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
+
+
+def swept(cells: Sequence[Cell], sweep: Sweep) -> list[Outcome]:
+    """Every cell under all of its seeds -> the outcome of each, in their order."""
+    outcomes: dict[int, Outcome] = {}
+    waiting: dict[int, Planned] = {}
+    deal = _cached_deal()
     for i, cell in enumerate(cells):
         try:
-            entry = _entry(cell, sweep)
+            planned = _planned(cell, sweep, deal)
         except FATAL:
             raise
         except Exception as error:
-            outcomes[i] = Outcome(cell, None, _said(error))
+            outcomes[i] = Outcome(cell, None, _reason(error))
             continue
-        if waiting and (len(waiting) >= MOST or not _same_samples(entry, next(iter(waiting.values())))):
+        if waiting and (len(waiting) >= MOST or not _same_samples(planned, next(iter(waiting.values())))):
             outcomes |= _outcomes(waiting, cells, sweep)
             waiting = {}
-        waiting[i] = entry
+        waiting[i] = planned
     outcomes |= _outcomes(waiting, cells, sweep)
     return [outcomes[i] for i in range(len(cells))]
 
 
-def _outcomes(waiting: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
-    """Play cells over the same samples, each together with all that train as it does."""
-    found: dict[int, Outcome] = {}
-    while rest := {i: entry for i, entry in waiting.items() if i not in found}:
-        one = next(iter(rest.values()))
-        found |= _played({i: entry for i, entry in rest.items() if _joins(entry, one)}, cells, sweep)
-    return found
-
-
-def _entry(cell: Cell, sweep: Sweep) -> Entry:
+def _planned(cell: Cell, sweep: Sweep, deal: Deal) -> Planned:
     """A cell, built."""
-    with sweep.within(cell.scenario):
-        experiment = build(cell.scenario, devices=sweep.devices, deal=sweep.deal)
+    numerics = lambda: sweep.numerics(cell.scenario)
+    with numerics():
+        experiment = build(cell.scenario, devices=sweep.devices, deal=deal)
         record = {**record_of(experiment, sweep.devices, []), "method": cell.method}
-    return Entry(experiment, record, cell.who, lambda: sweep.within(cell.scenario), list(experiment.plans))
+    return Planned(experiment=experiment, record=record, who=cell.who, numerics=numerics, seeds=list(experiment.plans))
 
 
-def _same_samples(entry: Entry, other: Entry) -> bool:
+def _outcomes(waiting: dict[int, Planned], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
+    """Execute cells over the same samples, each together with all that train as it does."""
+    outcomes: dict[int, Outcome] = {}
+    while rest := {i: planned for i, planned in waiting.items() if i not in outcomes}:
+        first = next(iter(rest.values()))
+        group = {i: planned for i, planned in rest.items() if _alike(planned, first)}
+        outcomes |= _executed(group, cells, sweep)
+    return outcomes
+
+
+def _executed(group: dict[int, Planned], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
+    """Execute cells together; when that fails, each for itself, so that it is known which of them failed."""
+    try:
+        with next(iter(group.values())).numerics():
+            results = execute(list(group.values()), sweep.path, None, sweep.listen, sweep.ask)
+        return {i: Outcome(cells[i], result) for i, result in zip(group, results, strict=True)}
+    except FATAL:
+        raise
+    except Exception as error:
+        if len(group) == 1:
+            return {i: Outcome(cells[i], None, _reason(error)) for i in group}
+        alone = [_executed({i: planned}, cells, sweep) for i, planned in group.items()]
+        return {i: outcome for one in alone for i, outcome in one.items()}
+
+
+def _same_samples(planned: Planned, other: Planned) -> bool:
     """Whether two cells hold the same samples: others are built when these are done, so that few are in memory."""
-    one, two = (next(iter(e.experiment.plans.values())).federation for e in (entry, other))
+    one, two = (next(iter(p.experiment.plans.values())).federation for p in (planned, other))
     return one.x is two.x
 
 
-def _joins(entry: Entry, other: Entry) -> bool:
-    """Whether two cells can be played side by side."""
-    one, two = entry.experiment, other.experiment
+def _alike(planned: Planned, other: Planned) -> bool:
+    """Whether two cells can be executed side by side."""
+    one, two = planned.experiment, other.experiment
     same = one.scenario.spec.numerics == two.scenario.spec.numerics
     plans = [*one.plans.values(), *two.plans.values()]
     return same and alike([one.program, two.program], plans)
 
 
-def _played(entries: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
-    """Play cells together; when that goes wrong, each for itself, so that it is known whose fault it was."""
-    try:
-        with next(iter(entries.values())).within():
-            results = played(list(entries.values()), sweep.path, None, sweep.show, sweep.ask)
-        return {i: Outcome(cells[i], result) for i, result in zip(entries, results, strict=True)}
-    except FATAL:
-        raise
-    except Exception as error:
-        if len(entries) == 1:
-            return {i: Outcome(cells[i], None, _said(error)) for i in entries}
-        alone = [_played({i: entry}, cells, sweep) for i, entry in entries.items()]
-        return {i: outcome for one in alone for i, outcome in one.items()}
-
-
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _dealer() -> Callable[..., dict[int, Federation]]:
+def _cached_deal() -> Deal:
     """Federations for scenarios one after another: where the next one's data are the same, so are the arrays."""
     last: dict[str, dict[int, Federation]] = {}
 

@@ -1,4 +1,4 @@
-"""Several processes that play the runs of a grid, each run into its own journal; whoever started them reads those."""
+"""Several processes that execute the runs of a grid, each run into a journal of its own, which the parent reads."""
 
 import contextlib
 import ctypes
@@ -32,7 +32,7 @@ class Job(NamedTuple):
     threads: int | None
 
 
-def play_ahead(
+def execute_ahead(
     document: Document,
     cells: Sequence[Cell],
     path: Path,
@@ -40,9 +40,9 @@ def play_ahead(
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool],
-    done: Callable[[int], None] = lambda runs: None,
+    ended: Callable[[int], None] = lambda runs: None,
 ) -> None:
-    """Play all runs that are not finished yet, so many at a time; a run that fails is left for the caller to meet.
+    """Execute all runs that are not finished yet, so many at a time; a run that fails fails again for the caller.
 
     Args:
       document: the scenario without its grid.
@@ -52,27 +52,36 @@ def play_ahead(
       device: as `devices_of` takes it.
       threads: of XLA's pool.
       ask: whether to come to rest.
-      done: told how many runs more have ended.
+      ended: called with how many runs more have ended.
     """
     from fedsim.scenario.plugins import ENABLED
 
     share = -(-4 * jobs // len(cells))  # of a cell: few parts, since each is built anew, and enough to keep all busy
     todo = [
-        Job(document, c.edits, c.written, c.who, tuple(seeds), str(path), device, threads)
-        for c in cells
+        Job(
+            document=document,
+            edits=cell.edits,
+            method=cell.written,
+            who=cell.who,
+            seeds=tuple(seeds),
+            path=str(path),
+            device=device,
+            threads=threads,
+        )
+        for cell in cells
         for part in range(share)
-        if (seeds := c.scenario.spec.seeds[part::share])
+        if (seeds := cell.scenario.spec.seeds[part::share])
     ]
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(), tuple(ENABLED)))
     try:
-        waiting = {pool.submit(_play, job) for job in todo}
+        waiting = {pool.submit(_execute, job) for job in todo}
         while waiting and not ask():
-            ended, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-            if any(isinstance(future.exception(), BrokenProcessPool) for future in ended):
+            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
                 warnings.warn("a process of the comparison is gone; going on with one", stacklevel=2)
                 return
-            done(sum(future.result() for future in ended))
+            ended(sum(future.result() for future in done))
     finally:
         for process in list((pool._processes or {}).values()) if ask() else []:
             process.terminate()  # what they have committed stays
@@ -92,14 +101,14 @@ def _begin(parent: int, plugins: tuple[str, ...]) -> None:
         enable(plugin)
 
 
-def _play(job: Job) -> int:
-    """Build one cell and play it -> how many runs it was.
+def _execute(job: Job) -> int:
+    """Build one cell and execute it -> its number of runs.
 
-    What goes wrong is met again, with its reason, by whoever reads the journals.
+    A failure is left to the parent, which has it again, with its reason, when it reads the journals.
     """
     from fedsim.build import build
     from fedsim.build.experiment import numerics
-    from fedsim.runs.execute import Entry, played
+    from fedsim.runs.execute import Planned, execute
     from fedsim.runs.record import record_of
     from fedsim.scenario import read
 
@@ -109,6 +118,6 @@ def _play(job: Job) -> int:
         with within() as devices:
             experiment = build(scenario, devices=devices)
             record = {**record_of(experiment, devices, []), "method": job.who["method"]}
-            entry = Entry(experiment, record, job.who, within, job.seeds)
-            played([entry], Path(job.path), None, None, lambda: False)
+            planned = Planned(experiment=experiment, record=record, who=job.who, numerics=within, seeds=job.seeds)
+            execute([planned], Path(job.path), None, None, lambda: False)
     return len(job.seeds)

@@ -1,1 +1,1 @@
-"""Studies: what is asked of many runs, and how fast they are."""
+"""Studies: designs of comparisons, and the numbers that runs and partitions come to."""

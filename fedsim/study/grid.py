@@ -1,16 +1,15 @@
 """The grid of a comparison: methods × variations, every cell of which runs under the same seeds."""
 
-import contextlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.errors import Problem, ScenarioError, did_you_mean
+from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
-from fedsim.scenario.merge import label_of, top_level
-from fedsim.scenario.reader import Document, scalar
-from fedsim.scenario.sections import Compare
+from fedsim.scenario.merge import top_level
+from fedsim.scenario.reader import Document
+from fedsim.study.methods import ComparedMethod, text_of, value_of
 
 MOST_CELLS = 10_000  # of a comparison; each holds a scenario of its own
 MOST_RUNS = 100_000  # of a comparison, under all seeds
@@ -45,46 +44,21 @@ class Cell(NamedTuple):
         return {"method": self.method, **variant, **tuned}
 
 
-class Asked(NamedTuple):
-    """A method of a comparison: `fedprox(mu=0.1)`, or the same with a label and values of its own.
-
-    Attributes:
-      method: in any of the forms that a scenario's `method:` takes; None: as the scenario stands.
-      label: what stands in the `method` column.
-      edits: `PATH=VALUE`, for this method alone.
-    """
-
-    method: Any
-    label: str
-    edits: tuple[str, ...] = ()
-
-    @property
-    def written(self) -> Any:
-        """The form that `compare.methods` takes."""
-        if isinstance(self.method, str) and self.label == label_of(self.method) and not self.edits:
-            return self.method
-        changed = {path: _value(text) for path, _, text in (edit.partition("=") for edit in self.edits)}
-        return {"method": self.method, "label": self.label, **({"set": changed} if changed else {})}
-
-
-def asked(written: str | Sequence[Any] | None) -> list[Asked]:
-    """Methods as `--methods a,b(x=1)`, as a sequence, or as under `compare.methods`.
-
-    >>> [method.label for method in asked("fedavg, fedprox(mu = 0.1), krum(f=2)")]
-    ['fedavg', 'fedprox(mu=0.1)', 'krum(f=2)']
-    """
-    if written is None:
-        return []
-    entries = top_level(written) if isinstance(written, str) else list(written)
-    return [_one(entry) for entry in entries]
-
-
-def _one(entry: Any) -> Asked:
-    if not isinstance(entry, dict) or "method" not in entry:
-        return Asked(entry, label_of(entry))
-    edits = tuple(f"{path}={_text(value)}" for path, value in (entry.get("set") or {}).items())
-    label = label_of(entry["method"]) + "".join(f"[{edit}]" for edit in edits)
-    return Asked(entry["method"], entry.get("label") or label, edits)
+def axes(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> dict[str, list[str]]:
+    """`PATH=V1,V2` texts, or a mapping of path -> values, as path -> values as text for `--set`."""
+    by_path: dict[str, list[str]] = {}
+    if isinstance(written, Mapping):
+        by_path = {path: [text_of(value) for value in values] for path, values in written.items()}
+    else:
+        for text in written:
+            path, equals, values = text.partition("=")
+            by_path[path.strip()] = top_level(values)
+            if not equals or not by_path[path.strip()]:
+                problem = Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")
+                raise ScenarioError([problem], f"{option} {text}")
+    if "method" in by_path:
+        raise ScenarioError([Problem("", "methods are compared by --methods")], f"{option} method")
+    return by_path
 
 
 def variations(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> list[dict[str, str]]:
@@ -105,37 +79,9 @@ def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> None:
       ScenarioError: with the count and the bound.
     """
     if (count := math.prod(counts)) > most:
-        factors = " x ".join(map(str, counts))
-        what = f"{factors} = {count} combinations, more than can be played; at most {most}, compare less at a time"
-        raise ScenarioError([Problem("", what)], where)
-
-
-def axes(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> dict[str, list[str]]:
-    """`PATH=V1,V2` texts, or a mapping of path -> values, as path -> values as text for `--set`."""
-    if isinstance(written, Mapping):
-        found = {path: [_text(value) for value in values] for path, values in written.items()}
-    else:
-        found = {}
-        for text in written:
-            path, equals, values = text.partition("=")
-            found[path.strip()] = top_level(values)
-            if not equals or not found[path.strip()]:
-                raise ScenarioError(
-                    [Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")], f"{option} {text}"
-                )
-    if "method" in found:
-        raise ScenarioError([Problem("", "methods are compared by --methods")], f"{option} method")
-    return found
-
-
-def _text(value: Any) -> str:
-    """A value as `--set` reads it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_text(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    words = {True: "true", False: "false", None: "null"}
-    return words[value] if isinstance(value, bool) or value is None else str(value)
+        product = f"{' x '.join(map(str, counts))} = {count} combinations"
+        problem = Problem("", f"{product}, more than can be played; at most {most}, compare less at a time")
+        raise ScenarioError([problem], where)
 
 
 def joined(values: Mapping[str, Any]) -> str:
@@ -145,7 +91,7 @@ def joined(values: Mapping[str, Any]) -> str:
 
 def grid(
     document: Document | Scenario,
-    methods: Sequence[Asked],
+    methods: Sequence[ComparedMethod],
     variants: Sequence[dict[str, str]],
     tunings: Sequence[dict[str, str]] = ({},),
 ) -> list[Cell]:
@@ -161,57 +107,30 @@ def grid(
     demand_few("variations x methods x settings", len(variants), len(methods), len(tunings))
     cells, problems, file = [], [], "scenario"
     for varied, method, tuned in itertools.product(variants, methods, tunings):
-        changed = (f"{path}={value}" for path, value in {**varied, **tuned}.items())
-        edits = (*changed, *method.edits)
+        edits = (*(f"{path}={value}" for path, value in {**varied, **tuned}.items()), *method.edits)
         try:
-            scenario = read(document, edits, method.method)
+            cells.append(_cell(document, method, varied, tuned, edits))
         except ScenarioError as error:
             file = error.file
             problems += [problem for problem in error.problems if problem not in problems]
-            continue
-        cells.append(
-            Cell(method.label, joined(varied), _values(varied), _values(tuned), scenario, edits, method.method)
-        )
     if problems:
         raise ScenarioError(problems, file)
     return cells
 
 
-def _values(written: Mapping[str, str]) -> dict[str, Any]:
-    """Values of axes for their columns: numbers where they are numbers."""
-    return {path: _value(text) for path, text in written.items()}
-
-
-def _value(text: str) -> Any:
-    with contextlib.suppress(ValueError):
-        value = scalar(text)
-        return value if isinstance(value, int | float | str) else text
-    return text
-
-
-def section_of(
-    wanted: Sequence[Asked],
-    vary: Mapping[str, Sequence[str]],
-    tune: Mapping[str, Sequence[str]],
-    baseline: str,
-    score: Any,
-) -> Compare:
-    """What is compared, as the `compare` section of a scenario that says it all."""
-    vary, tune = ({path: [_value(text) for text in texts] for path, texts in part.items()} for part in (vary, tune))
-    return Compare(methods=[one.written for one in wanted], vary=vary, tune=tune, baseline=baseline, score=score)
-
-
-def chosen_baseline(labels: Sequence[str], wanted: str | None) -> str:
-    """The method that the others are compared with: the one that is named, else `fedavg`, else the first.
-
-    Raises:
-      ScenarioError: when there is no such method.
-    """
-    if wanted is None:
-        return "fedavg" if "fedavg" in labels else labels[0]
-    wanted = label_of(wanted)
-    if wanted not in labels:
-        raise ScenarioError(
-            [Problem("", f"no method '{wanted}' is compared{did_you_mean(wanted, labels)}")], "--baseline"
-        )
-    return wanted
+def _cell(
+    document: Document | Scenario,
+    method: ComparedMethod,
+    varied: Mapping[str, str],
+    tuned: Mapping[str, str],
+    edits: tuple[str, ...],
+) -> Cell:
+    return Cell(
+        method=method.label,
+        variant=joined(varied),
+        varied={path: value_of(text) for path, text in varied.items()},
+        tuned={path: value_of(text) for path, text in tuned.items()},
+        scenario=read(document, edits, method.method),
+        edits=edits,
+        written=method.method,
+    )

@@ -1,6 +1,6 @@
-"""Who holds what, in numbers: from a federation, or from the rows of `partition.csv`.
+"""Label skew: how the samples of clients differ in number and in labels, from a federation or the rows of `partition.csv`.
 
-The label mix of client k is p_k(c) = n_kc / n_k, that of all of them together p(c) = Σ_k n_kc / Σ_k n_k.
+The label distribution of client k is p_k(c) = n_kc / n_k, that of all of them together p(c) = Σ_k n_kc / Σ_k n_k.
 """
 
 import math
@@ -17,91 +17,96 @@ from fedsim.disk.tables import Record
 MEANS = ("classes", "entropy_bits", "total_variation", "largest_share")
 
 
-class Tally(NamedTuple):
+class LabelCounts(NamedTuple):
     """Samples per client and label.
 
     Attributes:
       clients: ids `[N]`, rising.
       labels: names `[C]` in order; none where targets are no classes.
-      counts: samples `[N, C]`; `[N, 1]` where targets are no classes.
+      samples: `[N, C]`; `[N, 1]` where targets are no classes.
     """
 
     clients: np.ndarray
     labels: list[Any]
-    counts: np.ndarray
+    samples: np.ndarray
 
     @property
     def sizes(self) -> np.ndarray:
         """Samples per client `[N]`."""
-        return self.counts.sum(1)
+        return self.samples.sum(1)
 
 
-class Holdings(NamedTuple):
-    """All that is to be said of a partition.
+class Heterogeneity(NamedTuple):
+    """How far the clients of a partition differ.
 
     Attributes:
       rows: of `partition.csv`, as one stack.
-      tally: the same, counted.
-      clients: a row per client, see `holdings`.
-      overall: of all clients together, see `overall`.
+      counts: the same, counted.
+      clients: a row per client, see `client_skew`.
+      overall: of all clients together, see `overall_skew`.
     """
 
     rows: Record
-    tally: Tally
+    counts: LabelCounts
     clients: pd.DataFrame
     overall: dict[str, Any]
 
     def plain(self) -> dict[str, Any]:
-        """Plain values for JSON; what does not apply is None."""
+        """Plain values for JSON; a value that does not apply is None."""
         return {"overall": self.overall, "clients": [*map(_plain, self.clients.to_dict("records"))]}
 
 
-def inspected(federation: Federation, seed: int | None = None) -> Holdings:
-    """Everything that is shown of a federation.
+def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogeneity:
+    """How far the clients of a federation differ.
 
     Args:
       federation: whose clients.
-      seed: that dealt it out, where there are several: a column of the rows.
+      seed: of its partition, where there are several: a column of the rows.
     """
-    counted = tally_of(federation)
-    who = {} if seed is None else {"seed": seed}
-    return Holdings({**who, **rows_of(counted)}, counted, holdings(counted), overall(counted))
+    counts = label_counts(federation)
+    seeds = {} if seed is None else {"seed": seed}
+    return Heterogeneity(
+        rows={**seeds, **partition_rows(counts)},
+        counts=counts,
+        clients=client_skew(counts),
+        overall=overall_skew(counts),
+    )
 
 
-def tally_of(federation: Federation) -> Tally:
-    """A federation, counted."""
-    f = federation
-    counts = f.label_counts() if f.classes else f.sizes[:, None]
-    return Tally(np.arange(f.N), list(range(f.classes)), counts)
+def label_counts(federation: Federation) -> LabelCounts:
+    """The samples of a federation, counted."""
+    samples = federation.label_counts() if federation.classes else federation.sizes[:, None]
+    return LabelCounts(np.arange(federation.N), list(range(federation.classes)), samples)
 
 
-def rows_of(held: Tally) -> Record:
+def partition_rows(counts: LabelCounts) -> Record:
     """Rows of `partition.csv`: every client and label with samples; every client where targets are no classes."""
-    if not held.labels:
-        return {"client": held.clients.tolist(), "label": [None] * len(held.clients), "samples": held.sizes.tolist()}
-    row, label = np.nonzero(held.counts)
-    names = [held.labels[place] for place in label.tolist()]
-    return {"client": held.clients[row].tolist(), "label": names, "samples": held.counts[row, label].tolist()}
+    if not counts.labels:
+        clients = counts.clients.tolist()
+        return {"client": clients, "label": [None] * len(clients), "samples": counts.sizes.tolist()}
+    row, label = np.nonzero(counts.samples)
+    labels = [counts.labels[place] for place in label.tolist()]
+    return {"client": counts.clients[row].tolist(), "label": labels, "samples": counts.samples[row, label].tolist()}
 
 
-def tally(rows: pd.DataFrame, clients: int | None = None) -> Tally:
-    """Rows of `partition.csv`, counted; of several methods or seeds the first one.
+def counts_of_rows(rows: pd.DataFrame, clients: int | None = None) -> LabelCounts:
+    """The rows of `partition.csv`, counted; of several methods or seeds the first one.
 
     Args:
       rows: with the columns `client`, `label` (empty where targets are no classes) and `samples`.
       clients: how many there are in all, 0, 1, ...: those without a row hold nothing. Left out: those that have rows.
     """
-    here = np.ones(len(rows), bool)
+    chosen = np.ones(len(rows), bool)
     for name in ("method", "seed"):
         if name in rows and len(rows):
             column = np.asarray(rows[name])
-            here &= column == column[here][0]
-    of, samples = (np.asarray(rows[name], np.int64)[here] for name in ("client", "samples"))
-    ids = np.union1d(np.arange(clients or 0), of)
-    labels, code = _labels(np.asarray(rows["label"], object)[here])
-    counts = np.zeros((len(ids), max(len(labels), 1)), np.int64)
-    np.add.at(counts, (np.searchsorted(ids, of), code), samples)
-    return Tally(ids, labels, counts)
+            chosen &= column == column[chosen][0]
+    client, count = (np.asarray(rows[name], np.int64)[chosen] for name in ("client", "samples"))
+    ids = np.union1d(np.arange(clients or 0), client)
+    labels, code = _labels(np.asarray(rows["label"], object)[chosen])
+    samples = np.zeros((len(ids), max(len(labels), 1)), np.int64)
+    np.add.at(samples, (np.searchsorted(ids, client), code), count)
+    return LabelCounts(ids, labels, samples)
 
 
 def _labels(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
@@ -118,39 +123,39 @@ def _labels(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
     return names.tolist(), code
 
 
-def holdings(held: Tally) -> pd.DataFrame:
+def client_skew(counts: LabelCounts) -> pd.DataFrame:
     """A row per client.
 
     Columns: `client`, `samples`, and where there are labels: `classes` with samples, `entropy_bits` of its labels
-    H = −Σ_c p_k(c) log₂ p_k(c) (0: one label, log₂ C: all alike), `total_variation` ½ Σ_c |p_k(c) − p(c)| of its mix from
-    that of all clients (0: the same, 1: no label in common), `largest_share` max_c p_k(c) and `largest_label`. They are
-    missing for a client without samples.
+    H = −Σ_c p_k(c) log₂ p_k(c) (0: one label, log₂ C: all alike), `total_variation` ½ Σ_c |p_k(c) − p(c)| from the common
+    distribution (0: the same, 1: no label in common), `largest_share` max_c p_k(c) and `largest_label`. They are missing
+    for a client without samples.
     """
-    sizes = held.sizes
-    table = pd.DataFrame({"client": held.clients, "samples": sizes})
-    if not held.labels:
+    sizes = counts.sizes
+    table = pd.DataFrame({"client": counts.clients, "samples": sizes})
+    if not counts.labels:
         return table
-    mix, holds = _mix(held.counts), sizes > 0
-    largest = held.counts.argmax(1).tolist()
-    table["classes"] = (held.counts > 0).sum(1)
-    table["entropy_bits"] = np.where(holds, _entropy_bits(mix), np.nan)
-    table["total_variation"] = 0.5 * np.abs(mix - _mix(held.counts.sum(0))).sum(1)
-    table["largest_share"] = mix.max(1)
-    names = [held.labels[c] if n else None for c, n in zip(largest, sizes, strict=True)]
+    shares, largest = _shares(counts.samples), counts.samples.argmax(1).tolist()
+    table["classes"] = (counts.samples > 0).sum(1)
+    table["entropy_bits"] = np.where(sizes > 0, _entropy_bits(shares), np.nan)
+    table["total_variation"] = 0.5 * np.abs(shares - _shares(counts.samples.sum(0))).sum(1)
+    table["largest_share"] = shares.max(1)
+    names = [counts.labels[c] if n else None for c, n in zip(largest, sizes, strict=True)]
     table["largest_label"] = pd.Series(names, dtype=object)  # numbers stay whole beside one that is missing
     return table
 
 
-def overall(held: Tally) -> dict[str, Any]:
+def overall_skew(counts: LabelCounts) -> dict[str, Any]:
     """Of all clients together, as plain values.
 
     `samples_*` are over all clients: the Gini coefficient of their sizes (0: all alike, near 1: one has all) and the
     coefficient of variation, standard deviation / mean. `*_mean` and `*_max` of labels are over clients with samples, each
-    counting the same. `entropy_bits_all` is that of the common mix. `total_variation_iid` is what `total_variation_mean`
-    would be expected to be, had clients of these sizes been dealt to at random: small clients are never quite alike.
+    counting the same. `entropy_bits_all` is that of the common distribution. `total_variation_iid` is what
+    `total_variation_mean` would be expected to be, had clients of these sizes drawn their samples at random: small
+    clients are never quite alike.
     """
-    sizes = held.sizes
-    told = {
+    sizes = counts.sizes
+    numbers = {
         "clients": len(sizes),
         "clients_without_samples": int((sizes == 0).sum()),
         "samples": int(sizes.sum()),
@@ -161,31 +166,31 @@ def overall(held: Tally) -> dict[str, Any]:
         "samples_gini": _gini(sizes),
         "samples_cv": float(sizes.std() / sizes.mean()) if sizes.any() else None,
     }
-    if held.labels and sizes.any():
-        table = holdings(held)
-        of = {name: np.asarray(table[name], float)[sizes > 0] for name in MEANS}
-        told["labels"] = int((held.counts.sum(0) > 0).sum())
-        told["entropy_bits_all"] = float(_entropy_bits(_mix(held.counts.sum(0))))
-        told |= {f"{name}_mean": float(of[name].mean()) for name in MEANS}
-        told["total_variation_max"] = float(of["total_variation"].max())
-        told["total_variation_iid"] = _variation_if_iid(held)
-    return told
+    if counts.labels and sizes.any():
+        table, together = client_skew(counts), counts.samples.sum(0)
+        columns = {name: np.asarray(table[name], float)[sizes > 0] for name in MEANS}
+        numbers["labels"] = int((together > 0).sum())
+        numbers["entropy_bits_all"] = float(_entropy_bits(_shares(together)))
+        numbers |= {f"{name}_mean": float(columns[name].mean()) for name in MEANS}
+        numbers["total_variation_max"] = float(columns["total_variation"].max())
+        numbers["total_variation_iid"] = _total_variation_iid(counts)
+    return numbers
 
 
-def evenly(n: int, most: int) -> np.ndarray:
-    """Places of at most so many out of n, evenly chosen, the first and the last among them."""
+def evenly_spaced(n: int, most: int) -> np.ndarray:
+    """Places of at most so many out of n, evenly spaced, the first and the last among them."""
     return np.unique(np.rint(np.linspace(0, n - 1, min(n, most))).astype(np.int64))
 
 
-def _mix(counts: np.ndarray) -> np.ndarray:
+def _shares(counts: np.ndarray) -> np.ndarray:
     """Shares of labels; missing where there is nothing to share."""
     total = counts.sum(-1, keepdims=True)
     return np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
 
 
-def _entropy_bits(mix: np.ndarray) -> np.ndarray:
-    logarithm = np.log2(mix, out=np.zeros_like(mix), where=mix > 0)
-    return -(mix * logarithm).sum(-1) + 0.0  # one label: 0, not −0
+def _entropy_bits(shares: np.ndarray) -> np.ndarray:
+    logarithm = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    return -(shares * logarithm).sum(-1) + 0.0  # one label: 0, not −0
 
 
 def _gini(sizes: np.ndarray) -> float | None:
@@ -194,14 +199,14 @@ def _gini(sizes: np.ndarray) -> float | None:
     return float(((2 * np.arange(1, N + 1) - N - 1) * np.sort(sizes)).sum() / (N * total)) if total else None
 
 
-def _variation_if_iid(held: Tally) -> float:
+def _total_variation_iid(counts: LabelCounts) -> float:
     """Mean over clients of E ½ Σ_c |X_c / n_k − p(c)| for hypergeometric X_c, the labels of n_k samples drawn at random.
 
     E |X − E X| = 2 m (S − K − n + m) / S · P(X = m) for n draws from S samples, K of which bear the label, and
     m = ⌊n K / S⌋ + 1 (Ramasubban 1958, The mean difference and the mean deviation of some discontinuous distributions).
     """
-    n, clients = np.unique(held.sizes[held.sizes > 0], return_counts=True)
-    n, K, S = n[:, None], held.counts.sum(0), int(held.counts.sum())
+    n, clients = np.unique(counts.sizes[counts.sizes > 0], return_counts=True)
+    n, K, S = n[:, None], counts.samples.sum(0), int(counts.samples.sum())
     m = n * K // S + 1
     possible = (m <= K) & (m <= n)
     m = np.where(possible, m, 1)

@@ -1,24 +1,16 @@
 """Methods against a baseline, within every variation: the rows of `compare.csv`, and what they say in words."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.study.statistics import holm, iqm, paired, profile, ranks, scored, smallest_p, stratified
+from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.tuning import sensitivity
 
-Record = dict[str, Any]
 SURE = 0.05
 THRESHOLDS = 51  # of a performance profile
-
-
-def larger_is_better(metric: str) -> bool:
-    """Whether more of a metric is better: of accuracies; of losses less is.
-
-    >>> larger_is_better("test_accuracy"), larger_is_better("validation_loss")
-    (True, False)
-    """
-    return not metric.endswith("loss")
 
 
 def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()) -> list[Record]:
@@ -33,32 +25,33 @@ def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequen
     groups: dict[tuple[str, str], list[Record]] = {}
     for row in summary:
         groups.setdefault((row.get("variant", ""), row["method"]), []).append(row)
-    found = []
+    table = []
     for (variant, method), rows in groups.items():
         if method != baseline:
             who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
-            found.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
-    adjusted = holm([row["p_value"] for row in found])
-    return [{**row, "p_adjusted": p} for row, p in zip(found, adjusted, strict=True)]
+            table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
+    adjusted = holm([row["p_value"] for row in table])
+    return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
     """One method against the baseline, over the seeds that both of them ran."""
     shared = {row["seed"] for row in base if _ran(row)} & {row["seed"] for row in rows if _ran(row)}
-    mine, theirs = (sorted((r for r in part if r["seed"] in shared), key=lambda r: r["seed"]) for part in (rows, base))
     metric = next((row["metric"] for row in rows if _ran(row)), None)
-    found = {"baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
+    heads = {"baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
     counts = {"diverged": sum(r.get("diverged") or 0 for r in rows), "failed": sum(not _ran(r) for r in rows)}
     if not shared:
-        return {**found, **dict.fromkeys(NUMBERS), **counts}
+        return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
-    ours, base_scores = (
-        scored([r[score] for r in part], [bool(r["diverged"]) for r in part], better) for part in (mine, theirs)
+    pairs = (sorted((r for r in part if r["seed"] in shared), key=lambda r: r["seed"]) for part in (rows, base))
+    method_scores, base_scores = (
+        scored([r[score] for r in part], [bool(r["diverged"]) for r in part], better) for part in pairs
     )
-    said = paired(ours, base_scores, better)._asdict()
-    said.pop("seeds")
-    spread = float(ours.std(ddof=1)) if len(ours) > 1 and np.isfinite(ours).all() else None
-    return {**found, "mean": float(ours.mean()), "sd": spread, **said, **counts}
+    tests = paired(method_scores, base_scores, better)._asdict()
+    tests.pop("seeds")
+    known = len(method_scores) > 1 and np.isfinite(method_scores).all()
+    spread = float(method_scores.std(ddof=1)) if known else None
+    return {**heads, "mean": float(method_scores.mean()), "sd": spread, **tests, **counts}
 
 
 NUMBERS = (
@@ -173,7 +166,7 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
         if _ran(row):
             one = scored([row[score]], [bool(row["diverged"])], larger_is_better(metric))[0]
             scores.setdefault((row["method"], row.get("variant", "")), {})[row["seed"]] = float(one)
-    seeds = max((len(found) for found in scores.values()), default=0)
+    seeds = max((len(by_seed) for by_seed in scores.values()), default=0)
     whole = [v for v in variants if all(len(scores.get((m, v), {})) == seeds for m in methods)]
     if not whole or len(variants) < 2:
         return None
@@ -181,33 +174,48 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     return Scores(methods, metric, table, len(whole), len(variants) - len(whole))
 
 
-def across(found: Scores | None, score: str) -> list[Record]:
+def across(scores: Scores | None, score: str) -> list[Record]:
     """Methods over all variations together: interquartile mean with a stratified bootstrap, and mean ranks.
 
     Scores are taken as they are, so variations should be on one scale, as accuracies are.
     """
-    if found is None:
+    if scores is None:
         return []
-    places, rows = ranks(found.table.mean(2), larger_is_better(found.metric)), []
-    for method, mine, place in zip(found.methods, found.table, places, strict=True):
-        low, high = stratified(mine) if np.isfinite(mine).all() else (None, None)
-        what = {"method": method, "metric": found.metric, "score": score}
-        count = {"variations": found.variations, "left_out": found.left_out}
-        rows.append(
-            {**what, **count, "iqm": float(iqm(mine)), "ci_low": low, "ci_high": high, "mean_rank": float(place)}
-        )
+    heads = {"metric": scores.metric, "score": score, "variations": scores.variations, "left_out": scores.left_out}
+    mean_ranks, rows = ranks(scores.table.mean(2), larger_is_better(scores.metric)), []
+    for method, table, rank in zip(scores.methods, scores.table, mean_ranks, strict=True):
+        low, high = stratified(table) if np.isfinite(table).all() else (None, None)
+        numbers = {"iqm": float(iqm(table)), "ci_low": low, "ci_high": high, "mean_rank": float(rank)}
+        rows.append({"method": method, **heads, **numbers})
     return rows
 
 
-def profiles(found: Scores | None, score: str) -> list[Record]:
+def profiles(scores: Scores | None, score: str) -> list[Record]:
     """Performance profiles: for every threshold from the worst to the best score the share of runs that are better."""
-    if found is None or not np.isfinite(found.table).any():
+    if scores is None or not np.isfinite(scores.table).any():
         return []
-    known = found.table[np.isfinite(found.table)]
+    known = scores.table[np.isfinite(scores.table)]
     thresholds = np.linspace(known.min(), known.max(), THRESHOLDS)
-    what = {"metric": found.metric, "score": score}
+    heads, better = {"metric": scores.metric, "score": score}, larger_is_better(scores.metric)
     return [
-        {"method": method, **what, "threshold": float(threshold), "share": float(share)}
-        for method, mine in zip(found.methods, found.table, strict=True)
-        for threshold, share in zip(thresholds, profile(mine, thresholds, larger_is_better(found.metric)), strict=True)
+        {"method": method, **heads, "threshold": float(threshold), "share": float(share)}
+        for method, table in zip(scores.methods, scores.table, strict=True)
+        for threshold, share in zip(thresholds, profile(table, thresholds, better), strict=True)
     ]
+
+
+def conclusions(
+    summary: Sequence[Record], tuning: Sequence[Record], baseline: str, score: str, varied: Sequence[str]
+) -> dict[str, list[Record]]:
+    """The tables that follow from two others: `compare`, `across`, `profiles`.
+
+    Args:
+      summary: rows of `summary.csv`.
+      tuning: rows of `tuning.csv`, none where nothing was tuned.
+      baseline: label of the method that the others are compared with.
+      score: column of `summary.csv` that is compared.
+      varied: paths that vary.
+    """
+    compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
+    scores = scores_of(summary, score)
+    return {"compare": compared, "across": across(scores, score), "profiles": profiles(scores, score)}

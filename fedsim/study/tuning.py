@@ -1,11 +1,10 @@
 """Tuning with equal budgets: every method gets the same grid, and what it is reported with is chosen on validation data."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-Record = dict[str, Any]
+from fedsim.study.summary import Record
 
 
 def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
@@ -19,7 +18,7 @@ def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
     0
     """
     worst = -np.inf if larger_is_better else np.inf
-    means = [float(np.mean(found)) if len(found) else worst for found in scores]
+    means = [float(np.mean(seeds)) if len(seeds) else worst for seeds in scores]
     return int(np.argmax(means) if larger_is_better else np.argmin(means))
 
 
@@ -39,11 +38,11 @@ def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
       row: of `compare.csv`: method, and variation where there is one.
       tuning: the rows of `tuning.csv`.
     """
-    mine = [t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))]
-    means = [t["test_mean"] for t in mine if t["test_mean"] is not None]
+    tried = [t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))]
+    means = [t["test_mean"] for t in tried if t["test_mean"] is not None]
     if not means:
         return {}
-    chosen = next(t["tuned"] for t in mine if t["chosen"])
+    chosen = next(t["tuned"] for t in tried if t["chosen"])
     return {"tuned": chosen, "sensitivity_low": min(means), "sensitivity_high": max(means)}
 
 
@@ -51,14 +50,12 @@ def settings(tuning: Sequence[Record]) -> list[str]:
     """Which settings were chosen, and how much hangs on them, in a sentence per variation."""
     lines = []
     for variant in dict.fromkeys(row.get("variant", "") for row in tuning):
-        mine = [row for row in tuning if row.get("variant", "") == variant]
-        where = f"With {variant}, chosen" if variant else "Chosen"
-        said = []
-        for row in (row for row in mine if row["chosen"]):
-            band = sensitivity(row, mine)
-            scores = (
-                f" ({band['sensitivity_low']:.4g} to {band['sensitivity_high']:.4g} over its settings)" if band else ""
-            )
-            said.append(f"{row['method']} {row['tuned']}{scores}")
-        lines.append(f"{where} by {mine[0]['metric'].replace('_', ' ')}: {'; '.join(said)}.")
+        rows = [row for row in tuning if row.get("variant", "") == variant]
+        start = f"With {variant}, chosen" if variant else "Chosen"
+        parts = []
+        for row in (row for row in rows if row["chosen"]):
+            band = sensitivity(row, rows)
+            ends = f"{band['sensitivity_low']:.4g} to {band['sensitivity_high']:.4g}" if band else ""
+            parts.append(f"{row['method']} {row['tuned']}{f' ({ends} over its settings)' if band else ''}")
+        lines.append(f"{start} by {rows[0]['metric'].replace('_', ' ')}: {'; '.join(parts)}.")
     return lines

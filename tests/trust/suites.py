@@ -17,9 +17,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 import fedsim
-from fedsim.disk import tables as frames
-from fedsim.runs import reading
-from fedsim.study.grid import asked
+from fedsim.disk import tables
+from fedsim.study.methods import methods_of
 from trust import ROOT
 from trust.table import Figure
 
@@ -219,7 +218,7 @@ def inert(quick: bool) -> Figure:
     labels, refused, broken = [], [], []
     for text in payloads:
         try:
-            asked([{"method": "mean", "label": text}])
+            methods_of([{"method": "mean", "label": text}])
             (labels if _reads_back(text) else broken).append(text)
         except fedsim.ScenarioError:
             refused.append(text)
@@ -228,7 +227,7 @@ def inert(quick: bool) -> Figure:
         methods = ["mean", *({"method": "mean", "label": text} for text in labels)]
         fedsim.compare(scenario, methods, baseline="mean", out=out)
         kept = {path: path.read_text() for path in sorted(out.rglob("*")) if path.suffix in READ}
-        summary = reading.read_table(out, "summary")
+        summary = tables.read_table(out, "summary")
         back = set() if summary is None else set(summary["method"])
     active = [path.name for path, text in kept.items() if READ[path.suffix](text)]
     lost = [text for text in labels if text not in back]
@@ -248,9 +247,9 @@ def _reads_back(label: str) -> bool:
     """Whether a table with this label has the row that was written."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "rounds.csv").write_text(
-            frames.to_csv([{"method": label, "seed": 0}], ["method", "seed"]), newline=""
+            tables.to_csv([{"method": label, "seed": 0}], ["method", "seed"]), newline=""
         )
-        table = reading.read_table(Path(folder), "rounds")
+        table = tables.read_table(Path(folder), "rounds")
     return table is not None and table["method"].tolist() == [label]
 
 
@@ -279,7 +278,7 @@ def _page(text: str) -> bool:
 
 
 def _table(text: str) -> bool:
-    computed = tuple(frames.COMPUTED)
+    computed = tuple(tables.COMPUTED)
     cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
     return any(cell.startswith(computed) and not _number(cell) for cell in cells)
 

@@ -1,4 +1,4 @@
-"""Pictures for papers: from the tables of a run, or from its files, to PNG, SVG and PDF, the same bytes every time.
+"""Figures for papers: from the tables of a run to PNG, SVG and PDF, the same bytes every time.
 
 Importing this imports no matplotlib; drawing does.
 """
@@ -12,28 +12,28 @@ from fedsim.report.figures.curves import figure_of_curves as figure_of_curves
 from fedsim.report.figures.differences import figure_of_differences as figure_of_differences
 from fedsim.report.figures.drawing import rendered as rendered
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
-from fedsim.study.label_skew import Tally
+from fedsim.study.label_skew import LabelCounts
 
 
 def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
     """Accuracy and losses against rounds, a line per method: `curves.png`, `.svg` and `.pdf`.
 
     Args:
-      rounds: the columns of `rounds.csv`, from `Result.rounds` or read from the file.
-      scenario: resolved, from `Result.scenario` or read from `run.json`.
+      rounds: the columns of `rounds.csv`.
+      scenario: resolved.
     """
     return rendered(figure_of_curves(rounds, scenario), "curves")
 
 
-def partition(held: Tally, scenario: Mapping[str, Any], seed: int | None = None) -> dict[str, bytes]:
-    """Who holds what: `partition.png`, `.svg` and `.pdf`.
+def partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None) -> dict[str, bytes]:
+    """Samples and labels of every client: `partition.png`, `.svg` and `.pdf`.
 
     Args:
-      held: from `holdings.inspected(federation).tally`, or by `holdings.tally` from the rows of `partition.csv`.
+      counts: samples per client and label.
       scenario: resolved, for the name and the small print.
-      seed: that dealt it out, where there are several.
+      seed: of the partition, where there are several.
     """
-    return rendered(figure_of_partition(held, scenario, seed), "partition")
+    return rendered(figure_of_partition(counts, scenario, seed), "partition")
 
 
 def differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.report.figures.drawing import COLOURS, FOOT, GAP, GREY, SMALL, WIDE, literal, look, page
+from fedsim.report.figures.drawing import COLOURS, FOOT, GAP, GREY, SMALL, WIDE, literal, sheet, style
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, series, tracks
 
 if TYPE_CHECKING:
@@ -44,39 +44,40 @@ def figure_of_curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> "Figu
       scenario: resolved, for the name, the small print and the target.
     """
     by = {variant: tracks(table, COLUMNS) for variant, table in by_variant(rounds).items()}
-    methods = [track for found in by.values() for track in found]
+    methods = [track for of_variant in by.values() for track in of_variant]
     names = list(dict.fromkeys(track.name for track in methods))
     panels = list(_panels(by, scenario)) or [Panel((), "loss per sample", [])]
     lines = -(-len(names) // _abreast(names)) if len(names) > 1 else 0
-    note = "; ".join(part for part in (_setting(scenario), _reading(methods)) if part)
+    note = "; ".join(part for part in (_setting(scenario), _key(methods)) if part)
     last = max((int(track.rounds.max()) for track in methods), default=0)
-    with look():
+    with style():
         heights = [1.25 if len(panels) > 1 else 1.75] * len(panels)
         foot = FOOT + (LEGEND_LINE * lines + 0.08 if lines else 0.0)
-        made = page(str(scenario.get("name", "")), note, heights, foot, gap=GAP if "" in by else GAP + 0.1)
-        for axes, panel in zip(made.axes, panels, strict=True):
+        gap = GAP if "" in by else GAP + 0.1
+        figure, all_axes = sheet(str(scenario.get("name", "")), note, heights, foot, gap=gap)
+        for axes, panel in zip(all_axes, panels, strict=True):
             _fill(axes, panel, names)
             _target(axes, panel, scenario, accurate="test_accuracy" in panels[0].columns)
             axes.set_xlim(*((-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)))
-            axes.tick_params(labelbottom=axes is made.axes[-1])
-        made.axes[-1].set_xlabel("round")
+            axes.tick_params(labelbottom=axes is all_axes[-1])
+        all_axes[-1].set_xlabel("round")
         if lines:
-            _legend(made.figure, names)
-        return made.figure
+            _legend(figure, names)
+        return figure
 
 
 def _panels(by: Mapping[str, list[Track]], scenario: Mapping[str, Any]) -> Iterator[Panel]:
-    methods = [track for found in by.values() for track in found]
-    there = [name for name in COLUMNS if methods and name in methods[0].values]
-    losses = tuple(name for name in there if name.endswith("loss"))
+    methods = [track for of_variant in by.values() for track in of_variant]
+    columns = [name for name in COLUMNS if methods and name in methods[0].values]
+    losses = tuple(name for name in columns if name.endswith("loss"))
     loss = UNITS.get(scenario.get("model", {}).get("loss") or "", "loss per sample")
     labels = {name: f"{name.split('_')[0]} {loss}" for name in losses} | {"test_accuracy": "test accuracy (share)"}
-    if "" not in by and there:
+    if "" not in by and columns:
         metric = scenario.get("evaluate", {}).get("metric")
-        shown = metric if metric in there else there[0]
-        yield from (Panel((shown,), labels[shown], found, variant) for variant, found in by.items())
+        column = metric if metric in columns else columns[0]
+        yield from (Panel((column,), labels[column], of_variant, variant) for variant, of_variant in by.items())
         return
-    if "test_accuracy" in there:
+    if "test_accuracy" in columns:
         yield Panel(("test_accuracy",), labels["test_accuracy"], methods)
     if len(methods) == 1 and len(losses) == 2:
         yield Panel(losses, loss, methods)
@@ -109,20 +110,20 @@ def _fill(axes: "Axes", panel: Panel, names: Sequence[str]) -> None:
 
 
 def _curve(axes: "Axes", track: Track, column: str, style: dict[str, Any]) -> None:
-    """One method's lines in one panel; what each shows is its label."""
-    all_of_it = series(track, column)
-    rounds, common = all_of_it.common()
-    if len(all_of_it.seeds) > 1 and _each(track):
-        for seed in all_of_it.seeds:
-            axes.plot(*all_of_it.of(seed), lw=0.6, alpha=0.6, label=f"{column}, seed {seed}", **style)
-    elif len(all_of_it.seeds) > 1:
+    """One method's lines in one panel, each labelled by its column."""
+    by_seed = series(track, column)
+    rounds, common = by_seed.common()
+    if len(by_seed.seeds) > 1 and _each(track):
+        for seed in by_seed.seeds:
+            axes.plot(*by_seed.of(seed), lw=0.6, alpha=0.6, label=f"{column}, seed {seed}", **style)
+    elif len(by_seed.seeds) > 1:
         band = {"color": style["color"], "alpha": 0.2, "lw": 0, "label": f"{column}, range"}
         axes.fill_between(rounds, common.min(1), common.max(1), **band)
-    marked = {"marker": "o", "markersize": 2.0} if len(all_of_it.rounds) <= FEW else {}
+    marked = {"marker": "o", "markersize": 2.0} if len(by_seed.rounds) <= FEW else {}
     axes.plot(rounds, common.mean(1) if len(rounds) else [], lw=1.3, label=column, **style, **marked)
     for seed in diverged(track):
-        if seed in all_of_it.seeds:
-            x, y = all_of_it.of(seed)
+        if seed in by_seed.seeds:
+            x, y = by_seed.of(seed)
             cross = {"ls": "", "marker": "x", "ms": 4.5, "mew": 1.2, "label": f"{column}, diverged"}
             axes.plot(x[-1:], y[-1:], color=style["color"], **cross)
 
@@ -140,8 +141,8 @@ def _power(value: float, _: Any) -> str:
 
 def _wide(panel: Panel) -> bool:
     """Whether the losses of a panel need a logarithmic scale."""
-    found = [series(track, column).values.ravel() for track in panel.methods for column in panel.columns]
-    known = np.concatenate([np.zeros(0), *found])
+    values = [series(track, column).values.ravel() for track in panel.methods for column in panel.columns]
+    known = np.concatenate([np.zeros(0), *values])
     positive = known[known > 0]
     return len(positive) > 0 and not (known < 0).any() and bool(positive.max() > LOGARITHMIC * positive.min())
 
@@ -161,8 +162,9 @@ def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: b
 
 def _setting(scenario: Mapping[str, Any]) -> str:
     """Rounds, clients and cohort."""
-    clients, cohort = scenario.get("data", {}).get("clients"), scenario.get("cohort", {})
-    parts = [f"{n:,} {what}" for n, what in ((scenario.get("rounds"), "rounds"), (clients, "clients")) if n is not None]
+    cohort = scenario.get("cohort", {})
+    counts = {"rounds": scenario.get("rounds"), "clients": scenario.get("data", {}).get("clients")}
+    parts = [f"{n:,} {name}" for name, n in counts.items() if n is not None]
     kind = cohort.get("kind")
     if kind == "all":
         parts.append("all in every round")
@@ -174,8 +176,8 @@ def _setting(scenario: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _reading(methods: Sequence[Track]) -> str:
-    """What thin lines, bands and crosses stand for, as far as there are any."""
+def _key(methods: Sequence[Track]) -> str:
+    """The meaning of thin lines, bands and crosses, as far as there are any."""
     several = [track for track in methods if len(last_rounds(track)) > 1]
     ways = dict.fromkeys("each (thin)" if _each(track) else "range" for track in several)
     seeds = max((len(last_rounds(track)) for track in several), default=1)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fedsim.report.figures.drawing import COLOURS, GREY, SMALL, literal, look, page
+from fedsim.report.figures.drawing import COLOURS, GREY, SMALL, literal, sheet, style
 from fedsim.report.series import by_variant
 from fedsim.study.pairing import SURE
 
@@ -17,7 +17,8 @@ LINE = 0.17  # inches of a row
 
 
 def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "Figure":
-    """A line per method: mean difference to the baseline with its 95 % interval; a panel per variation.
+    """A forest plot, a line per method: mean difference to the baseline with its 95 % interval; a panel
+    per variation.
 
     Filled marks are differences that the exact test, adjusted after Holm, calls sure; rows without a number have no mark.
 
@@ -31,23 +32,25 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "
     note = f"paired difference to {literal(first.get('baseline', ''))} in {metric}, mean and 95 % interval over seeds"
     left = min(0.3 + 0.052 * max((len(literal(name, 34)) for name in table["method"]), default=0), 1.9)
     heights = [LINE * max(len(rows), 2) for rows in parts.values()]
-    with look():
-        said = f"{note}; filled: p < {SURE} after Holm"
-        made = page(str(scenario.get("name", "")), said, heights, foot=0.42, left=left, gap=0.42)
-        for axes, (variant, rows) in zip(made.axes, parts.items(), strict=True):
-            _fill(axes, rows)
+    with style():
+        note = f"{note}; filled: p < {SURE} after Holm"
+        figure, panels = sheet(str(scenario.get("name", "")), note, heights, foot=0.42, left=left, gap=0.42)
+        for axes, (variant, rows) in zip(panels, parts.items(), strict=True):
+            _forest(axes, rows)
             axes.set_title(literal(variant, 60), loc="left", fontsize=SMALL, pad=2)
         better = "left is better" if metric.endswith("loss") else "right is better"
-        made.axes[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
-        return made.figure
+        panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
+        return figure
 
 
-def _fill(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
+def _forest(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
+    """A forest plot: a line per method."""
     from matplotlib.ticker import MaxNLocator
 
     axes.axvline(0, lw=0.8, color=GREY, zorder=1)
     for place, row in enumerate(rows):
-        _mark(axes, place, row)
+        if not pd.isna(row["difference"]):
+            _mark(axes, place, row)
     axes.set_yticks(range(len(rows)), [literal(row["method"], 34) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -56,8 +59,7 @@ def _fill(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _mark(axes: Any, place: int, row: Mapping[str, Any]) -> None:
-    if pd.isna(row["difference"]):
-        return
+    """A mean difference with its interval."""
     sure = not pd.isna(row["p_adjusted"]) and row["p_adjusted"] < SURE
     colour = COLOURS[0]
     if not pd.isna(row["ci_low"]):

@@ -1,4 +1,4 @@
-"""How figures are made: one look, the same bytes again, and no word on stderr. Importing this imports no matplotlib."""
+"""How figures are drawn: one style, the same bytes again, and no word on stderr. Importing this imports no matplotlib."""
 
 import contextlib
 import io
@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fedsim.errors import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -20,7 +22,7 @@ GREY = "#555555"
 WIDE = 3.5  # inches: a column of a paper
 SMALL, LARGE = 6.5, 9.0  # points
 RESOLUTION = 300  # dots per inch of the PNG
-LOOK = {
+STYLE = {
     "font.family": ["DejaVu Sans"],  # comes with matplotlib
     "font.size": 7.0,
     "text.parse_math": False,  # names are text, whatever dollars are in them
@@ -48,15 +50,15 @@ LOOK = {
     "svg.hashsalt": "fedsim",  # ids that do not change from one process to the next
     "image.composite_image": False,
 }
-NOT_LOOKS = ("backend", "interactive", "toolbar", "timezone", "webagg.", "tk.", "date.", "docstring.", "figure.hooks")
-# a page is laid out by hand, in inches: what is drawn never moves, and nothing has to be measured
+NO_STYLE = ("backend", "interactive", "toolbar", "timezone", "webagg.", "tk.", "date.", "docstring.", "figure.hooks")
+# a sheet is laid out by hand, in inches: nothing that is drawn ever moves, and nothing has to be measured
 LEFT, RIGHT, FOOT, GAP = 0.54, 0.10, 0.36, 0.17
 TITLE_LINE, NOTE_LINE = 0.16, 0.105
 
 
 @contextlib.contextmanager
-def look() -> Iterator[None]:
-    """Our settings on top of matplotlib's defaults, whatever the user's are; its logger says nothing meanwhile.
+def style() -> Iterator[None]:
+    """The settings of all figures on top of matplotlib's defaults, whatever the user's are; its logger is silent meanwhile.
 
     It would otherwise report on stderr that it builds its font cache, or that the home folder cannot be written.
     """
@@ -67,7 +69,7 @@ def look() -> Iterator[None]:
         matplotlib = _imported()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a character that the font lacks is drawn as a box
-            settings: Any = {**_defaults(), **LOOK}
+            settings: Any = {**_defaults(), **STYLE}
             with matplotlib.rc_context(settings):
                 yield
     finally:
@@ -99,17 +101,17 @@ def _defaults() -> dict[str, Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", matplotlib.MatplotlibDeprecationWarning)  # of names that we do not use
-        return {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(NOT_LOOKS)}
+        return {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(NO_STYLE)}
 
 
-class Page(NamedTuple):
+class Sheet(NamedTuple):
     """A figure and its axes, from above."""
 
     figure: "Figure"
     axes: list["Axes"]
 
 
-def page(
+def sheet(
     title: str,
     note: str,
     heights: Sequence[float],
@@ -117,11 +119,11 @@ def page(
     left: float = LEFT,
     right: float = RIGHT,
     gap: float = GAP,
-) -> Page:
-    """A page as wide as a column of a paper, with a title, small print below it, and axes one below the other.
+) -> Sheet:
+    """A sheet as wide as a column of a paper, with a title, small print below it, and axes one below the other.
 
     Args:
-      title: of the page.
+      title: of the sheet.
       note: small print.
       heights: of the axes, inches.
       foot: inches below the last axes.
@@ -145,13 +147,13 @@ def page(
         axes.append(figure.add_axes(where))
         axes[-1].yaxis.set_label_coords(-(left - 0.13) / (WIDE - left - right), 0.5)
         top -= height + gap
-    return Page(figure, axes)
+    return Sheet(figure, axes)
 
 
 def literal(name: Any, most: int = 40) -> str:
     """A name as a line of text; what cannot be printed is spelled out, what is too long is cut."""
-    said = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
-    return said if len(said) <= most else said[: most - 2] + ".."
+    text = printable(str(name))
+    return text if len(text) <= most else text[: most - 2] + ".."
 
 
 def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
@@ -162,7 +164,7 @@ def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
         "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
     }
     files = {}
-    with look():
+    with style():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
         from matplotlib.backends.backend_svg import FigureCanvasSVG

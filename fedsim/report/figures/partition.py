@@ -1,12 +1,12 @@
-"""Who holds what as a figure: bars of samples per client, and where there are labels a map of label by client below."""
+"""A partition as a figure: bars of samples per client, and where there are labels a heat map of label by client below."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.report.figures.drawing import COLOURS, GREY, LEFT, Page, literal, look, page
-from fedsim.study.label_skew import Tally, evenly
+from fedsim.report.figures.drawing import COLOURS, GREY, LEFT, Sheet, literal, sheet, style
+from fedsim.study.label_skew import LabelCounts, evenly_spaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,46 +14,46 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 200  # clients that are drawn; of more, so many
-WRITTEN = 12  # clients up to which the numbers stand in the map
+WRITTEN = 12  # clients up to which the numbers stand in the heat map
 NAMED = 24  # labels up to which each is named
-BARS, MAP, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and map, and of bars where there is no map
-PIXELS = (600, 1200)  # of the map, at least
-SCALE, LETTER = 0.42, 0.055  # inches beside the map for its scale, and for every letter of its numbers
+BARS, HEAT, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and heat map, and of bars alone
+PIXELS = (600, 1200)  # of the heat map, at least
+SCALE, LETTER = 0.42, 0.055  # inches beside the heat map for its scale, and for every letter of its numbers
 
 
-def figure_of_partition(held: Tally, scenario: Mapping[str, Any], seed: int | None = None) -> "Figure":
-    """A figure of a partition, clients in the order of ids; of more than 200 as many, evenly chosen.
+def figure_of_partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None) -> "Figure":
+    """A figure of a partition, clients in the order of ids; of more than 200 as many, evenly spaced.
 
     Args:
-      held: who holds what.
+      counts: samples per client and label.
       scenario: resolved, for the name and the small print.
-      seed: that dealt it out, where there are several.
+      seed: of the partition, where there are several.
     """
-    with look():
-        few = evenly(len(held.clients), MOST)
-        ids, counts = held.clients[few], held.counts[few]
-        names = [literal(name, 12) for name in held.labels]
-        note = _note(held, len(few), scenario) + ("" if seed is None else f", seed {seed}")
-        made = _page(str(scenario.get("name", "")), note, names, counts)
-        _bars(made.axes[0], counts.sum(1))
+    with style():
+        few = evenly_spaced(len(counts.clients), MOST)
+        ids, samples = counts.clients[few], counts.samples[few]
+        names = [literal(name, 12) for name in counts.labels]
+        note = _note(counts, len(few), scenario) + ("" if seed is None else f", seed {seed}")
+        figure, all_axes = _sheet(str(scenario.get("name", "")), note, names, samples)
+        _bars(all_axes[0], samples.sum(1))
         if names:
-            _map(made.axes[1], counts, names)
+            _heat_map(all_axes[1], samples, names)
         places, ticks = _ticks(ids)
-        for axes in made.axes:
+        for axes in all_axes:
             axes.set_xlim(-0.5, max(len(ids), 1) - 0.5)
             axes.set_xticks(places, ticks)
-            axes.tick_params(labelbottom=axes is made.axes[-1])
-        made.axes[-1].set_xlabel("client")
-        return made.figure
+            axes.tick_params(labelbottom=axes is all_axes[-1])
+        all_axes[-1].set_xlabel("client")
+        return figure
 
 
-def _page(title: str, note: str, names: Sequence[str], counts: np.ndarray) -> Page:
+def _sheet(title: str, note: str, names: Sequence[str], samples: np.ndarray) -> Sheet:
     """With room for names and numbers beside the axes."""
-    longest = max([len(f"{counts.sum(1).max(initial=0):,}"), *map(len, names)])
+    longest = max([len(f"{samples.sum(1).max(initial=0):,}"), *map(len, names)])
     left = LEFT + LETTER * max(longest - 5, 0)
     if not names:
-        return page(title, note, [ALONE], left=left)
-    return page(title, note, [BARS, MAP], left=left, right=SCALE + LETTER * len(f"{counts.max():,}"))
+        return sheet(title, note, [ALONE], left=left)
+    return sheet(title, note, [BARS, HEAT], left=left, right=SCALE + LETTER * len(f"{samples.max():,}"))
 
 
 def _bars(axes: "Axes", sizes: np.ndarray) -> None:
@@ -74,32 +74,32 @@ def _bars(axes: "Axes", sizes: np.ndarray) -> None:
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def _map(axes: "Axes", counts: np.ndarray, names: Sequence[str]) -> None:
-    """The map, its scale beside it, and of few clients the numbers in it."""
+def _heat_map(axes: "Axes", samples: np.ndarray, names: Sequence[str]) -> None:
+    """Samples by label and client, the scale beside them, and of few clients the numbers."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm, Normalize
 
     blues = ListedColormap(colormaps["Blues"](np.linspace(0.15, 1, 256)), name="counts").with_extremes(bad="white")
-    most = max(int(counts.max()), 2)
-    norm = LogNorm(1, most) if _skewed(counts, 8) else Normalize(1, most)
+    most = max(int(samples.max()), 2)
+    norm = LogNorm(1, most) if _skewed(samples, 8) else Normalize(1, most)
     paint = ScalarMappable(norm, blues)
-    where = (-0.5, len(counts) - 0.5, -0.5, len(names) - 0.5)
-    pixels = _enlarged(paint.to_rgba(np.ma.masked_equal(counts.T, 0), bytes=True))
-    axes.imshow(pixels, extent=where, aspect="auto", origin="lower", interpolation="none")
+    extent = (-0.5, len(samples) - 0.5, -0.5, len(names) - 0.5)
+    pixels = _enlarged(paint.to_rgba(np.ma.masked_equal(samples.T, 0), bytes=True))
+    axes.imshow(pixels, extent=extent, aspect="auto", origin="lower", interpolation="none")
     axes.grid(False)
     axes.set_ylabel("label")
     every = next(n * 10**k for k in range(10) for n in (1, 2, 5) if n * 10**k * NAMED >= len(names))
     axes.set_yticks(range(0, len(names), every), names[::every])
     _scale(axes, paint)
-    if len(counts) <= WRITTEN and len(names) <= NAMED and most < 10_000:
-        for (x, y), n in np.ndenumerate(counts):
+    if len(samples) <= WRITTEN and len(names) <= NAMED and most < 10_000:
+        for (x, y), n in np.ndenumerate(samples):
             ink = "white" if norm(max(n, 1)) > 0.5 else "black"
             axes.text(x, y, f"{n}", ha="center", va="center", fontsize=5.5, color=ink if n else GREY)
 
 
 def _enlarged(grid: np.ndarray) -> np.ndarray:
-    """Every cell `[labels, clients, RGBA]` as many pixels: what smooths pictures when enlarging them smooths only edges."""
+    """Every cell `[labels, clients, RGBA]` as many pixels: a viewer that smooths enlarged pictures smooths only edges."""
     high, wide = (-(-least // n) for least, n in zip(PIXELS, grid.shape[:2], strict=True))
     return grid.repeat(high, 0).repeat(wide, 1)
 
@@ -121,8 +121,8 @@ def _scale(axes: "Axes", paint: "ScalarMappable") -> None:
 
 def _skewed(counts: np.ndarray, times: float) -> bool:
     """Whether the largest count is so many times the median of those above 0."""
-    held = counts[counts > 0]
-    return len(held) > 0 and bool(held.max() > times * np.median(held))
+    known = counts[counts > 0]
+    return len(known) > 0 and bool(known.max() > times * np.median(known))
 
 
 def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
@@ -136,12 +136,12 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
     return np.interp(inside, ids, np.arange(len(ids))).tolist(), [f"{i:,}" for i in inside]
 
 
-def _note(held: Tally, drawn: int, scenario: Mapping[str, Any]) -> str:
+def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
     """The partition, and how many clients and samples there are."""
     section = scenario.get("data", {}).get("partition") or {}
     arguments = ", ".join(f"{name} {value}" for name, value in section.items() if name != "kind" and value is not None)
     kind = [f"{section['kind']} ({arguments})" if arguments else str(section["kind"])] if "kind" in section else []
-    n, without = len(held.clients), int((held.sizes == 0).sum())
+    n, without = len(counts.clients), int((counts.sizes == 0).sum())
     clients = f"{n:,} clients" if drawn == n else f"{n:,} clients (shown: {drawn}, evenly chosen)"
-    parts = [*kind, clients, f"{int(held.sizes.sum()):,} samples"]
+    parts = [*kind, clients, f"{int(counts.sizes.sum()):,} samples"]
     return ", ".join([*parts, f"{without:,} clients without any"] if without else parts)

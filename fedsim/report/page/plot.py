@@ -80,21 +80,21 @@ def forest(rows: Sequence[Mapping[str, Any]], label: str) -> Markup:
             continue
         y = ROW * place + ROW / 2 + 4
         sure = "sure" if _known(row["p_adjusted"]) and row["p_adjusted"] < SURE else "open"
-        said = escape(f"{row['method']}: {row['difference']:+.4g}")
+        title = escape(f"{row['method']}: {row['difference']:+.4g}")
         ends = f'x1="{x.at(row["ci_low"]):.1f}" x2="{x.at(row["ci_high"]):.1f}"' if _known(row["ci_low"]) else ""
         interval = f'<line {ends} y1="{y}" y2="{y}"/>' if ends else ""
         mark = f'<circle cx="{x.at(row["difference"]):.1f}" cy="{y}" r="4.5"/>'
-        parts.append(f'<g class="mark {sure}"><title>{said}</title>{interval}{mark}</g>')
+        parts.append(f'<g class="mark {sure}"><title>{title}</title>{interval}{mark}</g>')
     return _by_name([str(row["method"]) for row in rows], x, "".join(parts), label)
 
 
 def spread(rows: Sequence[tuple[str, int, Sequence[float]]], label: str) -> Markup:
     """How clients fare: per method the 10th to 90th percentile as a bar, the middle half darker, the median as a line."""
-    x = axis([v for _, _, found in rows for v in found], NAMES, WIDTH - RIGHT - 8, share=True)
+    x = axis([v for _, _, values in rows for v in values], NAMES, WIDTH - RIGHT - 8, share=True)
     parts = []
-    for place, (_, colour, found) in enumerate(rows):
-        if len(found):
-            ends = [x.at(float(v)) for v in np.percentile(found, (10, 25, 50, 75, 90))]
+    for place, (_, colour, values) in enumerate(rows):
+        if len(values):
+            ends = [x.at(float(v)) for v in np.percentile(values, (10, 25, 50, 75, 90))]
             y = ROW * place + 8
             bars = "".join(
                 f'<rect class="band" x="{low:.1f}" y="{y}" width="{high - low:.1f}" height="16"/>'
@@ -106,7 +106,7 @@ def spread(rows: Sequence[tuple[str, int, Sequence[float]]], label: str) -> Mark
 
 
 def _by_name(names: Sequence[str], x: Axis, inside: str, label: str) -> Markup:
-    """A picture with a row per name, an axis below, and what it shows."""
+    """A picture with a row per name, an axis below, and its label."""
     foot = ROW * len(names) + 6
     parts = []
     for t in x.ticks():
@@ -123,12 +123,12 @@ def _by_name(names: Sequence[str], x: Axis, inside: str, label: str) -> Markup:
     return _svg("".join(parts), foot + 38, label)
 
 
-def heat(counts: np.ndarray, across: str, up: str) -> Markup:
-    """Who holds what: a cell per client and label `[clients, labels]`, darker where there is more; square roots are shaded."""
-    clients, labels = counts.shape
+def heat_map(samples: np.ndarray, across: str, up: str) -> Markup:
+    """Samples `[clients, labels]`, a cell each, darker where there are more; square roots are shaded."""
+    clients, labels = samples.shape
     wide, high = (WIDTH - LEFT - RIGHT) / clients, min(20.0, 220 / labels)
-    most = math.sqrt(max(float(counts.max()), 1.0))
-    levels = np.ceil(np.sqrt(counts) / most * SHADES).astype(int)
+    most = math.sqrt(max(float(samples.max()), 1.0))
+    levels = np.ceil(np.sqrt(samples) / most * SHADES).astype(int)
     parts = []
     for level in range(1, SHADES + 1):
         cells = "".join(f"M{LEFT + c * wide:.1f} {TOP + k * high:.1f}h{wide:.1f}v{high:.1f}h-{wide:.1f}z"

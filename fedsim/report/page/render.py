@@ -16,12 +16,12 @@ def _part(name: str) -> str:
     return resources.files("fedsim.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def rendered(told: dict[str, Any], data: dict[str, list]) -> bytes:
+def rendered(shown: dict[str, Any], data: dict[str, list]) -> bytes:
     """The page.
 
     Args:
-      told: what the template shows; every text is escaped where it stands.
-      data: what the script draws, by the number of the picture.
+      shown: by the template; every text is escaped where it stands.
+      data: drawn by the script, by the number of the picture.
     """
     style, script = _part("page.css"), _part("page.js")
     embedded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -31,7 +31,7 @@ def rendered(told: dict[str, Any], data: dict[str, list]) -> bytes:
     )
     template = environment.from_string(_part("page.html"))
     safe = {"style": Markup(style), "script": Markup(script), "data": Markup(embedded), "policy": policy}
-    return template.render(**told, **safe).encode()
+    return template.render(**shown, **safe).encode()
 
 
 def _hash(text: str) -> str:

@@ -1,9 +1,9 @@
-"""The form of a `run.json`: what kind of value stands where, so that whoever reads a stranger's need not ask again."""
+"""The form of a `run.json`: which entries it has, and of which type, so that a stranger's is checked once and then read."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-SCORES = ("final", "best", "mean_last_k")
+from fedsim.study.summary import SCORES
 
 
 class Every(NamedTuple):
@@ -24,11 +24,11 @@ def number(value: Any) -> bool:
 
 def maybe(form: Any) -> Callable[[Any], bool]:
     """A value of this form, or none."""
-    return lambda value: value is None or not any(strange(value, form))
+    return lambda value: value is None or not any(misfits(value, form))
 
 
 def anything(value: Any) -> bool:
-    """Whatever it is, it is only printed or compared."""
+    """Any value: it is only printed or compared."""
     return True
 
 
@@ -39,7 +39,7 @@ SCENARIO = {  # resolved; as far as it is looked at before it is read, or withou
     "seeds": lambda value: isinstance(value, list) and value != [] and all(map(count, value)),
     "data": {"kind": str, "partition": LINK, "clients?": maybe(count), "path?": maybe(str)},
     "model": {"kind": str, "loss?": maybe(str)},
-    "fleet?": {"malicious?": lambda value: number(value) or not any(strange(value, [anything]))},
+    "fleet?": {"malicious?": lambda value: number(value) or not any(misfits(value, [anything]))},
     "cohort": LINK,
     "client": {"kind": str, "lr": anything, "batch": anything},
     "wire?": [LINK],
@@ -90,8 +90,8 @@ COMPARISON = {
 }
 
 
-def odd(record: dict[str, Any], *needed: str) -> list[str]:
-    """Entries of a record that are not as a run or a comparison writes them: whoever made it, it was neither.
+def malformed(record: dict[str, Any], *needed: str) -> list[str]:
+    """Entries of a record that are not as a run or a comparison writes them.
 
     Args:
       record: of a `run.json`.
@@ -100,11 +100,11 @@ def odd(record: dict[str, Any], *needed: str) -> list[str]:
     kind = record.get("kind", "run")
     form = {"run": RECORD, "compare": COMPARISON}.get(kind) if isinstance(kind, str) else None
     missing = [name for name in needed if name not in record]
-    return [*missing, *(strange(record, form) if form else ("kind",))]
+    return [*missing, *(misfits(record, form) if form else ("kind",))]
 
 
-def strange(value: Any, form: Any, path: str = "") -> Iterator[str]:
-    """Dotted paths of what is not of a form.
+def misfits(value: Any, form: Any, path: str = "") -> Iterator[str]:
+    """Dotted paths of values that are not of a form.
 
     Args:
       value: of JSON.
@@ -117,10 +117,10 @@ def strange(value: Any, form: Any, path: str = "") -> Iterator[str]:
         fits = isinstance(value, form)
     elif isinstance(form, list):
         fits = isinstance(value, list)
-        inside = ((f"{path}[{i}]", one, form[0]) for i, one in enumerate(value if fits else ()))
+        inside = ((f"{path}[{i}]", member, form[0]) for i, member in enumerate(value if fits else ()))
     elif isinstance(form, Every):
         fits = isinstance(value, dict)
-        inside = ((_dotted(path, name), one, form.form) for name, one in (value if fits else {}).items())
+        inside = ((_dotted(path, name), entry, form.form) for name, entry in (value if fits else {}).items())
     elif isinstance(form, dict):
         fits = isinstance(value, dict)
         inside = ((_dotted(path, name.rstrip("?")), *_entry(value, name, one)) for name, one in form.items() if fits)
@@ -128,8 +128,8 @@ def strange(value: Any, form: Any, path: str = "") -> Iterator[str]:
         fits = form(value)
     if not fits:
         yield path
-    for where, one, wanted in inside:
-        yield from strange(one, wanted, where)
+    for inner_path, inner, inner_form in inside:
+        yield from misfits(inner, inner_form, inner_path)
 
 
 def _entry(value: dict[str, Any], name: str, form: Any) -> tuple[Any, Any]:

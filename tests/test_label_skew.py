@@ -12,13 +12,23 @@ from scipy import stats
 
 import fedsim
 from fedsim.build.federation import federations_of
+from fedsim.cli.partition import fitting
 from fedsim.disk import tables as frames
-from fedsim.report import partition_text as shades
+from fedsim.report import partition_text
 from fedsim.scenario import read
-from fedsim.study.label_skew import Tally, evenly, holdings, inspected, overall, rows_of, tally, tally_of
+from fedsim.study.label_skew import (
+    LabelCounts,
+    client_skew,
+    counts_of_rows,
+    evenly_spaced,
+    heterogeneity,
+    label_counts,
+    overall_skew,
+    partition_rows,
+)  # fmt: skip
 
 # three clients, two labels: 3 + 1, 0 + 4, and nobody
-BY_HAND = Tally(np.arange(3), [0, 1], np.array([[3, 1], [0, 4], [0, 0]]))
+BY_HAND = LabelCounts(np.arange(3), [0, 1], np.array([[3, 1], [0, 4], [0, 0]]))
 BLOBS = {"name": "blobs", "data": {"kind": "gaussian_blobs", "clients": 6, "samples": 120, "classes": 3, "shape": [4]}}
 LINE = {"name": "line", "data": {"kind": "linear_regression", "clients": 5}, "model": {"kind": "linear"}}
 
@@ -28,13 +38,13 @@ def federation(scenario):
 
 
 def counted(counts):
-    """A tally from a table of counts, labels named 0, 1, ..."""
+    """Label counts from a table, labels named 0, 1, ..."""
     counts = np.asarray(counts)
-    return Tally(np.arange(len(counts)), list(range(counts.shape[1])), counts)
+    return LabelCounts(np.arange(len(counts)), list(range(counts.shape[1])), counts)
 
 
-def inspected_of(held):
-    return inspected(federation(BLOBS))._replace(tally=held, clients=holdings(held), overall=overall(held))
+def heterogeneity_of(held):
+    return heterogeneity(federation(BLOBS))._replace(counts=held, clients=client_skew(held), overall=overall_skew(held))
 
 
 tables = st.integers(1, 6).flatmap(
@@ -43,7 +53,7 @@ tables = st.integers(1, 6).flatmap(
 
 
 def test_the_numbers_of_every_client_are_those_reckoned_by_hand():
-    table = holdings(BY_HAND)
+    table = client_skew(BY_HAND)
     assert table["client"].tolist() == [0, 1, 2]
     assert table["samples"].tolist() == [4, 4, 0]
     assert table["classes"].tolist() == [2, 1, 0]
@@ -56,7 +66,7 @@ def test_the_numbers_of_every_client_are_those_reckoned_by_hand():
 
 
 def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
-    o = overall(BY_HAND)
+    o = overall_skew(BY_HAND)
     assert (o["clients"], o["clients_without_samples"], o["samples"], o["labels"]) == (3, 1, 8, 2)
     assert (o["samples_min"], o["samples_median"], o["samples_max"]) == (0, 4, 4)
     assert o["samples_gini"] == pytest.approx(1 / 3)  # Σ|n_i − n_j| / (2 N Σ n) = 16 / 48
@@ -69,14 +79,14 @@ def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
 @given(tables)
 def test_entropy_is_that_of_scipy_in_bits(counts):
     held = counted(counts)
-    for row, n in zip(holdings(held)["entropy_bits"], counts, strict=True):
+    for row, n in zip(client_skew(held)["entropy_bits"], counts, strict=True):
         assert np.isnan(row) if not sum(n) else row == pytest.approx(stats.entropy(n, base=2), abs=1e-12)
 
 
 @settings(deadline=None)
 @given(tables)
 def test_shares_and_distances_stay_within_their_bounds(counts):
-    table = holdings(counted(counts))[np.sum(counts, axis=1) > 0]
+    table = client_skew(counted(counts))[np.sum(counts, axis=1) > 0]
     assert ((table["total_variation"] > -1e-12) & (table["total_variation"] < 1)).all()
     assert ((table["largest_share"] * table["classes"] > 1 - 1e-12) & (table["largest_share"] <= 1)).all()
     assert (table["entropy_bits"] <= np.log2(table["classes"]) + 1e-12).all()
@@ -86,7 +96,7 @@ def test_shares_and_distances_stay_within_their_bounds(counts):
 @given(tables)
 def test_a_random_deal_has_the_distance_that_the_hypergeometric_distribution_foretells(counts):
     held = counted(counts)
-    of_label, S, sizes = held.counts.sum(0), held.counts.sum(), held.sizes[held.sizes > 0]
+    of_label, S, sizes = held.samples.sum(0), held.samples.sum(), held.sizes[held.sizes > 0]
     if not S:
         return
     far = []
@@ -94,59 +104,61 @@ def test_a_random_deal_has_the_distance_that_the_hypergeometric_distribution_for
         drawn = np.arange(n + 1)
         each = [np.abs(drawn / n - K / S) @ stats.hypergeom(S, K, n).pmf(drawn) for K in of_label]
         far.append(sum(each) / 2)
-    assert overall(held)["total_variation_iid"] == pytest.approx(np.mean(far), abs=1e-9)
+    assert overall_skew(held)["total_variation_iid"] == pytest.approx(np.mean(far), abs=1e-9)
 
 
 def test_an_iid_partition_is_as_skewed_as_a_random_deal_and_a_dirichlet_one_much_more(root):
-    iid, dirichlet = (inspected(federation(root / f"scenarios/{name}.yaml")).overall for name in ("iid", "dirichlet"))
+    iid, dirichlet = (
+        heterogeneity(federation(root / f"scenarios/{name}.yaml")).overall for name in ("iid", "dirichlet")
+    )
     assert iid["total_variation_mean"] == pytest.approx(iid["total_variation_iid"], abs=0.02)
     assert dirichlet["total_variation_mean"] > 1.5 * dirichlet["total_variation_iid"]
 
 
 def test_equal_clients_have_no_gini_and_one_that_has_all_nearly_one():
-    assert overall(counted([[2], [2], [2]]))["samples_gini"] == 0
-    assert overall(counted([[0]] * 99 + [[5]]))["samples_gini"] == pytest.approx(0.99)
+    assert overall_skew(counted([[2], [2], [2]]))["samples_gini"] == 0
+    assert overall_skew(counted([[0]] * 99 + [[5]]))["samples_gini"] == pytest.approx(0.99)
 
 
 @pytest.mark.parametrize("scenario", [BLOBS, LINE], ids=["classes", "targets"])
-def test_the_rows_are_those_that_a_run_writes_and_give_the_same_tally_back(scenario):
+def test_the_rows_are_those_that_a_run_writes_and_give_the_same_counts_back(scenario):
     f = federation(scenario)
-    rows = rows_of(tally_of(f))
+    rows = partition_rows(label_counts(f))
     result = fedsim.run({**scenario, "rounds": 0})
     assert frames.to_csv([rows], frames.PARTITION) == frames.to_csv(result.records["partition"], frames.PARTITION)
-    again = tally(result.partition, clients=f.N)
-    assert again.labels == tally_of(f).labels and np.array_equal(again.counts, tally_of(f).counts)
+    again = counts_of_rows(result.partition, clients=f.N)
+    assert again.labels == label_counts(f).labels and np.array_equal(again.samples, label_counts(f).samples)
 
 
 def test_a_file_of_several_seeds_gives_the_first_one(tmp_path):
     result = fedsim.run({**BLOBS, "rounds": 0, "seeds": [3, 7]})
     result.save(tmp_path)
-    held = tally(pd.read_csv(tmp_path / "partition.csv"))
+    held = counts_of_rows(pd.read_csv(tmp_path / "partition.csv"))
     first = federations_of(read({**BLOBS, "seeds": [3]}), None, np.dtype("float32"))[3]
-    assert np.array_equal(held.counts, first.label_counts())
+    assert np.array_equal(held.samples, first.label_counts())
 
 
 def test_clients_that_have_no_row_are_empty_where_it_is_said_how_many_there_are():
     rows = pd.DataFrame({"client": [1, 4], "label": ["cat", "=dog()"], "samples": [2, 3]})
-    assert tally(rows).clients.tolist() == [1, 4]
-    assert tally(rows, clients=6).sizes.tolist() == [0, 2, 0, 0, 3, 0]
-    assert tally(rows).labels == ["=dog()", "cat"]
-    assert not len(tally(rows.head(0)).clients)
+    assert counts_of_rows(rows).clients.tolist() == [1, 4]
+    assert counts_of_rows(rows, clients=6).sizes.tolist() == [0, 2, 0, 0, 3, 0]
+    assert counts_of_rows(rows).labels == ["=dog()", "cat"]
+    assert not len(counts_of_rows(rows.head(0)).clients)
 
 
 def test_numbered_labels_are_in_the_order_of_numbers():
     rows = pd.DataFrame({"client": [0, 0, 0], "label": ["10", "9", "2"], "samples": [1, 2, 3]})
-    assert tally(rows).labels == [2, 9, 10] and tally(rows).counts.tolist() == [[3, 2, 1]]
+    assert counts_of_rows(rows).labels == [2, 9, 10] and counts_of_rows(rows).samples.tolist() == [[3, 2, 1]]
 
 
 @pytest.mark.parametrize("odd", ["inf", "1e300", "0.5", "</script>", float("nan")])
 def test_labels_that_are_no_whole_numbers_are_text(odd):
     rows = pd.DataFrame({"client": [0, 0], "label": [odd, "2"], "samples": [1, 2]})
-    assert sorted(tally(rows).labels) == sorted([str(odd), "2"])
+    assert sorted(counts_of_rows(rows).labels) == sorted([str(odd), "2"])
 
 
 def test_everything_becomes_json_without_nan():
-    held = inspected_of(BY_HAND)
+    held = heterogeneity_of(BY_HAND)
     plain = json.loads(json.dumps(held.plain(), allow_nan=False))
     assert plain["clients"][2] == {
         "client": 2, "samples": 0, "classes": 0, "entropy_bits": None, "total_variation": None,
@@ -156,8 +168,8 @@ def test_everything_becomes_json_without_nan():
 
 
 def test_rows_carry_the_seed_where_there_are_several():
-    assert list(inspected(federation(BLOBS), seed=5).rows) == ["seed", "client", "label", "samples"]
-    assert list(inspected(federation(BLOBS)).rows) == ["client", "label", "samples"]
+    assert list(heterogeneity(federation(BLOBS), seed=5).rows) == ["seed", "client", "label", "samples"]
+    assert list(heterogeneity(federation(BLOBS)).rows) == ["client", "label", "samples"]
 
 
 EXTREMES = {
@@ -165,11 +177,11 @@ EXTREMES = {
     "one class": counted([[5], [3], [0]]),
     "nobody has any": counted([[0, 0], [0, 0]]),
     "by hand": BY_HAND,
-    "no classes": Tally(np.arange(3), [], np.array([[4], [0], [9]])),
-    "nobody": Tally(np.arange(0), [], np.zeros((0, 1), int)),
+    "no classes": LabelCounts(np.arange(3), [], np.array([[4], [0], [9]])),
+    "nobody": LabelCounts(np.arange(0), [], np.zeros((0, 1), int)),
     "10,000 clients": counted(np.random.default_rng(0).poisson(0.3, (10_000, 10))),
     "300 labels": counted(np.random.default_rng(0).poisson(3, (40, 300))),
-    "names": Tally(np.arange(2), ["</script>", "\x1b[31mred", "long " * 9, "猫"], np.ones((2, 4), int)),
+    "names": LabelCounts(np.arange(2), ["</script>", "\x1b[31mred", "long " * 9, "猫"], np.ones((2, 4), int)),
 }
 
 
@@ -177,42 +189,44 @@ EXTREMES = {
 @pytest.mark.parametrize("width", [-1, 0, 1, 7, 40, 80, 300])
 @pytest.mark.parametrize("name", EXTREMES)
 def test_any_partition_fits_any_terminal(name, width, ascii):
-    said = shades.text(inspected_of(EXTREMES[name]), width, ascii)
+    said = partition_text.text(heterogeneity_of(EXTREMES[name]), width, ascii)
     assert all(c.isprintable() or c == "\n" for c in said)
     assert said.isascii() or not ascii
-    drawn = shades.picture(EXTREMES[name], width, ascii)
-    assert all(len(line) <= max(width, shades.NARROW) for line in drawn.splitlines())
+    drawn = partition_text.heat_map(EXTREMES[name], width, ascii)
+    assert all(len(line) <= max(width, partition_text.NARROW) for line in drawn.splitlines())
 
 
 def test_the_map_is_darker_where_there_is_more():
-    held = Tally(np.arange(5), ["a", "b"], np.array([[0, 4], [1, 4], [2, 4], [3, 4], [4, 4]]))
-    assert shades.picture(held, 12).splitlines()[:2] == ["a | ░▒▓█|", "b |█████|"]
-    assert shades.picture(held, 12, ascii=True).splitlines()[:2] == ["a | .:*#|", "b |#####|"]
-    assert shades.picture(held, 80).splitlines()[0] == "a |    ░░░░▒▒▒▒▓▓▓▓████|"
+    held = LabelCounts(np.arange(5), ["a", "b"], np.array([[0, 4], [1, 4], [2, 4], [3, 4], [4, 4]]))
+    assert partition_text.heat_map(held, 12).splitlines()[:2] == ["a | ░▒▓█|", "b |█████|"]
+    assert partition_text.heat_map(held, 12, ascii=True).splitlines()[:2] == ["a | .:*#|", "b |#####|"]
+    assert partition_text.heat_map(held, 80).splitlines()[0] == "a |    ░░░░▒▒▒▒▓▓▓▓████|"
 
 
 @settings(deadline=None)
 @given(tables)
 def test_a_place_is_blank_only_where_there_is_nothing(counts):
     held = counted(np.where(np.asarray(counts) > 1, 1000 * np.asarray(counts), counts))
-    lines = shades.picture(held, 80).splitlines()[: held.counts.shape[1]]
-    drawn = np.array([list(line.split("|")[1][:: shades.CELL]) for line in lines])
-    assert np.array_equal(drawn != " ", held.counts.T > 0)
+    lines = partition_text.heat_map(held, 80).splitlines()[: held.samples.shape[1]]
+    drawn = np.array([list(line.split("|")[1][:: partition_text.CELL]) for line in lines])
+    assert np.array_equal(drawn != " ", held.samples.T > 0)
 
 
 def test_many_clients_are_a_few_evenly_chosen_ones_and_it_is_said():
-    assert evenly(10_000, 3).tolist() == [0, 5000, 9999] and evenly(4, 9).tolist() == [0, 1, 2, 3]
-    said = shades.picture(EXTREMES["10,000 clients"], 80)
+    assert evenly_spaced(10_000, 3).tolist() == [0, 5000, 9999] and evenly_spaced(4, 9).tolist() == [0, 1, 2, 3]
+    said = partition_text.heat_map(EXTREMES["10,000 clients"], 80)
     assert "76 of 10,000, evenly chosen" in said
-    assert "... the 20 most skewed of 10,000 clients" in shades.text(inspected_of(EXTREMES["10,000 clients"]))
+    assert "... the 20 most skewed of 10,000 clients" in partition_text.text(
+        heterogeneity_of(EXTREMES["10,000 clients"])
+    )
 
 
 def test_many_labels_share_lines_as_their_mean():
     held = counted(np.full((3, 300), 2))
-    lines = [line for line in shades.picture(held, 80).splitlines() if "|" in line]
-    assert len(lines) <= shades.ROWS
+    lines = [line for line in partition_text.heat_map(held, 80).splitlines() if "|" in line]
+    assert len(lines) <= partition_text.ROWS
     assert lines[0] == "   0-12 |" + 12 * "█" + "|" and lines[-1] == "    299 |" + 12 * "█" + "|"
-    assert "mean of those on a line" in shades.picture(held, 80)
+    assert "mean of those on a line" in partition_text.heat_map(held, 80)
 
 
 @pytest.mark.parametrize(
@@ -221,11 +235,11 @@ def test_many_labels_share_lines_as_their_mean():
 def test_shades_are_ascii_where_the_stream_cannot_show_them(encoding, ascii, monkeypatch):
     monkeypatch.setenv("COLUMNS", "1")
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    assert shades.fitting(stream) == (1, ascii)
-    stream.write(shades.text(inspected_of(EXTREMES["names"]), *shades.fitting(stream)).replace("猫", "c"))
+    assert fitting(stream) == (1, ascii)
+    stream.write(partition_text.text(heterogeneity_of(EXTREMES["names"]), *fitting(stream)).replace("猫", "c"))
     stream.flush()
 
 
 def test_no_colour_is_ever_used(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b" not in shades.text(inspected_of(BY_HAND))
+    assert "\x1b" not in partition_text.text(heterogeneity_of(BY_HAND))

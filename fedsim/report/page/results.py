@@ -1,4 +1,4 @@
-"""The page's tables: what methods came to, and where the time went."""
+"""The tables of the page: the results of methods, and where the time went."""
 
 import math
 import statistics
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+
+from fedsim.study.summary import larger_is_better
 
 Row = dict[str, Any]
 Cell = tuple[str, Any]  # as it is shown, and as it is sorted
@@ -24,15 +26,15 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
 
 def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
     """Rows that agree in some columns, in the order in which they appear."""
-    found: dict[tuple, list[Row]] = {}
+    groups: dict[tuple, list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row.get(name) for name in names), []).append(row)
-    return found
+        groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
+    return groups
 
 
-def came_to(summary: pd.DataFrame) -> list[str]:
-    """What runs came to, a sentence per method."""
-    said = []
+def sentences(summary: pd.DataFrame) -> list[str]:
+    """The results of runs, a sentence per method."""
+    lines = []
     for (method,), rows in by(rows_of(summary), "method").items():
         values = [row["final"] for row in rows if row["final"] is not None]
         metric, bad = str(rows[0]["metric"]).replace("_", " "), sum(bool(row["diverged"]) for row in rows)
@@ -40,10 +42,9 @@ def came_to(summary: pd.DataFrame) -> list[str]:
         over = f", mean of {len(rows)} seeds" if len(rows) > 1 else ""
         best = statistics.fmean(row["best"] for row in rows) if values and all(row["best"] for row in rows) else None
         most = f" (best {best:.4g})" if best is not None else ""
-        said.append(
-            f"{method}: {metric} {statistics.fmean(values):.4g}{most}{over}.{lost}" if values else f"{method}:{lost}"
-        )
-    return said
+        result = f" {metric} {statistics.fmean(values):.4g}{most}{over}." if values else ""
+        lines.append(f"{method}:{result}{lost}")
+    return lines
 
 
 def results(summary: pd.DataFrame | None, compare: pd.DataFrame | None, score: str) -> dict[str, Any] | None:
@@ -58,74 +59,69 @@ def results(summary: pd.DataFrame | None, compare: pd.DataFrame | None, score: s
         return None
     rows = rows_of(summary)
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
-    said = None if compare is None else {_key(row): row for row in rows_of(compare)}
+    differences = None if compare is None else {_key(row): row for row in rows_of(compare)}
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
     reached = any(row.get("rounds_to_target") is not None for row in rows)
     head = [*keys, "runs", f"{score} {metric.replace('_', ' ')}", "sd", "best"]
     head += ["rounds to target", "MB to target"] if reached else []
-    head += ["difference", "95 %", "p (Holm)", "better in"] if said is not None else []
+    head += ["difference", "95 %", "p (Holm)", "better in"] if differences is not None else []
     variants = list(dict.fromkeys(row.get("variant") for row in rows))
     ranked = []
-    for group, found in by(rows, *keys).items():
-        cells: list[Cell] = [(str(name or ""), str(name or "")) for name in group]
-        cells += _scores(found, score)
-        cells += (
-            [*_reached(found, "rounds_to_target", 1, ".0f"), *_reached(found, "bytes_to_target", 1e6, ".2f")]
-            if reached
-            else []
-        )
-        cells += _difference(said.get(_key(found[0]))) if said is not None else []
-        mean = cells[len(keys) + 1][1]
-        worse = math.inf if mean == "" else mean if metric.endswith("loss") else -mean
-        place = (variants.index(found[0].get("variant")), said is not None and _key(found[0]) in said, worse)
-        ranked.append((place, cells))
+    for names, group in by(rows, *keys).items():
+        key, scores = _key(group[0]), _scores(group, score)
+        cells: list[Cell] = [*((str(name or ""), str(name or "")) for name in names), *scores]
+        if reached:
+            cells += _reached(group, "rounds_to_target", 1, ".0f") + _reached(group, "bytes_to_target", 1e6, ".2f")
+        if differences is not None:
+            cells += _difference(differences.get(key))
+        mean = scores[1][1]
+        worse = math.inf if mean == "" else -mean if larger_is_better(metric) else mean
+        ranked.append(((variants.index(key[1]), differences is not None and key in differences, worse), cells))
     return {"head": head, "rows": [cells for _, cells in sorted(ranked, key=lambda one: one[0])], "words": len(keys)}
 
 
-def spent(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
+def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
     """Where the time went: the last row of every run, summed by method."""
     if timing is None:
         return None
     rows = rows_of(timing)
-    last = by([found[-1] for found in by(rows, "method", "variant", "seed").values()], "method")
-    told = []
+    last = by([group[-1] for group in by(rows, "method", "variant", "seed").values()], "method")
+    lines = []
     for name in names:
-        mine = last.get((name,), [])
+        runs = last.get((name,), [])
         busy = [row["lane_efficiency"] for row in rows if row["method"] == name and row["lane_efficiency"]]
-        wall, compiling = (sum(row[column] for row in mine) for column in ("wall_seconds", "compile_seconds"))
-        rate = statistics.fmean(row["steps_per_second"] for row in mine) if mine else 0.0
+        wall, compiling = (sum(row[column] for row in runs) for column in ("wall_seconds", "compile_seconds"))
+        rate = statistics.fmean(row["steps_per_second"] for row in runs) if runs else 0.0
         lanes = f"{statistics.fmean(busy):.0%}" if busy else ""
-        told.append((name, str(len(mine)), f"{wall:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes))
-    return {
-        "head": ("method", "runs", "seconds", "of them compiling", "local steps per second", "lanes busy"),
-        "rows": told,
-    }
+        lines.append((name, str(len(runs)), f"{wall:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes))
+    head = ("method", "runs", "seconds", "of them compiling", "local steps per second", "lanes busy")
+    return {"head": head, "rows": lines}
 
 
 def _key(row: Mapping[str, Any]) -> tuple:
     return row["method"], row.get("variant")
 
 
-def _scores(found: Sequence[Row], score: str) -> list[Cell]:
-    """Runs, mean and standard deviation of what they reached, and the mean of their best rounds."""
-    values = [row[score] for row in found if row[score] is not None]
-    bad = sum(bool(row["diverged"]) or row.get("status") == "failed" for row in found)
-    best = [row["best"] for row in found if row["best"] is not None]
+def _scores(rows: Sequence[Row], score: str) -> list[Cell]:
+    """Runs, mean and standard deviation of their scores, and the mean of their best rounds."""
+    values = [row[score] for row in rows if row[score] is not None]
+    bad = sum(bool(row["diverged"]) or row.get("status") == "failed" for row in rows)
+    best = [row["best"] for row in rows if row["best"] is not None]
     numbers = (
         statistics.fmean(values) if values else None,
         statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None,
         statistics.fmean(best) if best else None,
     )
-    shown: list[Cell] = [("", "") if value is None else (f"{value:.4f}", value) for value in numbers]
-    return [(f"{len(found)}, {bad} bad" if bad else str(len(found)), len(found)), *shown]
+    cells: list[Cell] = [("", "") if value is None else (f"{value:.4f}", value) for value in numbers]
+    return [(f"{len(rows)}, {bad} bad" if bad else str(len(rows)), len(rows)), *cells]
 
 
-def _reached(found: Sequence[Row], name: str, unit: float, form: str) -> list[Cell]:
+def _reached(rows: Sequence[Row], name: str, unit: float, form: str) -> list[Cell]:
     """The mean over the runs that reached the target, and how many did."""
-    known = [row[name] / unit for row in found if row.get(name) is not None]
+    known = [row[name] / unit for row in rows if row.get(name) is not None]
     if not known:
         return [("not reached", 1e300)]
-    some = "" if len(known) == len(found) else f" ({len(known)} of {len(found)})"
+    some = "" if len(known) == len(rows) else f" ({len(known)} of {len(rows)})"
     return [(f"{statistics.fmean(known):{form}}{some}", statistics.fmean(known))]
 
 

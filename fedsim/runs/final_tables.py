@@ -1,0 +1,56 @@
+"""The tables of a run that has ended: its summary, its clients and its partition."""
+
+from typing import Any
+
+import numpy as np
+
+from fedsim.data import Federation
+from fedsim.disk.tables import LISTED, Record
+from fedsim.engine.final import client_scores
+from fedsim.engine.run import Run
+from fedsim.runs.journal import Journal
+from fedsim.study.label_skew import label_counts, partition_rows
+from fedsim.study.summary import fairness, summarise
+
+
+def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, several: bool) -> None:
+    """The tables of a run that has ended, into its journal.
+
+    Args:
+      journal: holds its rows.
+      run: the run.
+      who: method and seed.
+      evaluate: the scenario's section.
+      several: whether there are more seeds, so that partitions have to be told apart.
+    """
+    rounds, clients = journal.records["rounds"], _clients(run)
+    line = summarise(rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason)
+    journal.add("summary", {**who, **line, **fairness(clients)})
+    journal.add("clients", {**who, **clients})
+    seed = {"seed": who["seed"]} if several else {}
+    journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
+
+
+def _clients(run: Run) -> Record:
+    federation = run.plan.federation
+    loss, accuracy, scored = client_scores(run)
+    listed = _listed(federation, run.joined)
+    joined = run.joined[listed]
+    table: Record = {"client": listed.tolist(), "samples": run.plan.sizes[listed].tolist()}
+    if federation.classes:
+        table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
+    table |= {"rounds_joined": joined.tolist(), "bytes_up": (joined * run.message_bytes["up"]).tolist()}
+    for name, values in (("global_loss", loss), ("global_accuracy", accuracy))[: 2 if federation.classes else 1]:
+        pairs = zip(values[listed].tolist(), scored[listed].tolist(), strict=True)
+        table[name] = [value if n else None for value, n in pairs]
+    return table
+
+
+def _partition(federation: Federation, joined: np.ndarray) -> Record:
+    listed, counts = _listed(federation, joined), label_counts(federation)
+    return partition_rows(counts._replace(clients=listed, samples=counts.samples[listed]))
+
+
+def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:
+    """Clients that tables list: all, or of more than LISTED those that ever took part."""
+    return np.arange(federation.N) if federation.N <= LISTED else np.flatnonzero(joined)

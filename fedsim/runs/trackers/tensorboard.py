@@ -1,0 +1,34 @@
+"""A run in TensorBoard."""
+
+from typing import Any
+
+from fedsim.disk import files
+from fedsim.runs.filenames import slug
+from fedsim.runs.trackers.tracked import TrackedRun, flat, numbers
+
+
+class TensorBoard:
+    """Event files under `tensorboard/<label>.<seed>/`, with the scenario as hyper-parameters."""
+
+    def __init__(self, tracked: TrackedRun):
+        from tensorboardX import SummaryWriter, summary  # pyright: ignore[reportMissingImports]
+
+        folder = tracked.out / "tensorboard" / f"{slug(tracked.label)}.{tracked.seed}"
+        for old in folder.glob("events.*"):
+            files.remove(old)
+        self.writer, self.step = SummaryWriter(str(folder), flush_secs=5), 0
+        metrics = dict.fromkeys(("summary/final", "summary/best"), 0.0)
+        experiment, started, self.ended = summary.hparams(flat(tracked.config), metrics)
+        for part in (experiment, started):
+            self.writer.file_writer.add_summary(part)  # type: ignore[union-attr]
+
+    def log(self, step: int, values: dict[str, float]) -> None:
+        self.step = step
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+
+    def close(self, summary: dict[str, Any] | None) -> None:
+        if summary:
+            self.log(self.step, numbers(summary))
+            self.writer.file_writer.add_summary(self.ended)  # type: ignore[union-attr]
+        self.writer.close()

@@ -1,0 +1,87 @@
+"""What one run came to: its line of `summary.csv`, from its rounds and its clients."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Record = dict[str, Any]
+SCORES = ("final", "best", "mean_last_k")  # columns of `summary.csv` that runs are compared by
+GROWN = 1000  # times the first loss: a run that ends there, with its largest one, says so
+
+
+def larger_is_better(metric: str) -> bool:
+    """Whether more of a metric is better: of accuracies; of losses less is.
+
+    >>> larger_is_better("test_accuracy"), larger_is_better("validation_loss")
+    (True, False)
+    """
+    return not metric.endswith("loss")
+
+
+def summarise(
+    rounds: Sequence[Record], metric: str, last: int, target: float | None, status: str, reason: str
+) -> Record:
+    """One run's line of `summary.csv`; a run that diverged has no score to end with.
+
+    Args:
+      rounds: its evaluated rounds, as in `rounds.csv`.
+      metric: as in the scenario.
+      last: evaluated rounds that `mean_last_k` is over, at most.
+      target: of the metric, where one is set.
+      status: how the run ended.
+      reason: why, where it did not end as `done`.
+    """
+    if not any(row.get(metric) is not None for row in rounds):
+        metric = "test_loss" if any("test_loss" in row for row in rounds) else "train_loss"
+    known = [row for row in rounds if row.get(metric) is not None]
+    values = [row[metric] for row in known]
+    finite = [value for value in values if not math.isnan(value)]
+    tail, diverged = values[-last:], status == "diverged"
+    rising = larger_is_better(metric)
+    arrives = lambda value: target is not None and (value >= target if rising else value <= target)
+    arrival = next((row for row in known if arrives(row[metric])), None)
+    return {
+        "metric": metric,
+        "final": values[-1] if values and not diverged else None,
+        "best": (max if rising else min)(finite) if finite else None,
+        "mean_last_k": sum(tail) / len(tail) if tail and not diverged else None,
+        "k": len(tail),
+        "rounds_to_target": arrival["round"] if arrival else None,
+        "bytes_to_target": arrival["bytes_up"] + arrival["bytes_down"] if arrival else None,
+        "virtual_seconds_to_target": arrival["virtual_seconds"] if arrival else None,
+        "diverged": int(diverged),
+        **({"reason": reason} if reason else {}),
+    }
+
+
+def growth(rounds: Sequence[Record]) -> str:
+    """A sentence where the loss of a run grew more than GROWN-fold and was at its largest in the end; else nothing.
+
+    >>> growth([{"round": 0, "test_loss": 2.0}, {"round": 9, "test_loss": 5e6}])
+    'test_loss grew from 2 to 5e+06 in round 9, its largest value: the run grows without bound'
+    """
+    name = "test_loss" if any("test_loss" in row for row in rounds) else "train_loss"
+    known = [row for row in rounds if row.get(name) is not None]
+    values = [row[name] for row in known]
+    if len(values) < 2 or not 0 < GROWN * values[0] < values[-1] or max(values) > values[-1]:
+        return ""
+    last = f"in round {known[-1]['round']}, its largest value"
+    return f"{name} grew from {values[0]:.3g} to {values[-1]:.3g} {last}: the run grows without bound"
+
+
+def fairness(clients: Record) -> Record:
+    """How evenly the final model serves the clients: deciles, worst and standard deviation of their accuracies.
+
+    Every client with samples counts the same, however many it has; empty where there is no accuracy.
+
+    Args:
+      clients: rows of `clients.csv`, stacked.
+    """
+    known = np.array([value for value in clients.get("global_accuracy", ()) if value is not None], float)
+    if not len(known):
+        return {}
+    deciles = np.quantile(known, np.arange(1, 10) / 10).tolist()
+    spread = {f"client_accuracy_p{10 * (i + 1)}": value for i, value in enumerate(deciles)}
+    return {**spread, "client_accuracy_worst": float(known.min()), "client_accuracy_std": float(known.std())}

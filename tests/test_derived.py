@@ -1,0 +1,47 @@
+"""Pages, figures and paper tables: the same bytes from the frames that a run holds and from the files that it wrote."""
+
+import pandas as pd
+import pytest
+from conftest import sampled
+
+import fedsim
+from fedsim.disk.tables import read_table
+from fedsim.report import derived
+from fedsim.runs.derive import TABLES, rebuild
+
+BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 5, "validation": 0.2}
+TINY = {"name": "tiny", "rounds": 2, "seeds": 2, "data": BLOBS, "evaluate": {"target": 0.3}}
+LINE = {**TINY, "data": {"kind": "linear_regression", "clients": 5}, "model": {"kind": "linear"}, "evaluate": {}}
+LABELS = ["mean", "7", "=a\nb, 'c'"]
+
+
+def compared(out):
+    """Methods of any name over variations and settings, of which one fails where the cohort is too small for it."""
+    methods = [{"method": "mean", "label": label} for label in LABELS] + ["krum(f=1)"]
+    vary, tune = {"cohort": [{"kind": "uniform", "size": 2}, "all"]}, {"client.shuffle": [True, False]}
+    return fedsim.compare(TINY, methods, vary=vary, tune=tune, baseline="mean", score="best", out=out)
+
+
+MADE = {
+    "comparison": compared,
+    "run": lambda out: fedsim.run(TINY, out=out),
+    "run without labels": lambda out: fedsim.run(LINE, out=out),
+    "run without rounds": lambda out: fedsim.run({**TINY, "rounds": 0, "seeds": 1}, out=out),
+    "run that diverged": lambda out: fedsim.run(TINY, edits="client.lr=1e30", out=out),
+}
+
+
+@pytest.mark.parametrize("kind", sampled(MADE, every=4))
+def test_what_is_derived_in_memory_is_what_is_derived_from_the_files(kind, tmp_path, pictures):
+    made = MADE[kind](tmp_path / "out")
+    kept = {path: path.read_bytes() for path in sorted((tmp_path / "out").rglob("*")) if path.is_file()}
+    names = rebuild(tmp_path / "out")
+    assert derived.PAGE in names and "figures/partition.pdf" in names and "tables/summary.tex" in names
+    assert {path: path.read_bytes() for path in sorted((tmp_path / "out").rglob("*")) if path.is_file()} == kept
+    frames = made.frames()
+    for name in TABLES:
+        table = read_table(tmp_path / "out", name)
+        assert (table is None) == (name not in frames)
+        if table is not None:  # a switch that varies is a word in a file
+            switches = dict.fromkeys({"client.shuffle"} & {*frames[name]}, str)
+            pd.testing.assert_frame_equal(table, frames[name].astype(switches))
