@@ -49,20 +49,20 @@ def test_there_are_no_more_shards_than_clients_for_them(monkeypatch):
             assert build(written, devices=devices).program.mesh.shards == (count)
 
 
-def test_what_each_crew_returns_comes_in_the_order_of_the_calls():
+def test_what_each_thread_returns_comes_in_the_order_of_the_calls():
     program = threads.jit_for_threads(lambda x: x * 2)
     for _ in range(3):
         assert [int(y) for y in threads.in_threads(program, [(jnp.asarray(i),) for i in range(5)])] == [0, 2, 4, 6, 8]
 
 
-def test_a_crew_computes_with_the_callers_float_type():
+def test_a_thread_computes_with_the_callers_float_type():
     program = threads.jit_for_threads(lambda x: jnp.asarray(x) / 3)
     with jax.enable_x64(True):
         results = threads.in_threads(program, [(np.float64(i),) for i in range(3)])
     assert {str(result.dtype) for result in results} == {"float64"}
 
 
-def test_what_fails_in_a_crew_fails_in_the_caller():
+def test_what_fails_in_a_thread_fails_in_the_caller():
     def program(i):
         return 1 // i
 

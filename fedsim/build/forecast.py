@@ -42,7 +42,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "bytes_down_a_round": int(clients * tree.payload_bytes(shared)),
         "lanes": program.width.lanes,
         "block": program.width.block,
-        "crews": program.mesh.shards,
+        "shards": program.mesh.shards,
         "stacked": not program.server.folds,
         "stacked_by": stacking(experiment),
         "memory": parts,

@@ -117,7 +117,7 @@ def forecast(expected: Record) -> None:
         "local steps": f"{e['steps_a_round']:,.0f} a round, at most {e['longest_client_steps']:,} of one client",
         "traffic": f"{mega(e['bytes_up_a_round'])} up and {mega(e['bytes_down_a_round'])} down a round",
         "messages": together if e["stacked"] else "folded block by block",
-        "lanes": f"{e['lanes']} to a crew, {e['crews']} crews, blocks of {e['block']:,} clients",
+        "lanes": f"{e['lanes']} to a shard, {e['shards']} shards, blocks of {e['block']:,} clients",
         "memory": f"{mega(e['peak_bytes'])} at most ({parts})",
         "first batch": ", ".join(f"{name.replace('_', ' ')} {n:.4g}" for name, n in e["batch"].items()),
     }
