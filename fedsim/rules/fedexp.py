@@ -36,8 +36,7 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     """
 
     def zero(updates):
-        number = jnp.zeros((), updates.weight.dtype)
-        return tree.zero_row(updates.delta), number, number
+        return tree.zero_row((updates.delta, updates.weight, updates.weight))
 
     def add(total, updates, context):
         del context

@@ -24,8 +24,7 @@ def horvitz_thompson() -> Rule:
     """
 
     def zero(updates):
-        number = jnp.zeros((), updates.weight.dtype)
-        return tree.zero_row(updates.delta), number, number
+        return tree.zero_row((updates.delta, updates.weight, updates.weight))
 
     def add(total, updates, context):
         del context
