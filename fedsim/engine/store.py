@@ -5,7 +5,7 @@ knows nothing of it. What a commit needs of them is a dictionary of arrays (and,
 """
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,38 +19,6 @@ from fedsim.types import Shared
 SPARE = 1 << 26  # bytes of dead rows that a file may hold before it is written anew
 
 
-class Store(Protocol):
-    """What a run asks of the place where client memory lives."""
-
-    def lend(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
-        """The memory for a round of these clients, and the place in it of each."""
-        ...
-
-    def keep(self, ids: np.ndarray, memory: Memory) -> None:
-        """The memory as it is after that round."""
-        ...
-
-    def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
-        """What a commit holds of it; what it refers to outside of these is on the disk when this returns.
-
-        Args:
-          portable: refer to nothing.
-        """
-        ...
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go on from what `arrays` gave."""
-        ...
-
-    def rows(self, ids: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Which of these clients have a row, and the rows `[len(ids), ...]`."""
-        ...
-
-    def files(self) -> list[str]:
-        """Names of files that the next commit refers to."""
-        ...
-
-
 class Resident:
     """All rows on the device, by place: those of the clients that ever take part."""
 
@@ -61,12 +29,19 @@ class Resident:
         self.memory: Memory = memories.empty(start, room)
 
     def lend(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
+        """The memory for a round of these clients, and the place in it of each."""
         return self.memory, self.place[ids]
 
     def keep(self, ids: np.ndarray, memory: Memory) -> None:
+        """The memory as it is after that round."""
         self.memory = memory
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
+        """What a commit holds of it; what it refers to outside of these is on the disk when this returns.
+
+        Args:
+          portable: refer to nothing.
+        """
         del portable  # it always is
         if not jax.tree.leaves(self.memory.rows):
             return {}
@@ -75,6 +50,7 @@ class Resident:
         return {"memory.ids": self.members[seen], "memory.rows": rows}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from what `arrays` gave."""
         if "memory.ids" in arrays:  # of other members perhaps, when rounds were added
             place = self.place[arrays["memory.ids"]]
             whole = jax.tree.map(np.array, self.memory)
@@ -84,11 +60,13 @@ class Resident:
             self.memory = jax.device_put(whole)
 
     def rows(self, ids: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Which of these clients have a row, and the rows `[len(ids), ...]`."""
         place = self.place[ids]
         known = np.isin(ids, self.members) & np.asarray(self.memory.seen)[place]
         return known, jax.tree.map(lambda leaf: np.asarray(leaf)[place], self.memory.rows)
 
     def files(self) -> list[str]:
+        """Names of files that the next commit refers to."""
         return []
 
 
@@ -101,6 +79,7 @@ class OnDisk:
         self.file = RowFile(folder, 0, row_size(lent), N)
 
     def lend(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
+        """As `Resident.lend`."""
         seen, raw = np.zeros(self.room, bool), np.zeros((self.room, self.file.size), np.uint8)
         seen[: len(ids)] = self.file.offset[ids] >= 0
         raw[: len(ids)] = self.file.read(ids)
@@ -108,6 +87,7 @@ class OnDisk:
         return Memory(*jax.device_put((rows_from(raw, self.like), seen))), np.arange(len(ids), dtype=np.int32)
 
     def keep(self, ids: np.ndarray, memory: Memory) -> None:
+        """As `Resident.keep`."""
         cohort = slice(0, len(ids))
         rows = row_bytes(jax.tree.map(lambda leaf: np.asarray(leaf)[cohort], memory.rows))
         changed = (rows != self.lent[cohort]).any(1) | (self.file.offset[ids] < 0)
@@ -115,6 +95,7 @@ class OnDisk:
         self.file.append(ids[new], rows[new])
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
+        """As `Resident.arrays`."""
         if portable:
             ids = np.flatnonzero(self.file.offset >= 0)
             return {"memory.ids": ids, "memory.rows": self.file.read(ids)}
@@ -126,6 +107,7 @@ class OnDisk:
         return {"memory.file": where, "memory.ids": ids, "memory.offsets": self.file.offset[ids]}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """As `Resident.restore`."""
         if "memory.rows" in arrays:  # of a run whose memory still fitted
             self.file.append(arrays["memory.ids"], arrays["memory.rows"])
             return
@@ -137,10 +119,15 @@ class OnDisk:
         self.file.open()
 
     def rows(self, ids: np.ndarray) -> tuple[np.ndarray, Any]:
+        """As `Resident.rows`."""
         return self.file.offset[ids] >= 0, rows_from(self.file.read(ids), self.like)
 
     def files(self) -> list[str]:
+        """As `Resident.files`."""
         return [self.file.name]
+
+
+Store = Resident | OnDisk
 
 
 def row_size(memory: Memory) -> int:
