@@ -204,12 +204,12 @@ def test_a_commit_of_another_scenario(killed, tmp_path):
     assert "scenario.client.batch: 4, now 16" in str(refused.value)
 
 
-def test_a_newer_format(killed):
-    newest = states(killed)[-1]
-    newest.write_bytes(
-        newest.read_bytes().replace(b"checkpoint 1 " + fedsim.__version__.encode(), b"checkpoint 2 9.8.7", 1)
-    )
-    with pytest.raises(CheckpointError, match=r"was written by fedsim 9.8.7 in format 2; fedsim .* reads up to 1"):
+@pytest.mark.parametrize("number", [1, 3])
+def test_another_format(killed, number):
+    newest, current = states(killed)[-1], b"checkpoint 2 " + fedsim.__version__.encode()
+    newest.write_bytes(newest.read_bytes().replace(current, b"checkpoint %d 9.8.7" % number, 1))
+    what = rf"was written by fedsim 9.8.7 in format {number}; fedsim .* reads format 2: end it with that version"
+    with pytest.raises(CheckpointError, match=what):
         resume(killed)
 
 

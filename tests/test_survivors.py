@@ -261,7 +261,7 @@ def test_a_snapshot_reads_back_with_every_shape_and_type():
     assert values == {"round": 3} and list(read_back) == list(arrays)
     for name, array in arrays.items():
         assert read_back[name].dtype == array.dtype and np.array_equal(read_back[name], array), name
-    assert blob.startswith(b"fedsim-checkpoint 1 %s\n" % fedsim.__version__.encode())
+    assert blob.startswith(b"fedsim-checkpoint 2 %s\n" % fedsim.__version__.encode())
 
 
 def test_a_tree_is_fitted_leaf_by_leaf():

@@ -1,6 +1,6 @@
 """A commit as bytes: a header, named arrays, and a hash over all of it.
 
-    fedsim-checkpoint 1 0.1.0\\n | length of the header, 8 bytes | header, JSON | arrays, little-endian | SHA-256, 32 bytes
+    fedsim-checkpoint 2 0.3.0\\n | length of the header, 8 bytes | header, JSON | arrays, little-endian | SHA-256, 32 bytes
 
 Nothing in it is ever executed or unpickled. Whatever was flipped, cut off or spliced no longer fits the hash.
 """
@@ -19,7 +19,7 @@ from fedsim import tree
 from fedsim._version import __version__
 from fedsim.errors import CheckpointError, CorruptError
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"fedsim-checkpoint"
 FIRST_LINE = re.compile(MAGIC + rb" (\d{1,6}) ([0-9A-Za-z.+-]{1,40})\n")
 
@@ -49,15 +49,14 @@ def decode(blob: bytes) -> Snapshot:
 
     Raises:
       CorruptError: when the bytes are not what was written.
-      CheckpointError: when a newer fedsim wrote them.
+      CheckpointError: when a fedsim with another format wrote them.
     """
     first = FIRST_LINE.match(blob)
     if not first:
         raise CorruptError("is no fedsim checkpoint")
-    if int(first[1]) > FORMAT:
-        raise CheckpointError(
-            f"was written by fedsim {first[2].decode()} in format {int(first[1])}; fedsim {__version__} reads up to {FORMAT}"
-        )
+    if int(first[1]) != FORMAT:
+        writer = f"was written by fedsim {first[2].decode()} in format {int(first[1])}"
+        raise CheckpointError(f"{writer}; fedsim {__version__} reads format {FORMAT}: end it with that version")
     if hashlib.sha256(memoryview(blob)[:-32]).digest() != blob[-32:]:
         raise CorruptError("is damaged: its SHA-256 does not fit")
     try:
