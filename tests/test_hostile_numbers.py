@@ -19,7 +19,7 @@ import fedsim
 from fedsim import limits
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.build.memory import held_by
+from fedsim.build.memory import run_footprint
 from fedsim.cli import cli
 from fedsim.cli.errors import EXIT
 from fedsim.engine.footprint import widest
@@ -105,7 +105,7 @@ def test_check_counts_what_the_build_counts(tmp_path):
     scenario = read(path)
     with numerics(scenario) as devices:
         experiment = build(scenario, devices=devices[:1])
-        counted = held_by(scenario, experiment.program, experiment.plans[0], experiment.shared[0])
+        counted = run_footprint(scenario, experiment.program, experiment.plans[0], experiment.shared[0])
     assert counted.parts.items() <= told["memory"].items()
     assert told["bytes_up_a_round"] == counted.message * 4
 
@@ -118,7 +118,7 @@ def test_what_is_counted_is_what_is_laid_out():
     with numerics(scenario) as devices:
         e = build(scenario, devices=devices[:1])
         plan, program = e.plans[0], e.program
-        shapes = held_by(scenario, program, plan, e.shared[0]).shapes
+        shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
         parts = (program.width, program.room, program.dtype, program.pack, True, False)
         layout = Blocks([plan], *parts).get(1, 0, (True,)).layout
         (jobs,), _ = program.mesh.jobs(layout)

@@ -11,8 +11,8 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.build import Experiment
-from fedsim.build.links import link
-from fedsim.build.memory import held_by, remarks
+from fedsim.build.links import factory_of
+from fedsim.build.memory import label_warnings, run_footprint
 from fedsim.engine.footprint import first_pass
 from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.engine.run import held_out
@@ -58,7 +58,7 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     shapes, as the build has done, and taken from what the compiler says of each program.
     """
     program, plan = experiment.program, next(iter(experiment.plans.values()))
-    held = held_by(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
+    held = run_footprint(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
     s, serve = held.shapes, program.serve
     server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
     _, train = program.mesh.programs
@@ -114,7 +114,7 @@ def stacking(experiment: Experiment) -> list[str]:
     found = []
     for where, sections in (("wire", spec.wire), ("server", spec.server)):
         for i, section in enumerate(sections):
-            made = link(section)() if section.family != "optimizer" else None
+            made = factory_of(section)() if section.family != "optimizer" else None
             alone = made is None or isinstance(made, RowStage) or (isinstance(made, Rule) and made.fold is not None)
             found += [] if alone else [f"{where}[{i}] {section.kind}"]
     return found
@@ -133,7 +133,7 @@ def notes(experiment: Experiment) -> list[str]:
         said.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
     if plan.malicious.any() and not attacks:
         said.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
-    return said + remarks(plan.federation)
+    return said + label_warnings(plan.federation)
 
 
 def _largest(values: Any) -> float:

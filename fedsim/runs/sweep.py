@@ -78,7 +78,7 @@ def _outcomes(waiting: dict[int, Entry], cells: Sequence[Cell], sweep: Sweep) ->
 def _entry(cell: Cell, sweep: Sweep) -> Entry:
     """A cell, built."""
     with sweep.within(cell.scenario):
-        experiment = build(cell.scenario, devices=sweep.devices, deal=sweep.deal)
+        experiment = build(cell.scenario, devices=sweep.devices, partition=sweep.deal)
         record = {**record_of(experiment, sweep.devices, []), "method": cell.method}
     return Entry(experiment, record, cell.who, lambda: sweep.within(cell.scenario), list(experiment.plans))
 
