@@ -27,7 +27,7 @@ def memory_limit() -> int:
     return min(sizes, default=1 << 62)
 
 
-def demand_room(**parts: int) -> None:
+def require_memory(**parts: int) -> None:
     """Refuse what cannot be held.
 
     Args:

@@ -24,7 +24,7 @@ from fedsim.cli import cli
 from fedsim.cli.errors import EXIT
 from fedsim.engine.footprint import widest
 from fedsim.errors import ScenarioError, TooLarge
-from fedsim.limits import MOST, demand_room, memory_limit
+from fedsim.limits import MOST, require_memory, memory_limit
 from fedsim.scenario import read
 from fedsim.study.grid import MOST_CELLS, axes, variations
 
@@ -143,7 +143,7 @@ def test_the_limit_is_that_of_the_machine_or_less():
     with confined(1 << 29):
         assert memory_limit() < min(whole, 3 << 30)
     with pytest.raises(TooLarge, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"):
-        demand_room(a=10**30, b=3)
+        require_memory(a=10**30, b=3)
 
 
 def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):

@@ -26,7 +26,7 @@ from fedsim.engine.run import Policy, Run
 from fedsim.engine.server import Serve
 from fedsim.engine.threads import TINY, useful_crews
 from fedsim.errors import OrderError
-from fedsim.fleet import Plan, controlled
+from fedsim.fleet import Plan, malicious_mask
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client
 
@@ -137,7 +137,7 @@ def build(
 
 
 def _plan(spec: Any, federation: Federation, sound: Checked, seed: int) -> Plan:
-    malicious = controlled(spec.fleet.malicious, federation.N, seed)
+    malicious = malicious_mask(spec.fleet.malicious, federation.N, seed)
     labelled = "labels" in sound.trained.client.needs
     return Plan(federation, sound.cohort, sound.local, seed, spec.rounds, malicious, labelled)
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedsim.fleet import Cohort
-from fedsim.scenario.expected import shown
+from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client, Rule
@@ -54,7 +54,7 @@ def wrong_partners(scenario: Scenario, path: Path, section: Any, rule: Rule) -> 
         return
     for name, value in same.items():
         if (other := getattr(client, name)) != value:
-            what = f"is {shown(value)} here and {shown(other)} in client.{name}; both sides need the same"
+            what = f"is {value_in_words(value)} here and {value_in_words(other)} in client.{name}; both sides need the same"
             yield (*path, name), what
 
 

@@ -14,7 +14,7 @@ from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare
 from fedsim.data.partition import even, offsets_of
 from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
 from fedsim.fleet.streams import Stream, generator
-from fedsim.scenario.expected import shown
+from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.schema import Scenario
 
 
@@ -130,11 +130,13 @@ def _data_file(scenario: Scenario, path: str) -> Path:
         inside = [p for p in places if any(Path(os.path.realpath(p)).is_relative_to(root) for root in allowed)]
         existing = next((place for place in inside if os.path.exists(place)), None)
     except (OSError, ValueError) as error:
-        raise scenario.error(("data", "path"), f"found {shown(path)}, which no file can be called: {error}") from None
+        raise scenario.error(
+            ("data", "path"), f"found {value_in_words(path)}, which no file can be called: {error}"
+        ) from None
     if existing is not None:
         return Path(existing)
     if not inside or any(os.path.lexists(place) for place in places if place not in inside):
-        what = f"{shown(path)} lies outside the scenario's folder and the working directory"
+        what = f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
         raise scenario.error(("data", "path"), f"{what}; move it there, or allow its folder with --data-root DIR")
     raise _missing_file(scenario, path, inside)
 
@@ -145,7 +147,9 @@ def _missing_file(scenario: Scenario, path: str, places: list[str]) -> MissingFi
     outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
     instead = f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
     folders = " and ".join(dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in places))
-    what = f"there is no file {shown(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
+    what = (
+        f"there is no file {value_in_words(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
+    )
     return MissingFileError(scenario.error(("data", "path"), what).problems, document.file)
 
 

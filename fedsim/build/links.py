@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from fedsim.compose import FAMILIES, scheduled
 from fedsim.compose.contract import ContractError
 from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
-from fedsim.scenario.order import demand_order
+from fedsim.scenario.order import index_of_rule
 from fedsim.types import RowStage, Rule, Stage
 
 
@@ -95,6 +95,6 @@ def server_of(sections: Sequence[Any]) -> tuple[list[Stage | RowStage], Rule, li
     Raises:
       OrderError: for any other order.
     """
-    at = demand_order(sections)
+    at = index_of_rule(sections)
     made = [factory_of(section)() for section in sections]
     return made[:at], made[at], made[at + 1 :]

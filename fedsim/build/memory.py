@@ -11,7 +11,7 @@ from fedsim.engine.machine import memory_now
 from fedsim.engine.round import Program
 from fedsim.errors import TooLarge
 from fedsim.fleet import Plan
-from fedsim.limits import demand_room
+from fedsim.limits import require_memory
 from fedsim.scenario.schema import Scenario
 
 REMEDY = {  # part -> where it comes from, and what to do
@@ -57,7 +57,7 @@ def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
       TooLargeError: naming the bytes, and the place of what takes most of them.
     """
     try:
-        demand_room(process=memory_now(), **parts)
+        require_memory(process=memory_now(), **parts)
     except TooLarge as error:
         raise _located(scenario, error) from None
 

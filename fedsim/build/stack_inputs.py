@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim.errors import Problem, ScenarioError
-from fedsim.scenario.diagnostics import explain
+from fedsim.scenario.diagnostics import problems_of
 from fedsim.scenario.reader import Document
 from fedsim.scenario.schema import links_type
 from fedsim.tree import Tree
@@ -71,4 +71,4 @@ def checked_links(section: str, written: Any) -> list[BaseModel]:
         return TypeAdapter(links_type(section)).validate_python(listed)
     except ValidationError as error:
         document = Document({section: listed}, {}, section)
-        raise ScenarioError(explain(document, links_type(section), error.errors(), (section,)), section) from None
+        raise ScenarioError(problems_of(document, links_type(section), error.errors(), (section,)), section) from None

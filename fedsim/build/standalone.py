@@ -15,7 +15,7 @@ from fedsim.build.programs import KEPT, Written
 from fedsim.build.stack_inputs import arrays_of, checked_links, mask_of, weights_of
 from fedsim.compose import chain, line
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
-from fedsim.scenario.order import demand_order as index_of_rule
+from fedsim.scenario.order import index_of_rule as index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree

@@ -63,7 +63,7 @@ def traced(hook: Callable, *shapes: Any) -> Any:
     return jax.eval_shape(checked, *shapes)
 
 
-def demand_like(
+def require_like(
     returned: Tree, expected: Tree, reference: str, part: str = "", types: bool = True, spread: bool = False
 ) -> None:
     """Refuse a tree of another structure, shape or dtype than expected.
@@ -91,7 +91,7 @@ def demand_like(
             raise ContractError(f"{prefix}{leaf.dtype}{label}, {reference} is {want.dtype}")
 
 
-def demand_parts(returned: Any, parts: tuple[str, ...]) -> None:
+def require_parts(returned: Any, parts: tuple[str, ...]) -> None:
     """Refuse what is no tuple of these parts."""
     if type(returned) is not tuple or len(returned) != len(parts):
         what = f"a tuple of {len(returned)}" if type(returned) is tuple else kind_of(returned)
@@ -121,22 +121,22 @@ def check_rule(
         state = traced(rule.init, params, present)
 
     def demand(returned: Any) -> None:
-        demand_parts(returned, ("tree", "state", "info"))
-        demand_like(returned[0], row, "one row", types=types)
-        demand_like(returned[1], state, "what init made", "state")
+        require_parts(returned, ("tree", "state", "info"))
+        require_like(returned[0], row, "one row", types=types)
+        require_like(returned[1], state, "what init made", "state")
 
     with reported(file):
         demand(traced(rule.apply, updates, state, context))
     if (fold := rule.fold) is not None:
         with reported(file, "fold"):
             total = traced(fold.zero, updates)
-            demand_like(traced(fold.add, total, updates, context), total, "what zero made")
+            require_like(traced(fold.add, total, updates, context), total, "what zero made")
             demand(traced(fold.finish, total, state, context))
     with reported(file, "weights"):
-        demand_like(traced(rule.weights, updates), updates.weight, "a weight for every row", types=False)
+        require_like(traced(rule.weights, updates), updates.weight, "a weight for every row", types=False)
     if rule.evaluated is not None:
         with reported(file, "evaluated"):
-            demand_like(traced(rule.evaluated, params, state), params, "the model")
+            require_like(traced(rule.evaluated, params, state), params, "the model")
 
 
 def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, present: Any, file: str = "") -> None:
@@ -153,15 +153,15 @@ def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, pre
         row, ids, malicious = _row((updates, context.ids, context.malicious))
         with reported(file):
             returned = traced(stage.apply, row, context._replace(ids=ids, malicious=malicious))
-            _demand_stack(returned, row, "one row")
+            _require_stack(returned, row, "one row")
         return
     with reported(file, "init"):
         state = traced(stage.init, context.shared["params"], present)
     with reported(file):
         returned = traced(stage.apply, updates, state, context)
-        demand_parts(returned, ("updates", "state", "info"))
-        _demand_stack(returned[0], updates, "the stack")
-        demand_like(returned[1], state, "what init made", "state")
+        require_parts(returned, ("updates", "state", "info"))
+        _require_stack(returned[0], updates, "the stack")
+        require_like(returned[1], state, "what init made", "state")
 
 
 def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = "") -> None:
@@ -179,9 +179,9 @@ def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work:
         row = traced(client.memory, shared, jax.eval_shape(jax.random.key, 0))
     message = _loop(client, task, shared, row, batch, work, file)
     with reported(file, "finish"):
-        demand_like(message.memory, row, "what memory made", "memory")
-        demand_like(message.stats, shared["stats"], "the model", "stats")
-        _demand_aux(message.aux, client, task, shared, work)
+        require_like(message.memory, row, "what memory made", "memory")
+        require_like(message.stats, shared["stats"], "the model", "stats")
+        _require_aux(message.aux, client, task, shared, work)
     if client.probe is not None:
         with reported(file, "probe"):
             _loop(client.probe, task, shared, (), batch, work, file)
@@ -191,51 +191,51 @@ def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, w
     """One client's way through the local loop -> shapes of its message."""
     with reported(file, "start"):
         returned = traced(partial(client.start, task), shared, row, work)
-        demand_parts(returned, ("variables", "local"))
+        require_parts(returned, ("variables", "local"))
         variables, local = returned
-        demand_like(variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables")
+        require_like(variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables")
     with reported(file, "gradient"):
         returned = traced(partial(client.gradient, task), variables, batch, local, shared, work)
-        demand_parts(returned, ("(loss, stats)", "gradient"))
-        demand_parts(returned[0], ("loss", "stats"))
+        require_parts(returned, ("(loss, stats)", "gradient"))
+        require_parts(returned[0], ("loss", "stats"))
         (loss, stats), gradient = returned
-        demand_like(loss, Shape((), work.lr.dtype), "the mean of a batch", "loss", types=False)
-        demand_like(stats, variables["stats"], "the model", "stats")
+        require_like(loss, Shape((), work.lr.dtype), "the mean of a batch", "loss", types=False)
+        require_like(stats, variables["stats"], "the model", "stats")
     with reported(file, "step"):
         returned = traced(partial(client.step, task), gradient, variables["params"], local, shared, work)
-        demand_parts(returned, ("params", "local"))
-        demand_like(returned[0], variables["params"], "the model", "params")
-        demand_like(returned[1], local, "what start made", "local")
+        require_parts(returned, ("params", "local"))
+        require_like(returned[0], variables["params"], "the model", "params")
+        require_like(returned[1], local, "what start made", "local")
     with reported(file, "finish"):
         message = traced(partial(client.finish, task), shared, variables, local, row, work)
         if not isinstance(message, Message):
             raise ContractError(f"returned {kind_of(message)}, needed is a fedsim.types.Message")
-        demand_like(message.delta, shared["params"], "the model", "delta")
-        demand_like(message.effort, Shape((), work.lr.dtype), "one number", "effort", types=False)
+        require_like(message.delta, shared["params"], "the model", "delta")
+        require_like(message.effort, Shape((), work.lr.dtype), "one number", "effort", types=False)
     return message
 
 
-def _demand_aux(sent: dict[str, Tree], client: Client, task: Task, shared: Shared, work: Work) -> None:
+def _require_aux(sent: dict[str, Tree], client: Client, task: Task, shared: Shared, work: Work) -> None:
     """What is sent for `aux` has a known reduction and the shapes that `aux` began with; so has what a reducer makes."""
     for name, tree in sent.items():
         if client.reduce.get(name) not in ("mean", "sum_over_N"):
             raise ContractError(
                 f"returned aux {name!r}, and the client's `reduce` says neither mean nor sum_over_N of it"
             )
-        demand_like({name: tree}, {name: shared["aux"].get(name)}, "what `aux` made", "aux")
+        require_like({name: tree}, {name: shared["aux"].get(name)}, "what `aux` made", "aux")
     for name, reduce in client.reduce.items():
         if callable(reduce):
             old = shared["aux"][name]
             new = traced(partial(reduce, task), old, shared, shared["params"], work.lr)
-            demand_like(new, old, "what `aux` made", f"by reduce {name!r}")
+            require_like(new, old, "what `aux` made", f"by reduce {name!r}")
 
 
-def _demand_stack(returned: Any, updates: Updates, reference: str) -> None:
+def _require_stack(returned: Any, updates: Updates, reference: str) -> None:
     if not isinstance(returned, Updates):
         raise ContractError(f"returned {kind_of(returned)}, needed is a fedsim.types.Updates")
-    demand_like(returned.delta, updates.delta, reference, types=False)
+    require_like(returned.delta, updates.delta, reference, types=False)
     for name in Updates._fields[1:]:
-        demand_like(getattr(returned, name), getattr(updates, name), reference, name, types=False)
+        require_like(getattr(returned, name), getattr(updates, name), reference, name, types=False)
 
 
 def _row(stack: Tree) -> Tree:

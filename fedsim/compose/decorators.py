@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsim import tree
-from fedsim.compose.contract import ContractError, demand_like
+from fedsim.compose.contract import ContractError, require_like
 from fedsim.compose.names import F, kept
 from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Rule, Stage, Updates
@@ -331,7 +331,7 @@ def _corrupting(corrupt: Reduce) -> Change:
 
     def change(updates: Updates, context: Context) -> Updates:
         delta = jax.tree.map(jnp.asarray, corrupt(updates, context))
-        demand_like(delta, updates.delta, "what was sent", types=False, spread=True)
+        require_like(delta, updates.delta, "what was sent", types=False, spread=True)
         return updates._replace(delta=tree.select(context.malicious, delta, updates.delta))
 
     return change

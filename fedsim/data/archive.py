@@ -38,7 +38,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
     """
     with opened(path, sha256, math.inf) as file:
         try:
-            _demand_short_list(file)
+            _require_short_list(file)
             with zipfile.ZipFile(file) as archive:
                 found = _members(archive)
                 arrays = Arrays(**{name: _array(archive, found[name], name) for name in found})
@@ -50,7 +50,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
         return arrays
 
 
-def _demand_short_list(file: BinaryIO) -> None:
+def _require_short_list(file: BinaryIO) -> None:
     """Look at how long the list of members says it is before it is read: it lies in memory as a whole."""
     size = file.seek(0, 2)
     file.seek(max(size - TAIL_BYTES, 0))
@@ -94,7 +94,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
             raise DataError(f"{name}: format {version} is for records, and plain numbers are needed")
-        _demand_short_header(archive, member, name)
+        _require_short_header(archive, member, name)
         header = np.lib.format.read_array_header_1_0 if version[0] == 1 else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = header(file)
         start = file.tell()
@@ -115,7 +115,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _demand_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
+def _require_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
     """NumPy reads a header of any length before it finds it too long."""
     with archive.open(member) as file:
         start = file.read(12)

@@ -18,7 +18,7 @@ def dirichlet_draw(alpha: float | np.ndarray, shape: int | tuple[int, ...], rng:
     return weight / weight.sum(-1, keepdims=True)
 
 
-def dealt_by_wish(mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def allocate(mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Whole numbers `[N, C]` with row sums `sizes` and column sums `supply`, drawn close to the wishes `mix`."""
     given, left, supply = np.zeros(mix.shape, np.int64), sizes.copy(), supply.copy()
     for _ in range(len(supply)):

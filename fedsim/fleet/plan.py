@@ -15,7 +15,7 @@ from fedsim.data import Federation
 from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.streams import Draws, Stream, generator
 
-LOOKED_UP = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
+SURVEYED = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 
 
 class Local(NamedTuple):
@@ -109,18 +109,18 @@ class Plan:
 
     @cached_property
     def members(self) -> np.ndarray:
-        """Clients that may ever take part, by id: looked up round by round up to LOOKED_UP, beyond that everybody."""
+        """Clients that may ever take part, by id: looked up round by round up to SURVEYED, beyond that everybody."""
         deque(self.survey(), 0)
         return self.members
 
     def survey(self) -> Iterator[RoundPlan]:
-        """Every round up to LOOKED_UP; after the last one the members are known."""
+        """Every round up to SURVEYED; after the last one the members are known."""
         joins = np.zeros(self.federation.N, bool)
-        for r in range(1, min(self.rounds, LOOKED_UP) + 1):
+        for r in range(1, min(self.rounds, SURVEYED) + 1):
             work = self.round(r)
             joins[work.ids] = True
             yield work
-        self.members = np.flatnonzero(joins) if self.rounds <= LOOKED_UP else self.eligible
+        self.members = np.flatnonzero(joins) if self.rounds <= SURVEYED else self.eligible
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client in round r."""
@@ -159,7 +159,7 @@ class Plan:
         return index.reshape(-1, B)[:steps], valid[:steps]
 
 
-def controlled(share: float | list[int], N: int, seed: int) -> np.ndarray:
+def malicious_mask(share: float | list[int], N: int, seed: int) -> np.ndarray:
     """Which clients the attacker controls `[N]`: these, or a share of all, drawn once per seed."""
     mask = np.zeros(N, bool)
     ids = share if isinstance(share, list) else generator(seed, Stream.MALICIOUS).permutation(N)[: round(share * N)]

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedsim.compose.contract import ContractError, demand_like, demand_parts, reported
+from fedsim.compose.contract import ContractError, require_like, require_parts, reported
 from fedsim.models import modules
 from fedsim.types import Model
 
@@ -105,7 +105,7 @@ def _checked(model: Model, classes: int, targets: int) -> Model:
     def apply(variables, x, *, mask=None, key=None, train=False):
         returned = inner(variables, x, mask=mask, key=key, train=train)
         with reported("", "model: apply"):
-            demand_parts(returned, ("outputs", "stats"))
+            require_parts(returned, ("outputs", "stats"))
         outputs, stats = returned
         shape = getattr(outputs, "shape", None)
         if shape is None:
@@ -122,7 +122,7 @@ def _checked(model: Model, classes: int, targets: int) -> Model:
             raise ContractError(f"model: apply returned outputs {shape}; a target of the data has {targets} numbers")
         if train:
             with reported("", "model: apply"):
-                demand_like(stats, variables["stats"], "the start", "stats")
+                require_like(stats, variables["stats"], "the start", "stats")
         return outputs, stats
 
     return model._replace(apply=apply)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
-from fedsim.scenario.expected import shown
+from fedsim.scenario.expected import value_in_words
 
 MOST_BYTES, MOST_NODES, MOST_DEPTH = 256 * 1024, 20_000, 20
 TOO_LARGE = f"larger than {MOST_BYTES // 1024} KiB, which no scenario is; keep data in a file of their own"
@@ -91,7 +91,7 @@ def parse(text: str, file: str) -> Document:
     if first is None:
         problems = [Problem("", "is empty; a scenario needs at least name: and data: (fedsim new writes one)", 1, 1)]
     elif not problems and not isinstance(values, dict):
-        what = f"a scenario is a mapping of keys to values, found {shown(values)}; begin with name: and data:"
+        what = f"a scenario is a mapping of keys to values, found {value_in_words(values)}; begin with name: and data:"
         problems = [Problem("", what, *places[()])]
     if problems:
         raise ScenarioError(problems, file)
@@ -126,7 +126,7 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
         elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             what = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
         elif getattr(event, "tag", None):
-            what = f"tags are not allowed, found {shown(event.tag)}; a scenario is data, write the value without it"
+            what = f"tags are not allowed, found {value_in_words(event.tag)}; a scenario is data, write the value without it"
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH or nodes > MOST_NODES:
@@ -162,7 +162,7 @@ def _mapping(events: Iterator[Any], path: Path, places: dict, problems: list[Pro
         key = event.value if isinstance(event, yaml.ScalarEvent) else None
         if key is None:
             key = _value(event, events, (*path, ""), {}, [])
-            wrong = f"keys are plain words, found {shown(key)}; write key: value, with a space"
+            wrong = f"keys are plain words, found {value_in_words(key)}; write key: value, with a space"
         elif key == "<<":
             wrong = "merge keys (<<) are not allowed; write the keys out"
         elif key in values:
