@@ -24,7 +24,7 @@ from fedsim.cli import cli
 from fedsim.cli.errors import EXIT
 from fedsim.engine.footprint import widest
 from fedsim.errors import ScenarioError, TooLarge
-from fedsim.limits import MOST, require_memory, memory_limit
+from fedsim.limits import MOST, memory_limit, require_memory
 from fedsim.scenario import read
 from fedsim.study.grid import MOST_CELLS, axes, variations
 

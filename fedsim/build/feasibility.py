@@ -49,13 +49,13 @@ def wrong_partners(scenario: Scenario, path: Path, section: Any, rule: Rule) -> 
         return
     (kind, same), client = rule.client, scenario.spec.client
     if client.kind != kind:
-        what = f"{section.kind} undoes what the client method {kind} does, and client.kind is {client.kind}"
-        yield path, f"{what}; write method: {kind}, or another rule"
+        text = f"{section.kind} undoes what the client method {kind} does, and client.kind is {client.kind}"
+        yield path, f"{text}; write method: {kind}, or another rule"
         return
     for name, value in same.items():
         if (other := getattr(client, name)) != value:
-            what = f"is {value_in_words(value)} here and {value_in_words(other)} in client.{name}; both sides need the same"
-            yield (*path, name), what
+            text = f"is {value_in_words(value)} here and {value_in_words(other)} in client.{name}; both sides need the same"
+            yield (*path, name), text
 
 
 def small_cohort(path: Path, section: Any, made: Any, K: int) -> Found:
@@ -63,9 +63,9 @@ def small_cohort(path: Path, section: Any, made: Any, K: int) -> Found:
     least = getattr(made, "least", 1)
     if least > K:
         names = bounds_of(section)
-        what = f"{section.kind} needs at least {least} reporting clients, the cohort has {K}"
+        text = f"{section.kind} needs at least {least} reporting clients, the cohort has {K}"
         instead = f"lower {' or '.join(names)}, or enlarge the cohort" if names else "enlarge the cohort"
-        yield (*path, *names[:1]), f"{what}; {instead}"
+        yield (*path, *names[:1]), f"{text}; {instead}"
 
 
 def bounds_of(section: Any) -> list[str]:
@@ -76,16 +76,16 @@ def bounds_of(section: Any) -> list[str]:
 def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
     """A cohort that draws a client twice, before a rule that cannot weigh it."""
     if cohort.repeats and rule.fold is None:
-        what = f"{scenario.spec.cohort.kind} draws a client twice, which only a rule that is a sum can weigh"
-        yield ("cohort",), f"{what}; use the rule mean, or another cohort"
+        text = f"{scenario.spec.cohort.kind} draws a client twice, which only a rule that is a sum can weigh"
+        yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
 
 def unknown_clients(scenario: Scenario, N: int) -> Found:
     """Clients that are written by id, or counted, and are not there."""
     spec = scenario.spec
     if isinstance(spec.client.steps, list) and len(spec.client.steps) != N:
-        what = f"{len(spec.client.steps)} numbers of steps for {N} clients; write one per client, or a single number"
-        yield ("client", "steps"), what
+        text = f"{len(spec.client.steps)} numbers of steps for {N} clients; write one per client, or a single number"
+        yield ("client", "steps"), text
     yield from _beyond(spec.fleet.malicious, N, ("fleet", "malicious"))
 
 
@@ -114,5 +114,5 @@ def unread_server_samples(scenario: Scenario, rule: Rule) -> Found:
     """Samples that the server keeps, and the rule does not ask for: they are lost to the clients."""
     samples = scenario.spec.data.server.samples
     if samples and "server" not in rule.needs:
-        what = f"no link of server reads the server's own samples, and these {samples} would be lost"
-        yield ("data", "server", "samples"), f"{what} to the clients; take it out"
+        text = f"no link of server reads the server's own samples, and these {samples} would be lost"
+        yield ("data", "server", "samples"), f"{text} to the clients; take it out"

@@ -86,8 +86,8 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
         raise DataError(f"{file['path']}: {error}" if file and data is None else str(error)) from None
     by_id = partition_section(section, sets.owner is not None).kind == "natural"
     if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
-        what = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
-        raise scenario.error(("data", "clients"), what)
+        text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
+        raise scenario.error(("data", "clients"), text)
     return sets, classes
 
 
@@ -136,8 +136,8 @@ def _data_file(scenario: Scenario, path: str) -> Path:
     if existing is not None:
         return Path(existing)
     if not inside or any(os.path.lexists(place) for place in places if place not in inside):
-        what = f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
-        raise scenario.error(("data", "path"), f"{what}; move it there, or allow its folder with --data-root DIR")
+        text = f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
+        raise scenario.error(("data", "path"), f"{text}; move it there, or allow its folder with --data-root DIR")
     raise _missing_file(scenario, path, inside)
 
 
@@ -147,10 +147,10 @@ def _missing_file(scenario: Scenario, path: str, places: list[str]) -> MissingFi
     outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
     instead = f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
     folders = " and ".join(dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in places))
-    what = (
+    text = (
         f"there is no file {value_in_words(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
     )
-    return MissingFileError(scenario.error(("data", "path"), what).problems, document.file)
+    return MissingFileError(scenario.error(("data", "path"), text).problems, document.file)
 
 
 def _similar_file(places: list[str]) -> str | None:

@@ -34,8 +34,8 @@ def factory_of(section: Any) -> Callable:
         except (DataError, PartitionError, ContractError):
             raise
         except MemoryError as error:
-            what = str(error) if isinstance(error, TooLarge) else f"needs more memory than there is ({error})"
-            raise LinkError(f"{what}; make it smaller", section, large=True) from error
+            text = str(error) if isinstance(error, TooLarge) else f"needs more memory than there is ({error})"
+            raise LinkError(f"{text}; make it smaller", section, large=True) from error
         except (ValueError, ArithmeticError) as error:
             raise LinkError(f"{section.kind}: {_first_line(error)}", section) from error
 

@@ -96,8 +96,8 @@ def label_warnings(federation: Federation) -> list[str]:
     trained = np.bincount(f.y[f.indices], minlength=f.classes) > 0
     count = int(trained.sum())
     if f.classes - count >= max(f.classes // 2, 1):
-        what = f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {count} of them have training samples"
-        return [f"{what}; number the classes 0, 1, 2, ... without gaps"]
+        text = f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {count} of them have training samples"
+        return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
     unseen = np.flatnonzero(~trained & (np.bincount(f.y_test, minlength=f.classes) > 0)) if len(f.y_test) else []
     if len(unseen):
         listed = ", ".join(map(str, unseen[:5])) + ", ..." * (len(unseen) > 5)

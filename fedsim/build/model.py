@@ -35,8 +35,8 @@ def loss_of(scenario: Scenario, federation: Federation) -> str:
     """
     name = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
     if name == "cross_entropy" and not federation.classes:
-        what = "cross_entropy needs classes, and these targets are no integers; write squared, or leave it out"
-        raise scenario.error(("model", "loss"), what)
+        text = "cross_entropy needs classes, and these targets are no integers; write squared, or leave it out"
+        raise scenario.error(("model", "loss"), text)
     return name
 
 
@@ -127,8 +127,8 @@ def start_variables(scenario: Scenario, net: Model, trained: Training, seed: int
     for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
         if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
             name = jax.tree_util.keystr(path)
-            what = f"parameter {name} is {leaf.dtype}; parameters are floats, counters go into stats"
-            raise scenario.error(("model",), what)
+            text = f"parameter {name} is {leaf.dtype}; parameters are floats, counters go into stats"
+            raise scenario.error(("model",), text)
     variables = jax.tree.map(jnp.asarray, variables)
     with located_hooks(scenario, ("client",), scenario.spec.client):
         aux = trained.client.aux(trained.task, variables["params"])
@@ -175,5 +175,5 @@ def short_batches(scenario: Scenario, net: Model, federation: Federation, local:
     rows = local.widest(sizes)
     short = (sizes < rows) if scenario.spec.client.drop_last else (sizes % rows != 0)
     if net.mixes_rows and short.any():
-        what = f"mixes the rows of a batch without looking at mask, and client {eligible[short.argmax()]} has short batches"
-        yield ("model",), f"{what}; set client.drop_last and a batch that every client can fill"
+        text = f"mixes the rows of a batch without looking at mask, and client {eligible[short.argmax()]} has short batches"
+        yield ("model",), f"{text}; set client.drop_last and a batch that every client can fill"

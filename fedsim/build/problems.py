@@ -46,8 +46,8 @@ class Problems:
 
     def check(self, find: Callable[..., Iterable[tuple[Path, str]]], *arguments: Any) -> None:
         """Keep every (path, what is wrong there) that `find(*arguments)` yields, where all arguments are known."""
-        for path, what in self.attempt(lambda *known: list(find(*known)), *arguments) or ():
-            self._keep(self.scenario.error(path, what))
+        for path, text in self.attempt(lambda *known: list(find(*known)), *arguments) or ():
+            self._keep(self.scenario.error(path, text))
 
     def refused(self, *places: str) -> bool:
         """Whether anything at or below one of these dotted paths was refused, for another reason than memory."""

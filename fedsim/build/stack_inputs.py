@@ -29,8 +29,8 @@ def weights_of(of: str, weights: Any, K: int) -> np.ndarray:
         raise ScenarioError([Problem("weights", f"{K} rows need {K} weights, found shape {list(w.shape)}")], of)
     bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
     if len(bad):
-        what = f"the weight of row {bad[0]} is {w[bad[0]]}; sample counts are finite and at least 0"
-        raise ScenarioError([Problem("weights", what)], of)
+        text = f"the weight of row {bad[0]} is {w[bad[0]]}; sample counts are finite and at least 0"
+        raise ScenarioError([Problem("weights", text)], of)
     return w
 
 
@@ -42,11 +42,11 @@ def mask_of(malicious: Any, K: int) -> np.ndarray:
     """
     given = np.asarray([] if malicious is None else malicious)
     if given.dtype == bool and given.shape != (K,):
-        what = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
-        raise ScenarioError([Problem("malicious", what)], "transmit")
+        text = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
+        raise ScenarioError([Problem("malicious", text)], "transmit")
     if given.dtype != bool and given.size and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < K):
-        what = f"rows are 0 to {K - 1}, found {given.tolist()}"
-        raise ScenarioError([Problem("malicious", what)], "transmit")
+        text = f"rows are 0 to {K - 1}, found {given.tolist()}"
+        raise ScenarioError([Problem("malicious", text)], "transmit")
     mask = np.zeros(K, bool)
     mask[given if given.size else []] = True
     return mask

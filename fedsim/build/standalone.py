@@ -62,11 +62,11 @@ def aggregate(
     w = weights_of("aggregate", weights, tree.rows(stack))
     _require_rows(prepared, w)
     if "loss" in prepared.needs and loss is None:
-        what = "a rule of the list asks for every client's loss; pass loss="
-        raise ScenarioError([Problem("server", what)], "aggregate")
+        text = "a rule of the list asks for every client's loss; pass loss="
+        raise ScenarioError([Problem("server", text)], "aggregate")
     if loss is not None and np.shape(loss) != w.shape:
-        what = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
-        raise ScenarioError([Problem("loss", what)], "aggregate")
+        text = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
+        raise ScenarioError([Problem("loss", text)], "aggregate")
     return _on_device(prepared.function, stack, w, seed, params=params, reference=reference, lr=lr, loss=loss)
 
 
@@ -186,8 +186,8 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
             given = ", ".join(f"{name}={getattr(section, name)}" for name in bounds)
             kind = f"{section.kind}({given})" if given else section.kind
             instead = f"lower {' or '.join(bounds)}, or give more rows" if bounds else "give more rows"
-            what = f"{kind}: {rows} rows reported, at least {least} are needed; {instead}"
-            raise prepared.scenario.error((*path, *bounds[:1]), what)
+            text = f"{kind}: {rows} rows reported, at least {least} are needed; {instead}"
+            raise prepared.scenario.error((*path, *bounds[:1]), text)
 
 
 def _on_device(

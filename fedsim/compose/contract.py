@@ -28,9 +28,9 @@ class ContractError(ValueError):
       raised: whether it failed by itself, in a line of its own file.
     """
 
-    def __init__(self, what: str, raised: bool = False):
+    def __init__(self, text: str, raised: bool = False):
         self.raised = raised
-        super().__init__(what)
+        super().__init__(text)
 
 
 @contextlib.contextmanager
@@ -94,8 +94,8 @@ def require_like(
 def require_parts(returned: Any, parts: tuple[str, ...]) -> None:
     """Refuse what is no tuple of these parts."""
     if type(returned) is not tuple or len(returned) != len(parts):
-        what = f"a tuple of {len(returned)}" if type(returned) is tuple else kind_of(returned)
-        raise ContractError(f"returned {what}, needed is ({', '.join(parts)})")
+        text = f"a tuple of {len(returned)}" if type(returned) is tuple else kind_of(returned)
+        raise ContractError(f"returned {text}, needed is ({', '.join(parts)})")
 
 
 def kind_of(returned: Any) -> str:

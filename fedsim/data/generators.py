@@ -92,10 +92,10 @@ def leaf_synthetic(classes: Count = 5, features: Count = 60, clients: Count = 10
     for end, n in zip(np.cumsum(sizes), sizes, strict=True):
         rng.random_sample()  # the cluster's draw: there is one cluster
         mean = rng.normal(rng.normal(0, 1), 1, features)
-        mine = mean + rng.standard_normal((n, features)) * deviation
+        rows = mean + rng.standard_normal((n, features)) * deviation
         w = Q @ rng.normal(centre, 0.1)
-        x[end - n : end] = mine
-        y[end - n : end] = (mine @ w[1:] + w[0] + rng.normal(0, 0.1, (n, classes))).argmax(1)
+        x[end - n : end] = rows
+        y[end - n : end] = (rows @ w[1:] + w[0] + rng.normal(0, 0.1, (n, classes))).argmax(1)
     return Arrays(x, y, np.repeat(np.arange(clients), sizes))
 
 
@@ -153,9 +153,9 @@ def linear_regression(
     _require_memory(clients * (samples + 1), features)
     rng = np.random.default_rng(seed)
     w = rng.standard_normal(features) / np.sqrt(features)
-    own = w + heterogeneity * rng.standard_normal((clients, features))
+    truths = w + heterogeneity * rng.standard_normal((clients, features))
     x = rng.standard_normal((clients, samples, features))
-    y = np.einsum("ksd,kd->ks", x, own) + noise * rng.standard_normal((clients, samples))
+    y = np.einsum("ksd,kd->ks", x, truths) + noise * rng.standard_normal((clients, samples))
     return Arrays(x.reshape(-1, features), y.ravel(), np.repeat(np.arange(clients), samples))
 
 
@@ -270,5 +270,5 @@ def fedexp_regression(
     x /= np.linalg.norm(x, axis=2, keepdims=True)
     y /= np.linalg.norm(y, axis=1, keepdims=True)
     x, y = x.reshape(-1, features), y.ravel()
-    own, tested = np.sqrt(samples), np.sqrt(2 * samples)
-    return Arrays(own * x, own * y, np.repeat(np.arange(clients), samples), tested * x, tested * y)
+    train, test = np.sqrt(samples), np.sqrt(2 * samples)
+    return Arrays(train * x, train * y, np.repeat(np.arange(clients), samples), test * x, test * y)

@@ -129,8 +129,8 @@ def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples")
     if clients * least > n:
         if n < clients:
             raise PartitionError(f"{clients} clients but only {n} training samples; clients at most {n}", "clients")
-        what = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
-        raise PartitionError(f"{what}; {unit} at most {n // clients}")
+        text = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
+        raise PartitionError(f"{text}; {unit} at most {n // clients}")
 
 
 def require_classes(pool: Pool, kind: str) -> None:
@@ -150,6 +150,6 @@ def offsets_of(sizes: np.ndarray) -> np.ndarray:
 
 
 def parts_of(rows: np.ndarray, owner: np.ndarray, clients: int) -> Parts:
-    """Rows and the client of each -> index lists, in the order of the rows."""
+    """Rows `[n]` and the client that each is assigned to `[n]` -> index lists, in the order of the rows."""
     order = np.argsort(owner, kind="stable")
     return Parts(rows[order].astype(np.int32), offsets_of(np.bincount(owner, minlength=clients)))

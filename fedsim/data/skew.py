@@ -7,7 +7,7 @@ from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
 from fedsim.data.draws import allocate, dirichlet_draw
-from fedsim.data.partition import Assign, parts_of, require_minimum, require_classes, even, offsets_of
+from fedsim.data.partition import Assign, even, offsets_of, parts_of, require_classes, require_minimum
 from fedsim.data.splits import apportion, apportion_within, by_label
 from fedsim.errors import PartitionError
 
@@ -74,9 +74,9 @@ def dirichlet_client(alpha: Annotated[float, Gt(0)] = 1.0, min_samples: Annotate
         present = np.flatnonzero(counts)
         prior = counts[present] / len(pool.y)
         mix = dirichlet_draw(alpha * prior, (clients, len(present)), rng)
-        given = allocate(mix, even(len(pool.y), clients), counts[present], rng)
+        allocated = allocate(mix, even(len(pool.y), clients), counts[present], rng)
         rows = np.concatenate([rng.permutation(members[label]) for label in present])
-        return parts_of(rows, np.repeat(np.tile(np.arange(clients), len(present)), given.T.ravel()), clients)
+        return parts_of(rows, np.repeat(np.tile(np.arange(clients), len(present)), allocated.T.ravel()), clients)
 
     return assign
 
@@ -145,8 +145,8 @@ def _require_holders(high: np.ndarray, clients: int, k: int) -> None:
     if k > present:
         raise PartitionError(f"{k} classes per client, but the samples have only {present}; classes at most {present}")
     if clients * k < present:
-        what = f"{clients} clients x {k} classes leave some of the {present} classes to nobody"
-        raise PartitionError(f"{what}; classes at least {-(-present // clients)}")
+        text = f"{clients} clients x {k} classes leave some of the {present} classes to nobody"
+        raise PartitionError(f"{text}; classes at least {-(-present // clients)}")
     if high.sum() < clients * k:
         bound = int(high.sum()) // clients
         raise PartitionError(f"too few samples for {k} classes at each of {clients} clients; classes at most {bound}")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.data.arrays import Arrays, checked, numbered
-from fedsim.data.mapped import some
+from fedsim.data.mapped import take_rows
 from fedsim.errors import PartitionError
 
 
@@ -66,7 +66,7 @@ def prepare(
         x_test, y_test = x[held["test"]], y[held["test"]]
     apart = [part for purpose in ("validation", "server") for part in (x[held[purpose]], y[held[purpose]])]
     if len(free) < len(y):  # a copy only where something was set apart
-        x, y, owner = some(x, free), y[free], None if owner is None else owner[free]
+        x, y, owner = take_rows(x, free), y[free], None if owner is None else owner[free]
     return Sets(x, y, owner, owners, x_test, y_test, *apart), classes
 
 
@@ -113,8 +113,8 @@ def apportion_within(weight: np.ndarray, total: int, low: np.ndarray, high: np.n
             break
         below, above = (middle, above) if np.clip(middle * weight, low, high).sum() <= total else (below, middle)
     quota = np.clip(below * weight, low, high)
-    whole = np.floor(quota).astype(np.int64)
-    room = np.flatnonzero(whole < high)
-    order = room[np.argsort(-(quota - whole)[room], kind="stable")]
-    whole[order[: total - int(whole.sum())]] += 1
-    return whole
+    floor = np.floor(quota).astype(np.int64)
+    room = np.flatnonzero(floor < high)
+    order = room[np.argsort(-(quota - floor)[room], kind="stable")]
+    floor[order[: total - int(floor.sum())]] += 1
+    return floor

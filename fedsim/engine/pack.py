@@ -91,11 +91,11 @@ class Part(NamedTuple):
     @property
     def jobs(self) -> RoundPlan:
         """What is done in this pass."""
-        return self.plan.looked(self.work) if self.first else self.work
+        return self.plan.probe_plan(self.work) if self.first else self.work
 
     def batches(self, client: int) -> tuple[np.ndarray, np.ndarray]:
         """As `Plan.batches` gives them."""
-        return self.plan.whole(client) if self.first else self.plan.batches(self.work.round, client)
+        return self.plan.single_pass(client) if self.first else self.plan.batches(self.work.round, client)
 
 
 @jax.jit
@@ -158,7 +158,7 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
             batch = max(batch, plan.local.widest(plan.sizes))
         for works in zip_longest(*(plan.survey() for plan in plans)):
             there = [(plan, work) for plan, work in zip(plans, works, strict=True) if work is not None]
-            look([work for _, work in there], [plan.looked(work) for plan, work in there])
+            look([work for _, work in there], [plan.probe_plan(work) for plan, work in there])
         members = max(members, *(len(plan.members) for plan in plans))
         runs = max(runs, len(plans))
     rows = runs * block if crews == 1 else roomy(seats)

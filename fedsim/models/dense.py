@@ -111,8 +111,8 @@ def product(x, W):
     return x @ W
 
 
-def _gradients(kept, g):
-    x, W = kept
+def _gradients(inputs, g):
+    x, W = inputs
     return _back(g, W), _outer(x, g) if x.ndim == 2 and len(x) <= SHORT else x.T @ g
 
 

@@ -70,8 +70,8 @@ def parse(text: str, file: str) -> Document:
     text = text.removeprefix("\ufeff")
     hidden = _HIDDEN.search(text)
     if hidden:
-        what = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
-        raise ScenarioError([Problem("", what, *_line_of(text, hidden.start()))], file)
+        refusal = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
+        raise ScenarioError([Problem("", refusal, *_line_of(text, hidden.start()))], file)
     places: dict[Path, tuple[int, int]] = {}
     problems: list[Problem] = []
     try:
@@ -91,8 +91,10 @@ def parse(text: str, file: str) -> Document:
     if first is None:
         problems = [Problem("", "is empty; a scenario needs at least name: and data: (fedsim new writes one)", 1, 1)]
     elif not problems and not isinstance(values, dict):
-        what = f"a scenario is a mapping of keys to values, found {value_in_words(values)}; begin with name: and data:"
-        problems = [Problem("", what, *places[()])]
+        refusal = (
+            f"a scenario is a mapping of keys to values, found {value_in_words(values)}; begin with name: and data:"
+        )
+        problems = [Problem("", refusal, *places[()])]
     if problems:
         raise ScenarioError(problems, file)
     return Document(values, places, file)
@@ -119,20 +121,20 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
     """What the file's one document consists of; what could grow or execute is refused before any of it is kept."""
     depth = nodes = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        what = None
+        refusal = None
         documents += isinstance(event, yaml.DocumentStartEvent)
         if documents > 1:
-            what = "a second document begins here; a scenario is one, take out the ---"
+            refusal = "a second document begins here; a scenario is one, take out the ---"
         elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            what = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
+            refusal = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
         elif getattr(event, "tag", None):
-            what = f"tags are not allowed, found {value_in_words(event.tag)}; a scenario is data, write the value without it"
+            refusal = f"tags are not allowed, found {value_in_words(event.tag)}; a scenario is data, write the value without it"
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH or nodes > MOST_NODES:
-            what = f"nested deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values, which no scenario is"
-        if what:
-            raise ScenarioError([Problem("", what, *_place(event.start_mark))], file)
+            refusal = f"nested deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values, which no scenario is"
+        if refusal:
+            raise ScenarioError([Problem("", refusal, *_place(event.start_mark))], file)
         if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
             yield event
 
@@ -197,6 +199,6 @@ def scalar(text: str) -> Any:
             raise ValueError(f"found {shortened(text, 40)}, which is too large for a number; numbers end near 1.8e308")
         return number
     if len(text) < 100 and _ODD.fullmatch(text):
-        what = f"found {shortened(text, 40)}, which can be read in several ways"
-        raise ValueError(f"{what}; write a plain decimal number, or quote it")
+        refusal = f"found {shortened(text, 40)}, which can be read in several ways"
+        raise ValueError(f"{refusal}; write a plain decimal number, or quote it")
     return text
