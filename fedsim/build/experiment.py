@@ -72,11 +72,11 @@ def numerics(scenario: Scenario, threads: int | None = None, device: str | None 
     spec = scenario.spec.numerics
     settle_threads(threads if spec.threads == "auto" else spec.threads)
     devices = devices_of(device)
-    here = next(d for d in devices if d.process_index == jax.process_index())
+    local = next(d for d in devices if d.process_index == jax.process_index())
     precision = jax.default_matmul_precision(spec.matmul_precision)
-    # a hyper-parameter beyond the float type is infinite, and what it does to a model is found there, and told with its round
+    # a hyper-parameter beyond the float type is infinite, and what it does to a model shows in its rounds
     overflow = np.errstate(over="ignore")
-    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(here), overflow:
+    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(local), overflow:
         yield devices
 
 
@@ -139,7 +139,15 @@ def build(
 def _plan(spec: Any, federation: Federation, sound: Checked, seed: int) -> Plan:
     malicious = malicious_mask(spec.fleet.malicious, federation.N, seed)
     labelled = "labels" in sound.trained.client.needs
-    return Plan(federation, sound.cohort, sound.local, seed, spec.rounds, malicious, labelled)
+    return Plan(
+        federation=federation,
+        cohort=sound.cohort,
+        local=sound.local,
+        seed=seed,
+        rounds=spec.rounds,
+        malicious=malicious,
+        labelled=labelled,
+    )
 
 
 def longest(plan: Plan) -> int:

@@ -41,8 +41,8 @@ def run_footprint(scenario: Scenario, program: Program, plan: Plan, shared: Any,
       activations: bytes of the largest value in a pass through the model, of one client.
     """
     spec = scenario.spec
-    kept = Kept(spec.data.resident_mb * 1e6, spec.checkpoint.resident_mb * 1e6)
-    return footprint(program, plan, shared, kept, rows_of(spec), activations)
+    resident = Kept(spec.data.resident_mb * 1e6, spec.checkpoint.resident_mb * 1e6)
+    return footprint(program, plan, shared, resident, rows_of(spec), activations)
 
 
 def rows_of(spec: Any) -> int:

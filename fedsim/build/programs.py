@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from fedsim.build.links import factory_of, server_of, stages_of
 from fedsim.build.rates import client_rate, counts_steps
@@ -20,6 +21,7 @@ from fedsim.engine.memory import Memories, memories
 from fedsim.engine.server import Serve, serve, with_optimizers
 from fedsim.engine.task import LOSSES, evaluator, task
 from fedsim.models import as_model
+from fedsim.tree import Tree
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
@@ -48,7 +50,7 @@ class Training(NamedTuple):
     lanes: Lanes
     first: Lanes  # of the pass before training, for methods and rules that ask for one
     memories: Memories
-    evaluate: Callable
+    evaluate: Callable[[Tree, Array, Array], tuple[Array, Array]]  # (bank, x, y) -> loss and hit of every row
 
 
 def client_key(section: Any) -> Written:

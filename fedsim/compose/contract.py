@@ -245,7 +245,7 @@ def _row(stack: Tree) -> Tree:
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     ahead = len(to) - len(shape)
-    return ahead >= 0 and all(side in (1, wide) for side, wide in zip(shape, to[ahead:], strict=True))
+    return ahead >= 0 and all(side in (1, full) for side, full in zip(shape, to[ahead:], strict=True))
 
 
 def _leaves(tree: Tree) -> dict[str, Any]:

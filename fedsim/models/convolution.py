@@ -75,7 +75,7 @@ def cnn(
             h = body(variables["params"], x, convolution if train else plain_convolution)
             return head(variables, h), variables["stats"]
 
-        return Model(init, apply, features, head)
+        return Model(init=init, apply=apply, features=features, head=head)
 
     return build
 

@@ -91,7 +91,7 @@ def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B00
             del mask, key, train
             return head(variables, features(variables, x)), variables["stats"]
 
-        return Model(init, apply, features, head)
+        return Model(init=init, apply=apply, features=features, head=head)
 
     return build
 

@@ -66,7 +66,7 @@ def docs_of(factory: Callable) -> Docs:
     args = {match[1]: _one_line(match[2]) for match in map(_ENTRY.fullmatch, entries) if match}
     if "learning_rate" in args:
         args.setdefault("lr", args["learning_rate"])  # optax's name of it
-    return Docs(_one_line(summary), body.strip("\n"), args, sections)
+    return Docs(summary=_one_line(summary), body=body.strip("\n"), args=args, sections=sections)
 
 
 def labelled_parts(body: str) -> dict[str, str]:

@@ -65,13 +65,7 @@ def parse(text: str, file: str) -> Document:
     Raises:
       ScenarioError: for anything that is not a plain mapping.
     """
-    if len(text) > MOST_BYTES or len(text.encode(errors="replace")) > MOST_BYTES:
-        raise ScenarioError([Problem("", TOO_LARGE)], file)
-    text = text.removeprefix("\ufeff")
-    hidden = _HIDDEN.search(text)
-    if hidden:
-        refusal = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
-        raise ScenarioError([Problem("", refusal, *_line_of(text, hidden.start()))], file)
+    text = _printable(text, file)
     places: dict[Path, tuple[int, int]] = {}
     problems: list[Problem] = []
     try:
@@ -81,9 +75,7 @@ def parse(text: str, file: str) -> Document:
         for _ in events:  # there is nothing behind it, or an error
             pass
     except yaml.MarkedYAMLError as error:
-        at_start = any(said in (error.problem or "") for said in ("end of stream", "expected ':'"))
-        mark = (at_start and error.context_mark) or error.problem_mark or error.context_mark
-        raise ScenarioError([Problem("", _not_yaml(error), *_place(mark) if mark else ())], file) from None
+        raise ScenarioError([_not_yaml(error)], file) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, ScenarioError):
             raise
@@ -91,13 +83,26 @@ def parse(text: str, file: str) -> Document:
     if first is None:
         problems = [Problem("", "is empty; a scenario needs at least name: and data: (fedsim new writes one)", 1, 1)]
     elif not problems and not isinstance(values, dict):
-        refusal = (
-            f"a scenario is a mapping of keys to values, found {value_in_words(values)}; begin with name: and data:"
-        )
-        problems = [Problem("", refusal, *places[()])]
+        refusal = f"a scenario is a mapping of keys to values, found {value_in_words(values)}"
+        problems = [Problem("", f"{refusal}; begin with name: and data:", *places[()])]
     if problems:
         raise ScenarioError(problems, file)
     return Document(values, places, file)
+
+
+def _printable(text: str, file: str) -> str:
+    """The text without a byte order mark.
+
+    Raises:
+      ScenarioError: for more than a scenario has, or characters that editors do not show.
+    """
+    if len(text) > MOST_BYTES or len(text.encode(errors="replace")) > MOST_BYTES:
+        raise ScenarioError([Problem("", TOO_LARGE)], file)
+    text = text.removeprefix("\ufeff")
+    if hidden := _HIDDEN.search(text):
+        refusal = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
+        raise ScenarioError([Problem("", refusal, *_line_of(text, hidden.start()))], file)
+    return text
 
 
 def _place(mark: Any) -> tuple[int, int]:
@@ -110,11 +115,16 @@ def _line_of(text: str, at: int) -> tuple[int, int]:
     return len(lines), len(lines[-1]) + 1
 
 
-def _not_yaml(error: yaml.MarkedYAMLError) -> str:
-    said = error.problem or error.context or ""
-    ours = next((words for pattern, words in _IN_WORDS.items() if pattern in said), said)
-    began = error.context_mark if ours is not said and "is not closed" in ours else None
-    return f"not YAML: {ours}" + (f" (it began in line {began.line + 1})" if began else "")
+def _not_yaml(error: yaml.MarkedYAMLError) -> Problem:
+    """What PyYAML found, in our words and at the place to look at."""
+    problem = error.problem or ""
+    unended = any(part in problem for part in ("end of stream", "expected ':'"))
+    mark = (unended and error.context_mark) or error.problem_mark or error.context_mark
+    text = problem or error.context or ""
+    translated = next((words for pattern, words in _IN_WORDS.items() if pattern in text), text)
+    began = error.context_mark if translated is not text and "is not closed" in translated else None
+    where = f" (it began in line {began.line + 1})" if began else ""
+    return Problem("", f"not YAML: {translated}{where}", *_place(mark) if mark else ())
 
 
 def _events(text: str, file: str) -> Iterator[yaml.Event]:
