@@ -2,6 +2,7 @@
 
 | exit code | meaning |
 |---|---|
+| 1 | a plug-in's function that fails, and whatever was not foreseen |
 | 2 | the command line, the scenario or an environment variable |
 | 3 | the samples |
 | 4 | a file or a directory |
@@ -80,6 +81,12 @@ class MissingFileError(ScenarioError):
     """A scenario that names a file that is not there (exit code 4)."""
 
     exit_code = 4
+
+
+class HookError(ScenarioError):
+    """A function of the user's own that failed when it was traced; its text names file and line (exit code 1)."""
+
+    exit_code = 1
 
 
 class OrderError(ValueError):

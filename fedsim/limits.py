@@ -27,7 +27,7 @@ def memory_limit() -> int:
     return min(sizes, default=1 << 62)
 
 
-def demand_room(**parts: int) -> None:
+def require_memory(**parts: int) -> None:
     """Refuse what cannot be held.
 
     Args:
@@ -45,9 +45,9 @@ def _groups() -> Iterator[Path]:
     for line in _text("/proc/self/cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
         if controllers in ("", "memory"):
-            home, name = (GROUPS, "memory.max") if not controllers else (GROUPS / "memory", "memory.limit_in_bytes")
-            own = home / group.lstrip("/")
-            yield from (folder / name for folder in (own, *own.parents) if folder.is_relative_to(home))
+            root, name = (GROUPS, "memory.max") if not controllers else (GROUPS / "memory", "memory.limit_in_bytes")
+            path = root / group.lstrip("/")
+            yield from (folder / name for folder in (path, *path.parents) if folder.is_relative_to(root))
 
 
 def _text(path: str | Path) -> str:

@@ -19,11 +19,11 @@ import fedsim
 from fedsim import limits
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.build.memory import held_by
+from fedsim.build.memory import run_footprint
 from fedsim.cli import cli
 from fedsim.engine.footprint import widest
 from fedsim.errors import ScenarioError, TooLarge, exit_code
-from fedsim.limits import MOST, demand_room, memory_limit
+from fedsim.limits import MOST, memory_limit, require_memory
 from fedsim.scenario import read
 from fedsim.study.grid import MOST_CELLS, axes, variations
 
@@ -104,7 +104,7 @@ def test_check_counts_what_the_build_counts(tmp_path):
     scenario = read(path)
     with numerics(scenario) as devices:
         experiment = build(scenario, devices=devices[:1])
-        counted = held_by(scenario, experiment.program, experiment.plans[0], experiment.shared[0])
+        counted = run_footprint(scenario, experiment.program, experiment.plans[0], experiment.shared[0])
     assert counted.parts.items() <= told["memory"].items()
     assert told["bytes_up_a_round"] == counted.message * 4
 
@@ -117,7 +117,7 @@ def test_what_is_counted_is_what_is_laid_out():
     with numerics(scenario) as devices:
         e = build(scenario, devices=devices[:1])
         plan, program = e.plans[0], e.program
-        shapes = held_by(scenario, program, plan, e.shared[0]).shapes
+        shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
         parts = (program.width, program.room, program.dtype, program.pack, True, False)
         layout = Blocks([plan], *parts).get(1, 0, (True,)).layout
         (jobs,), _ = program.mesh.jobs(layout)
@@ -144,7 +144,7 @@ def test_the_limit_is_that_of_the_machine_or_less():
     with confined(1 << 29):
         assert memory_limit() < min(whole, 3 << 30)
     with pytest.raises(TooLarge, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"):
-        demand_room(a=10**30, b=3)
+        require_memory(a=10**30, b=3)
 
 
 def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):

@@ -122,7 +122,7 @@ def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch):
     )
     with numerics(checked):
         wild = build(checked)
-        quiet = build(calm, deal=lambda *_: {seed: plan.federation for seed, plan in wild.plans.items()})
+        quiet = build(calm, partition=lambda *_: {seed: plan.federation for seed, plan in wild.plans.items()})
         assert loop.alike([wild.program, quiet.program], [wild.plans[0], quiet.plans[0]])
         _, program = banks(wild, [0, 1, 2], monkeypatch, 4)
         found, _ = rows([wild.run(0), quiet.run(0), wild.run(1)], ["wild", "quiet", "other"], program)

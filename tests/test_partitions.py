@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsim.compose import FAMILIES
 from fedsim.data import Pool, dirichlet, dirichlet_client, iid, natural, pathological, quantity, shards
-from fedsim.data.draws import dealt_by_wish, dirichlet_draw
+from fedsim.data.draws import allocate, dirichlet_draw
 from fedsim.data.splits import apportion, apportion_within
 from fedsim.errors import PartitionError
 
@@ -143,7 +143,7 @@ def test_wishes_are_dealt_to_the_margins(clients, classes, alpha, seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(0, 9, clients)
     supply = np.bincount(rng.integers(0, classes, sizes.sum()), minlength=classes)
-    given = dealt_by_wish(dirichlet_draw(alpha, (clients, classes), rng), sizes, supply, rng)
+    given = allocate(dirichlet_draw(alpha, (clients, classes), rng), sizes, supply, rng)
     assert (given >= 0).all() and (given.sum(1) == sizes).all() and (given.sum(0) == supply).all()
 
 

@@ -1,11 +1,16 @@
 """Reading: what is accepted, what is refused, and where it says the fault is."""
 
+import re
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.errors import ScenarioError
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.errors import DataError, MissingFileError, ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.reader import parse
 
@@ -156,6 +161,94 @@ def test_impossible_combinations(sections, said):
     with pytest.raises(ScenarioError) as error:
         fedsim.run({**MINIMAL, "rounds": 1, **sections})
     assert said in str(error.value)
+
+
+IMPOSSIBLE = """name: x
+data: {kind: digits, clients: 50, partition: {kind: dirichlet, min_samples: 100}, server: {samples: 10}}
+fleet: {malicious: [3, 77, 50]}
+cohort: {kind: uniform, size: 60}
+client: {kind: fedsgd, optimizer_state: carry}
+server:
+  - {kind: krum, f: 40}
+"""
+
+
+def built(text: str, **given) -> list[str]:
+    """Lines that are said when a scenario is built."""
+    scenario = read(parse(text, "s.yaml"))
+    with pytest.raises(ScenarioError) as error, numerics(scenario) as devices:
+        build(scenario, devices=devices[:1], **given)
+    return str(error.value).splitlines()
+
+
+def test_all_impossible_parts_at_once_in_the_order_of_the_file():
+    assert [line.rpartition("; ")[0] for line in built(IMPOSSIBLE)] == [
+        "s.yaml:2:46: data.partition: 50 clients x min_samples 100 needs 5000 samples, there are 1428",
+        "s.yaml:2:101: data.server.samples: no link of server reads the server's own samples, and these 10 would be lost"
+        " to the clients",
+        "s.yaml:3:24: fleet.malicious[1]: there is no client 77",
+        "s.yaml:3:28: fleet.malicious[2]: there is no client 50",
+        "s.yaml:4:31: cohort.size: a cohort of 60 of 50 clients with samples",
+        "s.yaml:5:41: client.optimizer_state: fedsgd makes no use of it, and would do the same without",
+        "s.yaml:7:21: server[0].f: krum needs at least 83 reporting clients, the cohort has 60",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        # what a link refuses, whatever the samples are like
+        (
+            "name: x\ndata: {kind: csv, path: nowhere.csv}\nclient:\n"
+            "  lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}\n"
+            "server: [mean, {kind: sgd, lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}}]\n",
+            ["2:25 data.path", "4:7 client.lr", "5:16 server[1]"],
+        ),
+        # a method that needs classes, a model that needs images, a rule that needs another method, two links too many rows
+        (
+            "name: x\ndata: {kind: linear_regression, clients: 50}\ncohort: {kind: uniform, size: 6}\nmodel: cnn\n"
+            "client: fedlc\nserver: [{kind: mix_neighbours, f: 9}, {kind: dyn}]\n",
+            ["4:8 model", "5:9 client.kind", "6:36 server[0].f", "6:40 server[1]"],
+        ),
+        # too many clients: who of them is there, nobody knows; what the model makes of the samples, everybody
+        (
+            "name: x\ndata: {kind: digits, clients: 5000}\nfleet: {malicious: [4999]}\nmodel:\n"
+            "  {kind: cnn, channels: [2, 2, 2, 2]}\n",
+            ["2:31 data.clients", "5:3 model"],
+        ),
+        # a natural partition names the clients, and these samples bring none
+        (
+            "name: x\ndata: {kind: digits, partition: natural}\nfleet: {malicious: [4999]}\n",
+            ["2:33 data.partition"],
+        ),
+    ],
+)
+def test_what_is_known_in_spite_of_a_problem_is_checked_as_well(text, places):
+    found = [re.match(r"s\.yaml:(\d+:\d+): ([^:]+): ", line).groups() for line in built(text)]
+    assert [" ".join(place) for place in found] == places
+
+
+def test_problems_of_one_kind_keep_their_exit_code_and_others_are_the_scenario_s():
+    missing = "name: x\ndata: {kind: csv, path: nowhere.csv}\n"
+    for text, kind in (
+        (missing, MissingFileError),
+        (missing + "client: {kind: fedsgd, optimizer_state: carry}\n", ScenarioError),
+    ):
+        with pytest.raises(ScenarioError) as error:
+            scenario = read(parse(text, "s.yaml"))
+            with numerics(scenario) as devices:
+                build(scenario, devices=devices[:1])
+        assert type(error.value) is kind
+
+
+def test_samples_that_cannot_be_learned_from_are_a_line_among_others():
+    nothing = fedsim.Arrays(np.full((4, 2), np.nan), np.array([0, 1, 0, 1]))
+    scenario = "name: x\ndata: {kind: supplied, clients: 2}\n"
+    with pytest.raises(DataError, match=r"^x: row 0 is not finite"):
+        fedsim.run({"name": "x"}, data=nothing)
+    lines = built(scenario + "client: {kind: fedsgd, optimizer_state: carry}\n", data=nothing)
+    assert [line.partition(": ")[0] for line in lines] == ["s.yaml:2:7", "s.yaml:3:41"]
+    assert "data: x: row 0 is not finite" in lines[0]
 
 
 VALID = """name: fuzz

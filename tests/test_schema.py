@@ -16,7 +16,7 @@ from fedsim import compose
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario import json_schema as editor
 from fedsim.scenario import read, schema
-from fedsim.scenario.docs import told
+from fedsim.scenario.docs import docs_of
 from fedsim.scenario.json_schema import editor_schema
 from fedsim.scenario.reader import parse
 
@@ -81,7 +81,7 @@ def test_it_is_a_small_schema_of_draft_7():
 @pytest.mark.parametrize(("family", "kind"), BUILT_IN)
 def test_every_hyper_parameter_is_described(family, kind):
     factory = FAMILIES[family][kind]
-    docs = told(factory)
+    docs = docs_of(factory)
     assert docs.summary
     missing = [name for name in inspect.signature(factory).parameters if not docs.args.get(name)]
     assert not missing, f"Args: of {family} {kind} say nothing about {missing}"
@@ -103,14 +103,14 @@ def test_every_field_of_every_section_is_described(golden):
 
 
 def test_parts_of_a_docstring():
-    docs = told(FAMILIES["rule"]["trimmed_mean"])
+    docs = docs_of(FAMILIES["rule"]["trimmed_mean"])
     assert docs.summary == "Coordinate-wise mean of what is left after dropping both tails."
     assert docs.body.startswith("aggᵈ = 1/(m−2·trim)") and "Resists: trim malicious clients" in docs.body
     assert docs.args == {"trim": docs.sections["Args"].removeprefix("trim: ")}
     assert list(docs.sections) == ["Args", "Raises", "References", "Examples"]
-    adam = told(FAMILIES["optimizer"]["adam"])
+    adam = docs_of(FAMILIES["optimizer"]["adam"])
     assert adam.args["lr"] == adam.args["learning_rate"] and "m_t ← β_1 · m_(t-1)" in adam.body
-    assert told(lambda: None) == ("", "", {}, {})
+    assert docs_of(lambda: None) == ("", "", {}, {})
 
 
 # ---- what the reader accepts, the schema accepts

@@ -660,7 +660,7 @@ def federation():
 
 
 def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
-    malicious = planning.controlled([1, 3], federation.N, 0)
+    malicious = planning.malicious_mask([1, 3], federation.N, 0)
     return Plan(federation, cohort or selection.uniform(3), local(**changes), 7, rounds, malicious, labelled)
 
 
@@ -690,7 +690,7 @@ def test_who_is_drawn_twice_counts_twice_and_who_takes_no_step_weighs_nothing(fe
 
 
 def test_members_are_those_of_all_rounds_up_to_a_thousand(federation, monkeypatch):
-    monkeypatch.setattr(planning, "LOOKED_UP", 2)
+    monkeypatch.setattr(planning, "SURVEYED", 2)
     cohort = selection.listed([[0], [1], [2]])
     assert plan(federation, cohort, rounds=2).members.tolist() == [0, 1]
     assert plan(federation, cohort, rounds=3).members.tolist() == [0, 1, 2, 3, 4, 5]
@@ -726,7 +726,7 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
                 and got[step, : valid[step]].tolist() == list(samples)
                 and not got[step, valid[step] :].any()
             )
-        passed, counted = made.whole(client)
+        passed, counted = made.single_pass(client)
         assert counted.sum() == min(n, 4 * per_epoch) and passed[0, : counted[0]].tolist() == list(rows[: counted[0]])
 
 
@@ -737,10 +737,10 @@ def test_full_batches_and_fixed_steps(federation):
     assert rows.tolist() == [held.tolist()] * 3 and valid.tolist() == [len(held)] * 3
     unshuffled = plan(federation, shuffle=False).batches(1, 2)[0]
     assert unshuffled[0].tolist() == held[:4].tolist()
-    work = made.looked(made.round(1))
+    work = made.probe_plan(made.round(1))
     assert work.steps.tolist() == [1, 1, 1] and work.lr_sum.tolist() == [0, 0, 0]
     assert (
-        plan(federation).looked(plan(federation).round(1)).steps.tolist()
+        plan(federation).probe_plan(plan(federation).round(1)).steps.tolist()
         == (-(-plan(federation).round(1).samples // 4)).tolist()
     )
 
@@ -751,9 +751,9 @@ def test_steps_and_shares_by_hand():
     assert planning.planned_steps(sizes, local(drop_last=True)).tolist() == [0, 2, 2, 2, 4]
     assert planning.planned_steps(sizes, local(batch=None)).tolist() == [0, 2, 2, 2, 2]
     assert planning.planned_steps(sizes, local(epochs=None, steps=5)).tolist() == [0, 5, 5, 5, 5]
-    assert planning.controlled(0.3, 10, 4).sum() == 3 and not planning.controlled(0.0, 10, 4).any()
+    assert planning.malicious_mask(0.3, 10, 4).sum() == 3 and not planning.malicious_mask(0.0, 10, 4).any()
     wanted = generator(4, Stream.MALICIOUS).permutation(10)[:3]
-    assert sorted(wanted) == np.flatnonzero(planning.controlled(0.3, 10, 4)).tolist()
+    assert sorted(wanted) == np.flatnonzero(planning.malicious_mask(0.3, 10, 4)).tolist()
 
 
 def test_plans_of_equal_order_hand_out_equal_batches(federation):

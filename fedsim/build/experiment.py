@@ -7,41 +7,27 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.build.feasibility import (
-    enough_clients,
-    fitting_model,
-    known_clients,
-    known_needs,
-    no_idle_key,
-    possible_rule,
-    read_server_samples,
-    right_partner,
-)
+from fedsim.build.checked import Checked, checked
 from fedsim.build.federation import federations_of, settled_data
-from fedsim.build.links import link, placing_faults
-from fedsim.build.memory import demand_fit, held_by
-from fedsim.build.programs import Training, Written, client_key, is_pair, own, serving, training, zoo
-from fedsim.build.rates import client_rate
+from fedsim.build.links import locate_link_errors
+from fedsim.build.memory import check_memory, run_footprint
+from fedsim.build.model import start_variables
+from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
-from fedsim.engine.keys import start_key
 from fedsim.engine.machine import devices_of, platform, settle_threads
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
-from fedsim.engine.server import Server
 from fedsim.engine.threads import TINY, useful_threads
 from fedsim.errors import OrderError
-from fedsim.fleet import Local, Plan, controlled
-from fedsim.models import as_model
-from fedsim.models.modules import required
+from fedsim.fleet import Plan, malicious_mask
 from fedsim.scenario.schema import Scenario
-from fedsim.types import Client, Model
+from fedsim.types import Client
 
 
 class Experiment(NamedTuple):
@@ -85,15 +71,15 @@ def numerics(scenario: Scenario, threads: int | None = None, device: str | None 
     spec = scenario.spec.numerics
     settle_threads(threads if spec.threads == "auto" else spec.threads)
     devices = devices_of(device)
-    here = next(d for d in devices if d.process_index == jax.process_index())
+    local = next(d for d in devices if d.process_index == jax.process_index())
     precision = jax.default_matmul_precision(spec.matmul_precision)
-    # a hyper-parameter beyond the float type is infinite, and what it does to a model is found there, and told with its round
+    # a hyper-parameter beyond the float type is infinite, and what it does to a model shows in its rounds
     overflow = np.errstate(over="ignore")
-    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(here), overflow:
+    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(local), overflow:
         yield devices
 
 
-@placing_faults
+@locate_link_errors
 def build(
     scenario: Scenario,
     *,
@@ -103,7 +89,7 @@ def build(
     loss=None,
     pack: Packer = longest_first,
     devices: Sequence[Any] | None = None,
-    deal: Callable[..., dict[int, Federation]] = federations_of,
+    partition: Callable[..., dict[int, Federation]] = federations_of,
 ) -> Experiment:
     """Plans and program of a scenario (call it inside `numerics`).
 
@@ -115,40 +101,28 @@ def build(
       loss: `f(outputs, y) -> loss per row` in place of cross-entropy (labels) or squared error (targets).
       pack: which lane each client lands on; changes no bit.
       devices: on which the lanes train (None: the default one); changes no bit either.
-      deal: in place of `federations_of`, by whoever builds several scenarios over the same samples.
+      partition: in place of `federations_of`, by whoever builds several scenarios over the same samples.
 
     Raises:
-      ScenarioError: for a combination that cannot run.
+      ScenarioError: for combinations that cannot run, with a line for each.
       DataError: for samples that cannot be learned from.
     """
     spec = scenario.spec
     dtype = np.dtype(spec.numerics.dtype)
-    federations = deal(scenario, data, dtype)
+    sound = checked(scenario, data, model, params, loss, partition)
+    federations, learned, trained = sound.federations, sound.learned, sound.trained
+    shared, shapes = sound.shared, sound.shapes
     some = next(iter(federations.values()))
-    net = _model(scenario, some, model, params, loss)
-    learned = (net, loss or _loss(scenario, some), some.classes, client_key(spec.client))
-    trained = training(*learned)
-    needs = trained.client.needs
-    known_needs(scenario, needs, net, some.classes)
-    no_idle_key(scenario, trained.client.unused)
-    read_server_samples(scenario)
-    plans = {seed: _plan(scenario, federation, seed, "labels" in needs) for seed, federation in federations.items()}
-    one, start = next(iter(plans.values())), partial(_start, scenario, net, trained, params=params, dtype=dtype)
-    shared = {seed: start(seed) for seed in spec.seeds} if model is not None or params is not None else {}
-    shapes = (
-        shared[one.seed] if shared else jax.eval_shape(lambda: start(one.seed))
-    )  # ours are made when all is counted
-    cohort, K = one.cohort, one.cohort.nominal(some.N)
+    plans = {seed: _plan(spec, federation, sound, seed) for seed, federation in federations.items()}
+    one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
+    K = one.cohort.nominal(some.N)
     model_bytes = tree.payload_bytes(shapes["params"])
     width, threads = _width(spec, model_bytes, K, platform()), useful_threads(model_bytes)
-    demand_fit(scenario, least(model_bytes, width, max(plans.values(), key=longest), K, len(spec.seeds)))
-    activations = max(fitting_model(scenario, net, federations[seed], plan, shapes) for seed, plan in plans.items())
+    check_memory(scenario, least(model_bytes, width, max(plans.values(), key=longest), K, len(spec.seeds)))
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, shards)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    server, sums = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
-    possible_rule(scenario, server.least, K, sums, cohort.repeats)
-    right_partner(scenario)
+    server, _ = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
     on = tuple(devices) if devices else None
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
@@ -165,7 +139,7 @@ def build(
         probe=mesh(trained.probe, on, shards) if server.probes else None,
         solo=trained.client.solo,
     )
-    demand_fit(scenario, held_by(scenario, program, one, shapes, activations).parts)
+    check_memory(scenario, run_footprint(scenario, program, one, shapes, sound.activations).parts)
     shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
@@ -173,83 +147,23 @@ def build(
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
 
 
-def _plan(scenario: Scenario, federation: Federation, seed: int, labelled: bool) -> Plan:
-    spec, N = scenario.spec, federation.N
-    cohort = link(spec.cohort)()
-    attackers = spec.fleet.malicious
-    known_clients(scenario, N, cohort.names)
-    plan = Plan(federation, cohort, _local(spec.client), seed, spec.rounds, controlled(attackers, N, seed), labelled)
-    enough_clients(scenario, len(plan.eligible), cohort.repeats)
-    return plan
+def _plan(spec: Any, federation: Federation, sound: Checked, seed: int) -> Plan:
+    malicious = malicious_mask(spec.fleet.malicious, federation.N, seed)
+    labelled = "labels" in sound.trained.client.needs
+    return Plan(
+        federation=federation,
+        cohort=sound.cohort,
+        local=sound.local,
+        seed=seed,
+        rounds=spec.rounds,
+        malicious=malicious,
+        labelled=labelled,
+    )
 
 
 def longest(plan: Plan) -> int:
     """Local steps of the plan's longest client."""
     return int(plan.steps.max(initial=0))
-
-
-def _local(c: Any) -> Local:
-    rate = client_rate(c)
-    batch = None if c.batch == "full" else c.batch
-    return Local(
-        batch=batch,
-        epochs=c.epochs,
-        steps=c.steps,
-        shuffle=c.shuffle,
-        drop_last=c.drop_last,
-        lr=rate.of_round,
-        rate=rate.of_step,
-    )
-
-
-def _loss(scenario: Scenario, federation: Federation) -> str:
-    asked = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
-    if asked == "cross_entropy" and not federation.classes:
-        raise scenario.error(
-            ("model", "loss"),
-            "cross_entropy needs classes, and these targets are no integers; write squared, or leave it out",
-        )
-    return asked
-
-
-def _model(scenario: Scenario, federation: Federation, model: Any, params: Any, loss: Any) -> Model:
-    """The scenario's model for the data at hand, or the user's own; a custom loss may take any outputs."""
-    shape = federation.x.shape[1:]
-    outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
-    try:
-        if model is None:
-            return zoo(Written(scenario.spec.model, {"loss"}), shape, outputs)
-        expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
-        if callable(model) and params is not None and not hasattr(model, "apply") and required(model) >= 2:
-            return as_model(lambda key: params, model, shape=shape, **expects)
-        if is_pair(model):
-            return own(*model, shape, tuple(expects.items()))
-        return as_model(model, shape=shape, **expects)
-    except (TypeError, ValueError) as error:
-        raise scenario.error(("model",), str(error)) from None
-
-
-def _start(
-    scenario: Scenario, net: Model, trained: Training, seed: int, params: Any, dtype: np.dtype
-) -> dict[str, Any]:
-    variables = net.init(start_key(jax.random.key(seed)))
-    if params is not None:
-        given = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), params)
-        try:
-            tree.stack([variables["params"], given])
-        except ValueError as error:
-            raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
-        variables = {**variables, "params": given}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(variables["params"]):
-        if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
-            what = (
-                f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}; parameters are floats, counters go into stats"
-            )
-            raise scenario.error(("model",), what)
-    variables = jax.tree.map(jnp.asarray, variables)
-    aux = trained.client.aux(trained.task, variables["params"])
-    probe = {} if trained.client.probe is None else {"probe": tree.zeros_like(variables["params"])}
-    return {**variables, "aux": aux | probe}
 
 
 def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Server, bool]:

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.build.links import link, placing_faults
-from fedsim.build.memory import demand_population
-from fedsim.data import Arrays, Federation, Pool, Sets, federate, prepare, sha256_of
+from fedsim.build.links import factory_of, locate_link_errors
+from fedsim.build.memory import check_memory_of_clients
+from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare, sha256_of
+from fedsim.data.partition import even, offsets_of
 from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
 from fedsim.fleet.streams import Stream, generator
-from fedsim.scenario.expected import shown
+from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.schema import Scenario
 
 
-@placing_faults
+@locate_link_errors
 def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> dict[int, Federation]:
-    """A federation per seed: the samples are loaded once, dealt out anew for every seed.
+    """A federation per seed: the samples are loaded once and partitioned anew for every seed.
 
     Args:
       scenario: as read.
@@ -27,12 +28,26 @@ def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> 
       dtype: float type of the features.
 
     Raises:
-      ScenarioError: when the samples cannot be dealt out as asked.
+      ScenarioError: when the samples cannot be partitioned as asked.
       DataError: for samples that cannot be learned from.
     """
-    sets, classes = _loaded(scenario, data, dtype)
-    demand_population(scenario, len(sets.y), classes)
-    return {seed: _dealt(scenario, sets, classes, seed) for seed in scenario.spec.seeds}
+    sets, classes = _load(scenario, data, dtype)
+    check_memory_of_clients(scenario, len(sets.y), classes)
+    return {seed: _partition(scenario, sets, classes, seed) for seed in scenario.spec.seeds}
+
+
+@locate_link_errors
+def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Federation:
+    """The samples in equal parts: what the rest of a scenario is checked on, where the partition asked for is impossible.
+
+    Raises:
+      ScenarioError: when there are no samples to partition.
+      DataError: for samples that cannot be learned from.
+    """
+    sets, classes = _load(scenario, data, dtype)
+    check_memory_of_clients(scenario, len(sets.y), classes)
+    n, clients = len(sets.y), scenario.spec.data.clients
+    return federate(sets, classes, Parts(np.arange(n, dtype=np.int32), offsets_of(even(n, clients))))
 
 
 def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation) -> Any:
@@ -41,24 +56,25 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
     The partition that was used, the number of clients, whether a test set was cut, and where a file lies and its hash.
     """
     section = scenario.spec.data
-    known = {"clients": federation.N, "partition": _partition(section, federation.named), "test": _test(section, data)}
+    partition = partition_section(section, federation.named)
+    known = {"clients": federation.N, "partition": partition, "test": _test_share(section, data)}
     if data is None and hasattr(section, "path"):
-        path = _place(scenario, section.path)
+        path = _data_file(scenario, section.path)
         known["path"] = str(path.resolve())
         if hasattr(section, "sha256"):
             known["sha256"] = sha256_of(path)
     return section.model_copy(update=known)
 
 
-def _loaded(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
+def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
     section = scenario.spec.data
-    place = {"path": str(_place(scenario, section.path))} if hasattr(section, "path") else {}
+    file = {"path": str(_data_file(scenario, section.path))} if hasattr(section, "path") else {}
     with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row
-        own = data if data is not None else link(section)(**place)
+        arrays = data if data is not None else factory_of(section)(**file)
     try:
         sets, classes = prepare(
-            own,
-            test=_test(section, data),
+            arrays,
+            test=_test_share(section, data),
             seed=section.seed,
             dtype=dtype,
             validation=section.validation,
@@ -67,38 +83,38 @@ def _loaded(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[S
     except PartitionError as error:
         raise scenario.error(("data", error.where), str(error)) from None
     except DataError as error:
-        raise DataError(f"{place['path']}: {error}" if place and data is None else str(error)) from None
-    by_id = _partition(section, sets.owner is not None).kind == "natural"
+        raise DataError(f"{file['path']}: {error}" if file and data is None else str(error)) from None
+    by_id = partition_section(section, sets.owner is not None).kind == "natural"
     if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
-        what = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
-        raise scenario.error(("data", "clients"), what)
+        text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
+        raise scenario.error(("data", "clients"), text)
     return sets, classes
 
 
-def _dealt(scenario: Scenario, sets: Sets, classes: int, seed: int) -> Federation:
+def _partition(scenario: Scenario, sets: Sets, classes: int, seed: int) -> Federation:
     section = scenario.spec.data
-    pool = Pool(sets.y, classes, sets.owner, sets.owners)
+    pool = Pool(y=sets.y, classes=classes, owner=sets.owner, owners=sets.owners)
     try:
-        assign = link(_partition(section, sets.owner is not None))()
+        assign = factory_of(partition_section(section, sets.owner is not None))()
         parts = assign(pool, section.clients, generator(seed, Stream.PARTITION))
     except PartitionError as error:
         raise scenario.error(("data", error.where), str(error)) from None
     return federate(sets, classes, parts, section.client_test, generator(seed, Stream.CLIENT_TEST))
 
 
-def _partition(section: Any, named: bool) -> Any:
+def partition_section(section: Any, named: bool) -> Any:
     """The partition as written; where none is, `natural` for samples that bring client ids."""
     if "partition" in section.model_fields_set or not named:
         return section.partition
     return type(section).model_validate({**section.model_dump(), "partition": {"kind": "natural"}}).partition
 
 
-def _test(section: Any, data: Arrays | None) -> float:
+def _test_share(section: Any, data: Arrays | None) -> float:
     """Share of the samples to test on: from samples brought in Python, none is taken unless it is asked for."""
     return section.test if data is None or "test" in section.model_fields_set else 0.0
 
 
-def _place(scenario: Scenario, path: str) -> Path:
+def _data_file(scenario: Scenario, path: str) -> Path:
     """Where a data file is: beside the scenario, or else in the working directory, or else in a `--data-root`.
 
     A scenario file may name what lies in these folders, symbolic links followed, and nothing else: it may be a stranger's.
@@ -108,28 +124,37 @@ def _place(scenario: Scenario, path: str) -> Path:
     """
     document = scenario.document
     roots = document.roots or (str(Path(document.file).parent), ".")
-    homes = [os.path.realpath(root) for root in roots] if document.roots is not None else ["/"]
+    allowed = [os.path.realpath(root) for root in roots] if document.roots is not None else ["/"]
     places = dict.fromkeys(os.path.normpath(os.path.join(root, path)) for root in roots)
     try:
-        inside = [place for place in places if any(Path(os.path.realpath(place)).is_relative_to(h) for h in homes)]
-        found = next((place for place in inside if os.path.exists(place)), None)
+        inside = [p for p in places if any(Path(os.path.realpath(p)).is_relative_to(root) for root in allowed)]
+        existing = next((place for place in inside if os.path.exists(place)), None)
     except (OSError, ValueError) as error:
-        raise scenario.error(("data", "path"), f"found {shown(path)}, which no file can be called: {error}") from None
-    if found is not None:
-        return Path(found)
+        raise scenario.error(
+            ("data", "path"), f"found {value_in_words(path)}, which no file can be called: {error}"
+        ) from None
+    if existing is not None:
+        return Path(existing)
     if not inside or any(os.path.lexists(place) for place in places if place not in inside):
-        what = f"{shown(path)} lies outside the scenario's folder and the working directory"
-        raise scenario.error(("data", "path"), f"{what}; move it there, or allow its folder with --data-root DIR")
-    near = _alike(inside)
+        text = f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
+        raise scenario.error(("data", "path"), f"{text}; move it there, or allow its folder with --data-root DIR")
+    raise _missing_file(scenario, path, inside)
+
+
+def _missing_file(scenario: Scenario, path: str, places: list[str]) -> MissingFileError:
+    """A data file that is in none of the places where it may be."""
+    document, near = scenario.document, _similar_file(places)
     outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
     instead = f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
-    looked = " and ".join(dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in inside))
-    what = f"there is no file {shown(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {looked})"
-    raise MissingFileError(scenario.error(("data", "path"), what).problems, document.file)
+    folders = " and ".join(dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in places))
+    text = (
+        f"there is no file {value_in_words(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
+    )
+    return MissingFileError(scenario.error(("data", "path"), text).problems, document.file)
 
 
-def _alike(places: list[str]) -> str | None:
-    """A file there with a name like one that is missing."""
+def _similar_file(places: list[str]) -> str | None:
+    """A file with a name like one that is missing, in its folder."""
     for place in map(Path, places):
         with contextlib.suppress(OSError):
             names = {entry.name for entry in itertools.islice(os.scandir(place.parent), 1000)}

@@ -11,22 +11,24 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.build import Experiment
-from fedsim.build.links import link
-from fedsim.build.memory import held_by, remarks
+from fedsim.build.checked import links_of
+from fedsim.build.links import factory_of
+from fedsim.build.memory import label_warnings, run_footprint
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
+from fedsim.errors import dotted
 from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
-SURVEYED = 50  # rounds whose plans are looked at
+FORECAST_ROUNDS = 50  # whose plans are counted
 
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
     """Parameters, local steps, bytes and memory of a scenario that was built for one device (call it inside `numerics`)."""
     spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
     program, shared = experiment.program, next(iter(experiment.shared.values()))
-    rounds = [plan.round(r) for r in range(1, min(spec.rounds, SURVEYED) + 1)]
+    rounds = [plan.round(r) for r in range(1, min(spec.rounds, FORECAST_ROUNDS) + 1)]
     clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
     parts, sent = memory(experiment)
     training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
@@ -58,7 +60,7 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     shapes, as the build has done, and taken from what the compiler says of each program.
     """
     program, plan = experiment.program, next(iter(experiment.plans.values()))
-    held = held_by(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
+    held = run_footprint(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
     s, programs = held.shapes, program.server
     server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
     keys, bank = ((info.root,), info.round), (server.shared,)
@@ -109,30 +111,28 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
 
 def stacking(experiment: Experiment) -> list[str]:
     """Links that must see all messages of a round at once, as `server[0] krum`: they hold the whole stack in memory."""
-    spec = experiment.scenario.spec
-    found = []
-    for where, sections in (("wire", spec.wire), ("server", spec.server)):
-        for i, section in enumerate(sections):
-            made = link(section)() if section.family != "optimizer" else None
-            alone = made is None or isinstance(made, RowStage) or (isinstance(made, Rule) and made.fold is not None)
-            found += [] if alone else [f"{where}[{i}] {section.kind}"]
-    return found
+    links = []
+    for path, section in links_of(experiment.scenario.spec):
+        made = factory_of(section)() if section.family != "optimizer" else None
+        by_row = made is None or isinstance(made, RowStage) or (isinstance(made, Rule) and made.fold is not None)
+        links += [] if by_row else [f"{dotted(path)} {section.kind}"]
+    return links
 
 
 def notes(experiment: Experiment) -> list[str]:
     """What a user may not have meant."""
     spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
-    sizes, said = plan.sizes, []
+    sizes, lines = plan.sizes, []
     if empty := int((sizes == 0).sum()):
-        said.append(f"{empty} of {len(sizes)} clients hold no samples and never take part")
+        lines.append(f"{empty} of {len(sizes)} clients hold no samples and never take part")
     if spec.client.batch != "full" and (small := int(((sizes < spec.client.batch) & (sizes > 0)).sum())):
-        said.append(f"{small} of {len(sizes)} clients hold fewer samples than client.batch = {spec.client.batch}")
+        lines.append(f"{small} of {len(sizes)} clients hold fewer samples than client.batch = {spec.client.batch}")
     attacks = [section.kind for section in spec.wire if section.family == "attack"]
     if attacks and not plan.malicious.any():
-        said.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
+        lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
     if plan.malicious.any() and not attacks:
-        said.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
-    return said + remarks(plan.federation)
+        lines.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
+    return lines + label_warnings(plan.federation)
 
 
 def _largest(values: Any) -> float:

@@ -1,4 +1,4 @@
-"""Checked sections -> what their factories make."""
+"""Sections of a checked scenario -> what their factories make."""
 
 import functools
 import inspect
@@ -9,32 +9,33 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedsim.compose import FAMILIES, scheduled
-from fedsim.errors import DataError, LinkError, PartitionError, TooLarge
-from fedsim.scenario.order import demand_order
+from fedsim.compose.contract import ContractError
+from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
+from fedsim.scenario.order import index_of_rule
 from fedsim.types import RowStage, Rule, Stage
 
 
-def link(section: Any) -> Callable:
-    """A link's factory with its own hyper-parameters filled in (those of the section's common part left out).
+def factory_of(section: Any) -> Callable:
+    """A section's factory with its own hyper-parameters filled in (those of the section's common part left out).
 
-    What it raises against them is a `LinkError`; faults of samples stay what they are.
+    What it raises against them is a `LinkError`; errors of samples stay what they are.
     """
     factory = FAMILIES[section.family][section.kind]
     names = [n for n in inspect.signature(factory).parameters if n in type(section).model_fields]
     values = {name: getattr(section, name) for name in names}
     filled = partial(factory, **values)
     if isinstance(rate := values.pop("lr", None), BaseModel):  # an optimizer's, by a schedule
-        filled = lambda: scheduled(partial(inspect.unwrap(factory), **values), link(rate)())
+        filled = lambda: scheduled(partial(inspect.unwrap(factory), **values), factory_of(rate)())
 
     @functools.wraps(factory)
-    def make(*arguments: Any, **more: Any) -> Any:
+    def make(*arguments: Any, **options: Any) -> Any:
         try:
-            return filled(*arguments, **more)
-        except (DataError, PartitionError):
+            return filled(*arguments, **options)
+        except (DataError, PartitionError, ContractError):
             raise
         except MemoryError as error:
-            what = str(error) if isinstance(error, TooLarge) else f"needs more memory than there is ({error})"
-            raise LinkError(f"{what}; make it smaller", section, large=True) from error
+            text = str(error) if isinstance(error, TooLarge) else f"needs more memory than there is ({error})"
+            raise LinkError(f"{text}; make it smaller", section, large=True) from error
         except (ValueError, ArithmeticError) as error:
             raise LinkError(f"{section.kind}: {_first_line(error)}", section) from error
 
@@ -46,38 +47,46 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def placing_faults(make: Callable) -> Callable:
-    """Decorator: hyper-parameters that a factory refuses are a line with their place in the scenario."""
+def located(scenario: Any, error: LinkError) -> ScenarioError:
+    """A refusal with its place in the scenario."""
+    refusal = scenario.too_large if error.large else scenario.error
+    located_error = refusal(path_of(scenario.spec, error.section), str(error))
+    located_error.__cause__ = error
+    return located_error
+
+
+def locate_link_errors(make: Callable) -> Callable:
+    """Decorator for functions of a scenario: a `LinkError` becomes a `ScenarioError` with the place of its section."""
 
     @functools.wraps(make)
-    def placed(scenario: Any, *arguments: Any, **given: Any) -> Any:
+    def locating(scenario: Any, *arguments: Any, **options: Any) -> Any:
         try:
-            return make(scenario, *arguments, **given)
+            return make(scenario, *arguments, **options)
         except LinkError as error:
-            refusal = scenario.too_large if error.large else scenario.error
-            raise refusal(place_of(scenario.spec, error.section), str(error)) from error
+            raise located(scenario, error) from error
 
-    return placed
+    return locating
 
 
-def place_of(spec: Any, section: Any, path: tuple = ()) -> tuple:
+def path_of(spec: Any, section: Any) -> tuple:
     """The path of a section in a scenario, or the empty one."""
-    return next((path for path, found in _within(spec, path) if found is section), ())
+    return next((path for path, other in sections_within(spec) if other is section), ())
 
 
-def _within(value: Any, path: tuple) -> Iterator[tuple[tuple, Any]]:
+def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
+    """(path, section) of every section in a scenario or below a value of it."""
     if isinstance(value, BaseModel):
         yield path, value
         for name in type(value).model_fields:
-            yield from _within(getattr(value, name), (*path, name))
+            yield from sections_within(getattr(value, name), (*path, name))
     elif isinstance(value, list):
         for i, item in enumerate(value):
-            yield from _within(item, (*path, i))
+            yield from sections_within(item, (*path, i))
 
 
 def stages_of(sections: Sequence[Any]) -> list[Stage | RowStage]:
     """A list of attacks and stages."""
-    return [link(section)() for section in sections]
+    return [factory_of(section)() for section in sections]
 
 
 def server_of(sections: Sequence[Any]) -> tuple[list[Stage | RowStage], Rule, list[Any]]:
@@ -86,6 +95,6 @@ def server_of(sections: Sequence[Any]) -> tuple[list[Stage | RowStage], Rule, li
     Raises:
       OrderError: for any other order.
     """
-    at = demand_order(sections)
-    made = [link(section)() for section in sections]
+    at = index_of_rule(sections)
+    made = [factory_of(section)() for section in sections]
     return made[:at], made[at], made[at + 1 :]

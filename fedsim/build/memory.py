@@ -11,7 +11,7 @@ from fedsim.engine.machine import memory_now
 from fedsim.engine.round import Program
 from fedsim.errors import TooLarge
 from fedsim.fleet import Plan
-from fedsim.limits import demand_room
+from fedsim.limits import require_memory
 from fedsim.scenario.schema import Scenario
 
 REMEDY = {  # part -> where it comes from, and what to do
@@ -30,7 +30,7 @@ REMEDY = {  # part -> where it comes from, and what to do
 }
 
 
-def held_by(scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0) -> Held:
+def run_footprint(scenario: Scenario, program: Program, plan: Plan, shared: Any, activations: int = 0) -> Held:
     """What a run of a scenario holds besides what the process holds already.
 
     Args:
@@ -41,8 +41,8 @@ def held_by(scenario: Scenario, program: Program, plan: Plan, shared: Any, activ
       activations: bytes of the largest value in a pass through the model, of one client.
     """
     spec = scenario.spec
-    kept = Kept(spec.data.resident_mb * 1e6, spec.checkpoint.resident_mb * 1e6)
-    return footprint(program, plan, shared, kept, rows_of(spec), activations)
+    resident = Kept(spec.data.resident_mb * 1e6, spec.checkpoint.resident_mb * 1e6)
+    return footprint(program, plan, shared, resident, rows_of(spec), activations)
 
 
 def rows_of(spec: Any) -> int:
@@ -50,19 +50,19 @@ def rows_of(spec: Any) -> int:
     return len(spec.seeds) * (2 + spec.rounds // spec.evaluate.every)
 
 
-def demand_fit(scenario: Scenario, parts: Mapping[str, int]) -> None:
+def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
     """Refuse what will not fit, beside what the process holds already.
 
     Raises:
       TooLargeError: naming the bytes, and the place of what takes most of them.
     """
     try:
-        demand_room(process=memory_now(), **parts)
+        require_memory(process=memory_now(), **parts)
     except TooLarge as error:
-        raise _placed(scenario, error) from None
+        raise _located(scenario, error) from None
 
 
-def _placed(scenario: Scenario, error: TooLarge) -> Exception:
+def _located(scenario: Scenario, error: TooLarge) -> Exception:
     """A refusal at the place of what takes most of the memory."""
     largest = max((part for part in error.parts.items() if part[0] != "process"), key=lambda part: part[1])[0]
     (path, remedy), spec = REMEDY[largest], scenario.spec
@@ -74,8 +74,8 @@ def _placed(scenario: Scenario, error: TooLarge) -> Exception:
     return scenario.too_large(path, f"{error}; {remedy}")
 
 
-def demand_population(scenario: Scenario, n: int, classes: int) -> None:
-    """Refuse more clients than tables, plans and partitions of all seeds have room for, before anything is dealt.
+def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
+    """Refuse more clients than tables, plans and partitions of all seeds have room for, before anything is partitioned.
 
     Args:
       scenario: as read.
@@ -85,21 +85,21 @@ def demand_population(scenario: Scenario, n: int, classes: int) -> None:
     spec = scenario.spec
     N = spec.data.clients
     a_seed = 4 * n + 8 * N * (6 + classes)  # index lists; sizes, offsets, steps, ids; labels by client
-    demand_fit(scenario, {"partition": len(spec.seeds) * a_seed, "tables": TABLE_BYTES * N})
+    check_memory(scenario, {"partition": len(spec.seeds) * a_seed, "tables": TABLE_BYTES * N})
 
 
-def remarks(federation: Federation) -> list[str]:
-    """What a user may not have meant with the labels of the samples."""
-    f, said = federation, []
+def label_warnings(federation: Federation) -> list[str]:
+    """What a user may not have meant with the labels of the samples: one line for each, mostly none."""
+    f = federation
     if not f.classes:
-        return said
+        return []
     trained = np.bincount(f.y[f.indices], minlength=f.classes) > 0
-    if (idle := f.classes - int(trained.sum())) and idle >= f.classes // 2:
-        what = (
-            f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {f.classes - idle} of them have training"
-        )
-        said.append(f"{what} samples; number the classes 0, 1, 2, ... without gaps")
-    elif len(f.y_test) and (unseen := np.flatnonzero(~trained & (np.bincount(f.y_test, minlength=f.classes) > 0))).size:
-        shown = ", ".join(map(str, unseen[:5])) + ", ..." * (len(unseen) > 5)
-        said.append(f"test labels {shown} are in no client's training samples: nobody learns them")
-    return said
+    count = int(trained.sum())
+    if f.classes - count >= max(f.classes // 2, 1):
+        text = f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {count} of them have training samples"
+        return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
+    unseen = np.flatnonzero(~trained & (np.bincount(f.y_test, minlength=f.classes) > 0)) if len(f.y_test) else []
+    if len(unseen):
+        listed = ", ".join(map(str, unseen[:5])) + ", ..." * (len(unseen) > 5)
+        return [f"test labels {listed} are in no client's training samples: nobody learns them"]
+    return []

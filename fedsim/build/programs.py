@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeGuard
 import jax
 import jax.numpy as jnp
 
-from fedsim.build.links import link, server_of, stages_of
+from fedsim.build.links import factory_of, server_of, stages_of
 from fedsim.build.rates import client_rate, counts_steps
 from fedsim.clients import carrying, mean_loss
 from fedsim.compose import FAMILIES, server_step
@@ -58,10 +58,20 @@ def client_key(section: Any) -> Written:
 
 
 @functools.lru_cache(KEPT)
-def zoo(section: Written, shape: tuple[int, ...], outputs: int) -> Model:
-    """A model of ours for samples of a shape; its `init` is one program."""
-    made = link(section.section)()(shape, outputs)
-    return made._replace(init=jax.jit(made.init))
+def registered_model(
+    section: Written, shape: tuple[int, ...], outputs: int, expects: tuple[tuple[str, int], ...]
+) -> Model:
+    """A model by its kind, for samples of a shape; its `init` is one program.
+
+    Args:
+      section: the model section.
+      shape: of one sample.
+      outputs: that it is to have.
+      expects: `(("classes", 10),)` or `(("targets", 2),)`, against which its outputs are checked when traced, or neither.
+    """
+    known: Any = dict(expects)
+    model = as_model(factory_of(section.section)()(shape, outputs), shape=shape, **known)
+    return model._replace(init=jax.jit(model.init))
 
 
 def is_pair(model: Any) -> TypeGuard[tuple[Callable, Callable]]:
@@ -70,7 +80,7 @@ def is_pair(model: Any) -> TypeGuard[tuple[Callable, Callable]]:
 
 
 @functools.lru_cache(KEPT)
-def own(init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]) -> Model:
+def user_model(init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]) -> Model:
     """A user's pair of functions as a model."""
     return as_model(init, apply, shape=shape, **dict(expects))
 
@@ -85,8 +95,8 @@ def training(net: Model, loss: Callable | str, classes: int, section: Written) -
         return jnp.asarray(schedule(step.astype(lr.dtype)), lr.dtype) if schedule else lr
 
     cost = LOSSES[loss] if isinstance(loss, str) else loss
-    job = task(net, cost, link(c.optimizer), rate, classes)
-    client = link(c)()
+    job = task(net, cost, factory_of(c.optimizer), rate, classes)
+    client = factory_of(c)()
     if c.optimizer_state == "carry":
         client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
     return Training(

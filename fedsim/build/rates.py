@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fedsim.build.links import link
+from fedsim.build.links import factory_of
 
 
 class ClientRate(NamedTuple):
@@ -35,7 +35,7 @@ def client_rate(section: Any) -> ClientRate:
     if isinstance(section.lr, float | int):
         number = float(section.lr)
         return ClientRate(lambda r: number)
-    schedule = link(section.lr)()
+    schedule = factory_of(section.lr)()
     read = functools.cache(lambda count: float(schedule(count)))
     if counts_steps(section):
         return ClientRate(of_round=lambda r: read(0), of_step=read, schedule=schedule)

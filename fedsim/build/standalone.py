@@ -2,21 +2,22 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim import tree
-from fedsim.build.links import server_of, stages_of
+from fedsim.build.feasibility import bounds_of
+from fedsim.build.hooks import check_link, make_link
 from fedsim.build.programs import KEPT, Written
+from fedsim.build.stack_inputs import arrays_of, checked_links, mask_of, weights_of
 from fedsim.compose import chain, line
-from fedsim.errors import OrderError, Problem, ScenarioError
-from fedsim.scenario.diagnostics import explain
-from fedsim.scenario.reader import Document
-from fedsim.scenario.schema import links_type
+from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
+from fedsim.scenario.order import index_of_rule as index_of_rule
+from fedsim.scenario.reader import Document, Path
+from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree
 from fedsim.types import Context, Updates
 
@@ -54,21 +55,19 @@ def aggregate(
     [2.0]
     """
     try:
-        reduce, least, needs = _reducing(tuple(map(Written, _checked("server", server))))
+        prepared = _aggregation(tuple(map(Written, checked_links("server", server))))
     except OrderError as error:
         raise ScenarioError([Problem("server", str(error))], "aggregate") from None
-    stack = _arrays(deltas)
-    w = _weights("aggregate", weights, tree.rows(stack))
-    if 0 < (w > 0).sum() < least:
-        what = f"{int((w > 0).sum())} rows reported, at least {least} are needed"
-        raise ScenarioError([Problem("", what)], "aggregate")
-    if "loss" in needs and loss is None:
-        what = "a rule of the list asks for every client's loss; pass loss="
-        raise ScenarioError([Problem("server", what)], "aggregate")
+    stack = arrays_of(deltas)
+    w = weights_of("aggregate", weights, tree.rows(stack))
+    _require_rows(prepared, w)
+    if "loss" in prepared.needs and loss is None:
+        text = "a rule of the list asks for every client's loss; pass loss="
+        raise ScenarioError([Problem("server", text)], "aggregate")
     if loss is not None and np.shape(loss) != w.shape:
-        what = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
-        raise ScenarioError([Problem("loss", what)], "aggregate")
-    return _on_device(reduce, stack, w, seed, params=params, reference=reference, lr=lr, loss=loss)
+        text = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
+        raise ScenarioError([Problem("loss", text)], "aggregate")
+    return _on_device(prepared.function, stack, w, seed, params=params, reference=reference, lr=lr, loss=loss)
 
 
 def transmit(
@@ -94,41 +93,101 @@ def transmit(
     >>> arrived.tolist(), sent.tolist()
     ([[1.0, 2.0], [-6.0, -8.0]], [16, 16])
     """
-    send = _sending(tuple(map(Written, _checked("wire", wire))))
-    stack = _arrays(deltas)
+    prepared = _transmission(tuple(map(Written, checked_links("wire", wire))))
+    stack = arrays_of(deltas)
     K = tree.rows(stack)
-    w, mask = _weights("transmit", weights, K), _mask(malicious, K)
-    arrived = _on_device(send, stack, w, seed, params=params, malicious=mask)
+    w, mask = weights_of("transmit", weights, K), mask_of(malicious, K)
+    _require_rows(prepared, w)
+    arrived = _on_device(prepared.function, stack, w, seed, params=params, malicious=mask)
     return arrived, np.full(K, tree.payload_bytes(tree.take(stack, 0)))
 
 
+class Prepared(NamedTuple):
+    """A list of links, ready for stacks of any shape.
+
+    Attributes:
+      scenario: whose document says where a problem is; there is nothing else in it.
+      links: (path, section, what its factory made) of every link.
+      function: compiled, (updates, context) -> tree.
+      needs: what the rule asks for.
+    """
+
+    scenario: Scenario
+    links: list[tuple[Path, Any, Any]]
+    function: Callable[[Updates, Context], Tree]
+    needs: frozenset[str] = frozenset()
+
+
 @functools.lru_cache(KEPT)
-def _reducing(server: tuple[Written, ...]) -> tuple[Callable, int, frozenset[str]]:
-    """A server list as one compiled function, the rows that it needs, and what else; made once per list."""
-    stages, rule, tail = server_of([w.section for w in server])
-    before, rule = line(stages), chain(rule, *tail)
+def _aggregation(server: tuple[Written, ...]) -> Prepared:
+    """A server list, made once."""
+    at = index_of_rule([w.section for w in server])
+    scenario, links = _links("aggregate", "server", server)
+    made = [link for _, _, link in links]
+    before, rule = line(made[:at]), chain(made[at], *made[at + 1 :])
     least = max(rule.least, before.least)
 
     def reduce(updates: Updates, context: Context) -> Tree:
         shared, present = context.shared["params"], jnp.ones_like(updates.weight, bool)
+        _check_hooks(scenario, links, updates, context)
         updates, _, _ = before.apply(updates, before.init(shared, present), context)
         step, _, _ = rule.apply(updates, rule.init(shared, present), context)
         moved = jnp.sum(updates.weight > 0) >= least
         return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
 
-    return jax.jit(reduce), least, rule.needs
+    return Prepared(scenario, links, jax.jit(reduce), rule.needs)
 
 
 @functools.lru_cache(KEPT)
-def _sending(wire: tuple[Written, ...]) -> Callable:
-    """A wire list as one compiled function."""
-    before = line(stages_of([w.section for w in wire]))
+def _transmission(wire: tuple[Written, ...]) -> Prepared:
+    """A wire list, made once."""
+    scenario, links = _links("transmit", "wire", wire)
+    before = line([link for _, _, link in links])
 
     def send(updates: Updates, context: Context) -> Tree:
         present = jnp.ones_like(updates.weight, bool)
+        _check_hooks(scenario, links, updates, context)
         return before.apply(updates, before.init(context.shared["params"], present), context)[0].delta
 
-    return jax.jit(send)
+    return Prepared(scenario, links, jax.jit(send))
+
+
+def _links(of: str, name: str, written: tuple[Written, ...]) -> tuple[Scenario, list[tuple[Path, Any, Any]]]:
+    """What the factories of a list make, each with its path.
+
+    Raises:
+      ScenarioError: for hyper-parameters that a factory refuses.
+    """
+    scenario, links = Scenario(None, Document({}, {}, of)), []
+    for i, section in enumerate(w.section for w in written):
+        try:
+            links.append(((name, i), section, make_link(scenario, (name, i), section)))
+        except LinkError as error:
+            raise scenario.error((name, i), str(error)) from error
+    return scenario, links
+
+
+def _check_hooks(scenario: Scenario, links: list[tuple[Path, Any, Any]], updates: Updates, context: Context) -> None:
+    """Links of the user's own keep their contract: checked while the list is compiled, so once for a shape."""
+    for path, section, made in links:
+        check_link(scenario, path, section, made, (updates, context, updates.weight > 0), types=False)
+
+
+def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
+    """Refuse fewer reporting rows than a link needs, naming it and the hyper-parameter that decides.
+
+    Raises:
+      ScenarioError: for some rows, but too few; none at all change nothing.
+    """
+    rows = int((weights > 0).sum())
+    for path, section, made in prepared.links:
+        least, bounds = getattr(made, "least", 1), bounds_of(section)
+        if 0 < rows < least:
+            given = ", ".join(f"{name}={getattr(section, name)}" for name in bounds)
+            kind = f"{section.kind}({given})" if given else section.kind
+            instead = f"lower {' or '.join(bounds)}, or give more rows" if bounds else "give more rows"
+            text = f"{kind}: {rows} rows reported, at least {least} are needed; {instead}"
+            raise prepared.scenario.error((*path, *bounds[:1]), text)
 
 
 def _on_device(
@@ -154,74 +213,18 @@ def _on_device(
         one = jnp.ones_like(w)
         shared = tree.zeros_like(tree.take(stack, 0)) if params is None else jax.tree.map(jnp.asarray, params)
         mask = jnp.zeros(K, bool) if malicious is None else jnp.asarray(malicious)
-        own = None if reference is None else jax.tree.map(jnp.asarray, _arrays(reference))
+        trusted = None if reference is None else jax.tree.map(jnp.asarray, arrays_of(reference))
         losses = jnp.full_like(w, jnp.nan) if loss is None else jnp.asarray(loss, dtype)
-        updates = Updates(stack, {}, {}, w, one, losses, one, one)
+        updates = Updates(delta=stack, stats={}, aux={}, weight=w, count=one, loss=losses, steps=one, effort=one)
         context = Context(
-            jax.random.key(seed),
-            jnp.int32(1),
-            jnp.asarray(K, dtype),
-            jnp.asarray(lr, dtype),
-            {"params": shared},
-            jnp.arange(K),
-            mask,
-            own,
+            key=jax.random.key(seed),
+            round=jnp.int32(1),
+            N=jnp.asarray(K, dtype),
+            lr=jnp.asarray(lr, dtype),
+            shared={"params": shared},
+            ids=jnp.arange(K),
+            malicious=mask,
+            reference=trusted,
         )
         out = function(updates, context)
         return jax.tree.map(np.asarray, out) if host else out
-
-
-def _weights(of: str, weights: Any, K: int) -> np.ndarray:
-    """Sample counts of K rows, 1 each where none are given.
-
-    Raises:
-      ScenarioError: for another number of them, or one that is negative or not finite.
-    """
-    if weights is None:
-        return np.ones(K)
-    try:
-        w = np.asarray(weights, float)
-    except (TypeError, ValueError) as error:
-        raise ScenarioError([Problem("weights", f"are no numbers: {error}")], of) from None
-    if w.shape != (K,):
-        raise ScenarioError([Problem("weights", f"{K} rows need {K} weights, found shape {list(w.shape)}")], of)
-    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
-    if len(bad):
-        what = f"the weight of row {bad[0]} is {w[bad[0]]}; sample counts are finite and at least 0"
-        raise ScenarioError([Problem("weights", what)], of)
-    return w
-
-
-def _mask(malicious: Any, K: int) -> np.ndarray:
-    """Mask `[K]` of the rows an attack controls, from a mask or from row numbers.
-
-    Raises:
-      ScenarioError: for a mask of another length, or a row that is not there.
-    """
-    given = np.asarray([] if malicious is None else malicious)
-    if given.dtype == bool and given.shape != (K,):
-        what = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
-        raise ScenarioError([Problem("malicious", what)], "transmit")
-    if given.dtype != bool and given.size and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < K):
-        what = f"rows are 0 to {K - 1}, found {given.tolist()}"
-        raise ScenarioError([Problem("malicious", what)], "transmit")
-    mask = np.zeros(K, bool)
-    mask[given if given.size else []] = True
-    return mask
-
-
-def _arrays(trees: Any) -> Tree:
-    """A nested list of numbers as an array; PyTrees of arrays as they are."""
-    leaves = jax.tree.leaves(trees)
-    if leaves and not any(hasattr(leaf, "dtype") for leaf in leaves):
-        return np.asarray(trees, float)
-    return trees
-
-
-def _checked(section: str, written: Any) -> list[BaseModel]:
-    listed = [written] if isinstance(written, str | dict) else list(written)
-    try:
-        return TypeAdapter(links_type(section)).validate_python(listed)
-    except ValidationError as error:
-        document = Document({section: listed}, {}, section)
-        raise ScenarioError(explain(document, links_type(section), error.errors(), (section,)), section) from None

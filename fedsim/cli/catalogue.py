@@ -107,9 +107,9 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
       fedsim explain client.batch
     """
     options.enabled(plugins)
-    from fedsim.scenario.explain import lines_of, meanings
+    from fedsim.scenario.explain import explanations, lines_of
 
-    explained = meanings(name)
+    explained = explanations(name)
     if as_json:
         click.echo(json.dumps(explained))
         return

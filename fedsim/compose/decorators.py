@@ -4,7 +4,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
+import jax
+import jax.numpy as jnp
+
 from fedsim import tree
+from fedsim.compose.contract import ContractError, require_like
 from fedsim.compose.names import F, register
 from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Rule, Stage, Updates
@@ -302,6 +306,8 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any])
     @functools.wraps(factory)
     def build(*args: P.args, **kwargs: P.kwargs) -> Any:
         returned = factory(*args, **kwargs)
+        if not isinstance(returned, (Rule, Stage, RowStage)) and not callable(returned):
+            raise ContractError(f"made {type(returned).__name__}, needed is a function of (updates, context)")
         noun = returned if isinstance(returned, (Rule, Stage, RowStage)) else wrap(returned)
         return noun if isinstance(noun, Rule) else noun._replace(name=factory.__name__)
 
@@ -324,6 +330,8 @@ def _corrupting(corrupt: Reduce) -> Change:
     """Honest rows stay as they are, bit by bit; malicious ones become what the attacker computed."""
 
     def change(updates: Updates, context: Context) -> Updates:
-        return updates._replace(delta=tree.select(context.malicious, corrupt(updates, context), updates.delta))
+        delta = jax.tree.map(jnp.asarray, corrupt(updates, context))
+        require_like(delta, updates.delta, "what was sent", types=False, spread=True)
+        return updates._replace(delta=tree.select(context.malicious, delta, updates.delta))
 
     return change

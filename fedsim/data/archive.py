@@ -38,10 +38,9 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
     """
     with opened(path, sha256, math.inf) as file:
         try:
-            _demand_short_list(file)
+            _require_short_list(file)
             with zipfile.ZipFile(file) as archive:
-                found = _members(archive)
-                arrays = Arrays(**{name: _array(archive, found[name], name) for name in found})
+                arrays = Arrays(**{name: _array(archive, m, name) for name, m in _members(archive).items()})
         except DataError:
             raise
         except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
@@ -50,7 +49,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
         return arrays
 
 
-def _demand_short_list(file: BinaryIO) -> None:
+def _require_short_list(file: BinaryIO) -> None:
     """Look at how long the list of members says it is before it is read: it lies in memory as a whole."""
     size = file.seek(0, 2)
     file.seek(max(size - TAIL_BYTES, 0))
@@ -71,20 +70,20 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     for m in members:
         if m.is_dir() or not re.fullmatch(r"[^/\\]*", m.filename) or stat.S_ISLNK(m.external_attr >> 16):
             raise DataError(f"member {m.filename[:60]!a} is no array; save arrays alone, as numpy.savez does")
-    found = {m.filename.removesuffix(".npy"): m for m in members}
-    if len(found) < len(members):
+    named = {m.filename.removesuffix(".npy"): m for m in members}
+    if len(named) < len(members):
         raise DataError("two arrays have the same name")
-    missing = [name for name in ("x", "y") if name not in found]
+    missing = [name for name in ("x", "y") if name not in named]
     if missing:
-        raise DataError(f"no array '{missing[0]}'; there are {_listed(found)}")
-    for name in found.keys() - set(Arrays._fields):
-        if meant := get_close_matches(name, Arrays._fields, 1, 0.8):
-            raise DataError(f"array {name!a} has no meaning here; did you mean '{meant[0]}'?")
-    return {name: found[name] for name in Arrays._fields if name in found}
+        raise DataError(f"no array '{missing[0]}'; there are {_listed(named)}")
+    for name in named.keys() - set(Arrays._fields):
+        if near := get_close_matches(name, Arrays._fields, 1, 0.8):
+            raise DataError(f"array {name!a} has no meaning here; did you mean '{near[0]}'?")
+    return {name: named[name] for name in Arrays._fields if name in named}
 
 
-def _listed(found: Iterable[str]) -> str:
-    names = sorted(ascii(name[:40]) for name in found)
+def _listed(arrays: Iterable[str]) -> str:
+    names = sorted(ascii(name[:40]) for name in arrays)
     return f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
 
 
@@ -94,7 +93,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
             raise DataError(f"{name}: format {version} is for records, and plain numbers are needed")
-        _demand_short_header(archive, member, name)
+        _require_short_header(archive, member, name)
         header = np.lib.format.read_array_header_1_0 if version[0] == 1 else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = header(file)
         start = file.tell()
@@ -115,7 +114,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _demand_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
+def _require_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
     """NumPy reads a header of any length before it finds it too long."""
     with archive.open(member) as file:
         start = file.read(12)

@@ -45,8 +45,8 @@ def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
       DataError: lengths that differ, non-finite numbers, labels that are no classes, ids that are none.
     """
     x, y = np.asarray(arrays.x), np.asarray(arrays.y)
-    _demand_rows("x", x)
-    _demand_rows("y", y)
+    _require_rows("x", x)
+    _require_rows("y", y)
     if len(x) == 0:
         raise DataError("x: no samples")
     arrays = _without_empty_test_set(arrays)
@@ -60,14 +60,14 @@ def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
         done += [np.zeros((0, *x.shape[1:]), dtype), done[1][:0]]
     else:
         x_test, y_test = np.asarray(arrays.x_test), np.asarray(arrays.y_test)
-        _demand_rows("y_test", y_test)
+        _require_rows("y_test", y_test)
         done.append(_features("x_test", x_test, x.shape[1:], len(y_test), dtype))
         done.append(_labels("y_test", y_test, y.shape[1:], regression, dtype))
     classes = 0 if regression else int(max(labels.max() for labels in (done[1], done[3]) if len(labels))) + 1
     return Arrays(done[0], done[1], _ids(arrays.client, len(x)), done[2], done[3]), classes
 
 
-def _demand_rows(name: str, values: np.ndarray) -> None:
+def _require_rows(name: str, values: np.ndarray) -> None:
     """Refuse what has no axis of rows, or rows without a number in them."""
     if values.ndim == 0:
         raise DataError(f"{name}: a single number; needed is an array with a row for every sample")

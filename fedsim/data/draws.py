@@ -18,26 +18,33 @@ def dirichlet_draw(alpha: float | np.ndarray, shape: int | tuple[int, ...], rng:
     return weight / weight.sum(-1, keepdims=True)
 
 
-def dealt_by_wish(mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Whole numbers `[N, C]` with row sums `sizes` and column sums `supply`, drawn close to the wishes `mix`."""
-    given, left, supply = np.zeros(mix.shape, np.int64), sizes.copy(), supply.copy()
+def allocate(mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Samples per client and class `[N, C]`: row sums `sizes`, column sums `supply`, drawn close to the mixes asked for.
+
+    Args:
+      mix: share of every class that a client asks for `[N, C]`.
+      sizes: samples of every client `[N]`.
+      supply: samples of every class `[C]`, as many in all.
+      rng: generator.
+    """
+    allocated, left, supply = np.zeros(mix.shape, np.int64), sizes.copy(), supply.copy()
     for _ in range(len(supply)):
-        asking = np.flatnonzero(left)
-        if not len(asking):
-            return given
-        wish = mix[asking] * (supply > 0)
-        wish = np.where(wish.sum(1, keepdims=True) > 0, wish, supply)
-        asked = _multinomial(left[asking], wish, rng)
-        for label in np.flatnonzero(asked.sum(0) > supply):
-            refused = int(asked[:, label].sum() - supply[label])
-            asked[:, label] -= rng.multivariate_hypergeometric(asked[:, label], refused)
-        given[asking] += asked
-        left[asking] -= asked.sum(1)
-        supply -= asked.sum(0)
-    # only rounding errors in the wishes leave somebody here: what is left is dealt as it comes
+        clients = np.flatnonzero(left)
+        if not len(clients):
+            return allocated
+        weight = mix[clients] * (supply > 0)
+        weight = np.where(weight.sum(1, keepdims=True) > 0, weight, supply)
+        request = _multinomial(left[clients], weight, rng)
+        for label in np.flatnonzero(request.sum(0) > supply):
+            refused = int(request[:, label].sum() - supply[label])
+            request[:, label] -= rng.multivariate_hypergeometric(request[:, label], refused)
+        allocated[clients] += request
+        left[clients] -= request.sum(1)
+        supply -= request.sum(0)
+    # rounding errors in the mixes alone leave places open: the rest is allocated at random
     slots = np.repeat(np.arange(len(left)), left)
-    np.add.at(given, (slots, rng.permutation(np.repeat(np.arange(len(supply)), supply))), 1)
-    return given
+    np.add.at(allocated, (slots, rng.permutation(np.repeat(np.arange(len(supply)), supply))), 1)
+    return allocated
 
 
 def _multinomial(n: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -59,9 +59,9 @@ class Federation(NamedTuple):
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of the samples and of the partition."""
-        held = (self.x_validation, self.y_validation, self.x_server, self.y_server)
+        others = (self.x_validation, self.y_validation, self.x_server, self.y_server)
         return {
-            "data": _sha256(self.x, self.y, self.x_test, self.y_test, *held),
+            "data": _sha256(self.x, self.y, self.x_test, self.y_test, *others),
             "partition": _sha256(self.indices, self.offsets, self.test_indices, self.test_offsets),
         }
 
@@ -83,8 +83,22 @@ def federate(
         assert rng is not None
         tested = _drawn_per_client(parts, client_test, rng)
     train, test = _where(parts, ~tested), _where(parts, tested)
-    held = (sets.x_validation, sets.y_validation, sets.x_server, sets.y_server)
-    return Federation(sets.x, sets.y, sets.x_test, sets.y_test, *train, classes, *held, *test, sets.owner is not None)
+    return Federation(
+        x=sets.x,
+        y=sets.y,
+        x_test=sets.x_test,
+        y_test=sets.y_test,
+        indices=train.indices,
+        offsets=train.offsets,
+        classes=classes,
+        x_validation=sets.x_validation,
+        y_validation=sets.y_validation,
+        x_server=sets.x_server,
+        y_server=sets.y_server,
+        test_indices=test.indices,
+        test_offsets=test.offsets,
+        named=sets.owner is not None,
+    )
 
 
 def _drawn_per_client(parts: Parts, share: float, rng: np.random.Generator) -> np.ndarray:

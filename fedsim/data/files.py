@@ -32,8 +32,8 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
         with _regular(path) as file:
             if file.seek(0, 2) > most:
                 raise DataError(f"larger than {most / (1 << 30):g} GiB")
-            if sha256 is not None and (found := _digest(file)) != sha256.lower():
-                raise DataError(f"another file than the one meant: its SHA-256 is {found}, expected {sha256[:80]}")
+            if sha256 is not None and (actual := _digest(file)) != sha256.lower():
+                raise DataError(f"another file than the one meant: its SHA-256 is {actual}, expected {sha256[:80]}")
             file.seek(0)
             yield file
     except DataError as error:

@@ -9,16 +9,16 @@ from annotated_types import Ge, Gt, Lt, MinLen
 from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays
 from fedsim.errors import DataError
-from fedsim.limits import demand_room
+from fedsim.limits import require_memory
 
 Count = Annotated[int, Ge(1)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 Share = Annotated[float, Ge(0)]
 
 
-def _demand_samples(rows: int, features: int, itemsize: int = 8) -> None:
+def _require_memory(rows: int, features: int, itemsize: int = 8) -> None:
     """Refuse samples that do not fit into memory together with the copy that is made of them, before they are drawn."""
-    demand_room(samples=rows * (2 * itemsize * features + 16))
+    require_memory(samples=rows * (2 * itemsize * features + 16))
 
 
 @dataset
@@ -43,10 +43,10 @@ def synthetic(
     References:
       Li et al. 2020, FedProx, arXiv:1812.06127, section 5.1; T. Dinh et al. 2020, pFedMe, arXiv:2006.08848.
     """
-    _demand_samples(clients * 50 * multiple, 60)  # at least; how many they are is drawn
+    _require_memory(clients * 50 * multiple, 60)  # at least; how many they are is drawn
     rng = np.random.RandomState(seed)
     sizes = (rng.lognormal(4, 2, clients).astype(int) + 50) * multiple
-    _demand_samples(int(sizes.sum()), 60)
+    _require_memory(int(sizes.sum()), 60)
     deviation = np.arange(1, 61) ** -0.6
     if iid:
         centres, W, b = np.zeros((clients, 60)), rng.normal(0, 1, (60, 10)), rng.normal(0, 1, 10)
@@ -80,10 +80,10 @@ def leaf_synthetic(classes: Count = 5, features: Count = 60, clients: Count = 10
     References:
       Caldas et al. 2018, LEAF, arXiv:1812.01097.
     """
-    _demand_samples(clients * 5 + classes + 1, features)
-    demand_room(truth=8 * (features + 1) * classes, outputs=8 * 1000 * classes)
+    _require_memory(clients * 5 + classes + 1, features)
+    require_memory(truth=8 * (features + 1) * classes, outputs=8 * 1000 * classes)
     sizes = np.minimum(np.random.RandomState(seed).lognormal(3, 2, clients).astype(int) + 5, 1000)
-    _demand_samples(int(sizes.sum()), features)
+    _require_memory(int(sizes.sum()), features)
     rng = np.random.RandomState(seed)  # afresh, as there
     Q = rng.normal(0, 1, (features + 1, classes, 1))
     centre = rng.normal(rng.normal(0, 1), 1, 1)
@@ -92,10 +92,10 @@ def leaf_synthetic(classes: Count = 5, features: Count = 60, clients: Count = 10
     for end, n in zip(np.cumsum(sizes), sizes, strict=True):
         rng.random_sample()  # the cluster's draw: there is one cluster
         mean = rng.normal(rng.normal(0, 1), 1, features)
-        mine = mean + rng.standard_normal((n, features)) * deviation
+        rows = mean + rng.standard_normal((n, features)) * deviation
         w = Q @ rng.normal(centre, 0.1)
-        x[end - n : end] = mine
-        y[end - n : end] = (mine @ w[1:] + w[0] + rng.normal(0, 0.1, (n, classes))).argmax(1)
+        x[end - n : end] = rows
+        y[end - n : end] = (rows @ w[1:] + w[0] + rng.normal(0, 0.1, (n, classes))).argmax(1)
     return Arrays(x, y, np.repeat(np.arange(clients), sizes))
 
 
@@ -118,7 +118,7 @@ def gaussian_blobs(
       spread: standard deviation within a class; the larger, the harder.
       seed: of the draws.
     """
-    _demand_samples(samples + classes, math.prod(shape), 4)
+    _require_memory(samples + classes, math.prod(shape), 4)
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((classes, *shape), np.float32)
     y = rng.permutation(np.arange(samples, dtype=np.int32) % classes)
@@ -150,12 +150,12 @@ def linear_regression(
       clients: how many.
       seed: of the draws.
     """
-    _demand_samples(clients * (samples + 1), features)
+    _require_memory(clients * (samples + 1), features)
     rng = np.random.default_rng(seed)
     w = rng.standard_normal(features) / np.sqrt(features)
-    own = w + heterogeneity * rng.standard_normal((clients, features))
+    truths = w + heterogeneity * rng.standard_normal((clients, features))
     x = rng.standard_normal((clients, samples, features))
-    y = np.einsum("ksd,kd->ks", x, own) + noise * rng.standard_normal((clients, samples))
+    y = np.einsum("ksd,kd->ks", x, truths) + noise * rng.standard_normal((clients, samples))
     return Arrays(x.reshape(-1, features), y.ravel(), np.repeat(np.arange(clients), samples))
 
 
@@ -190,7 +190,7 @@ def quadratics(
     """
     if smallest > largest:
         raise DataError(f"quadratics: smallest {smallest} exceeds largest {largest}")
-    _demand_samples(3 * clients * features, features)
+    _require_memory(3 * clients * features, features)
     rng = np.random.default_rng(seed)
     curvature = np.geomspace(largest, smallest, features)
     rotation = np.linalg.qr(rng.standard_normal((clients, features, features)))[0]
@@ -258,7 +258,7 @@ def fedexp_regression(
     References:
       Jhunjhunwala et al. 2023, FedExP, arXiv:2301.09604, section 6; github.com/Divyansh03/FedExP, linear_regression.
     """
-    _demand_samples(3 * clients * samples, features)
+    _require_memory(3 * clients * samples, features)
     rng = np.random.RandomState(seed)
     tilt, shift = rng.normal(0, alpha, clients), rng.normal(0, beta, clients)
     centres = rng.normal(shift[:, None], 1, (clients, features))
@@ -270,5 +270,5 @@ def fedexp_regression(
     x /= np.linalg.norm(x, axis=2, keepdims=True)
     y /= np.linalg.norm(y, axis=1, keepdims=True)
     x, y = x.reshape(-1, features), y.ravel()
-    own, tested = np.sqrt(samples), np.sqrt(2 * samples)
-    return Arrays(own * x, own * y, np.repeat(np.arange(clients), samples), tested * x, tested * y)
+    train, test = np.sqrt(samples), np.sqrt(2 * samples)
+    return Arrays(train * x, train * y, np.repeat(np.arange(clients), samples), test * x, test * y)

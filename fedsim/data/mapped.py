@@ -62,6 +62,6 @@ def in_file(values: np.ndarray) -> bool:
     return False
 
 
-def some(values: Any, rows: np.ndarray) -> Any:
+def take_rows(values: Any, rows: np.ndarray) -> Any:
     """Rows of an array: a copy, or, where they lie in a file, the same file."""
     return values.only(rows) if isinstance(values, Mapped) else values[rows]

@@ -47,7 +47,7 @@ def iid() -> Assign:
 
     def assign(pool, clients, rng):
         n = len(pool.y)
-        demand(n, clients, 1)
+        require_minimum(n, clients, 1)
         return Parts(rng.permutation(n).astype(np.int32), offsets_of(even(n, clients)))
 
     return assign
@@ -67,7 +67,7 @@ def natural() -> Assign:
         del clients, rng
         if pool.owner is None:
             raise PartitionError("natural deals out by client ids, and these samples bring none; use iid or dirichlet")
-        return deal(np.arange(len(pool.y)), pool.owner, pool.owners)
+        return parts_of(np.arange(len(pool.y)), pool.owner, pool.owners)
 
     return assign
 
@@ -116,7 +116,7 @@ def quantity(
 
     def assign(pool, clients, rng):
         n = len(pool.y)
-        demand(n, clients, min_samples)
+        require_minimum(n, clients, min_samples)
         low, high = np.full(clients, min_samples), np.full(clients, n)
         sizes = apportion_within(weights(clients, rng), n, low, high)
         return Parts(rng.permutation(n).astype(np.int32), offsets_of(sizes))
@@ -124,16 +124,16 @@ def quantity(
     return assign
 
 
-def demand(n: int, clients: int, least: int, unit: str = "min_samples") -> None:
+def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples") -> None:
     """Refuse a minimum that cannot be met, and say what could be."""
     if clients * least > n:
         if n < clients:
             raise PartitionError(f"{clients} clients but only {n} training samples; clients at most {n}", "clients")
-        what = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
-        raise PartitionError(f"{what}; {unit} at most {n // clients}")
+        text = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
+        raise PartitionError(f"{text}; {unit} at most {n // clients}")
 
 
-def demand_classes(pool: Pool, kind: str) -> None:
+def require_classes(pool: Pool, kind: str) -> None:
     """Refuse targets that are no classes."""
     if pool.classes == 0:
         raise PartitionError(f"{kind} deals out classes, and these targets are no classes; use iid or quantity")
@@ -149,7 +149,7 @@ def offsets_of(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def deal(rows: np.ndarray, owner: np.ndarray, clients: int) -> Parts:
-    """Rows and the client of each -> index lists, in the order of the rows."""
+def parts_of(rows: np.ndarray, owner: np.ndarray, clients: int) -> Parts:
+    """Rows `[n]` and the client that each is assigned to `[n]` -> index lists, in the order of the rows."""
     order = np.argsort(owner, kind="stable")
     return Parts(rows[order].astype(np.int32), offsets_of(np.bincount(owner, minlength=clients)))

@@ -6,8 +6,8 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
-from fedsim.data.draws import dealt_by_wish, dirichlet_draw
-from fedsim.data.partition import Assign, deal, demand, demand_classes, even, offsets_of
+from fedsim.data.draws import allocate, dirichlet_draw
+from fedsim.data.partition import Assign, even, offsets_of, parts_of, require_classes, require_minimum
 from fedsim.data.splits import apportion, apportion_within, by_label
 from fedsim.errors import PartitionError
 
@@ -34,14 +34,14 @@ def dirichlet(alpha: Annotated[float, Gt(0)] = 0.5, min_samples: Annotated[int, 
     """
 
     def assign(pool, clients, rng):
-        demand_classes(pool, "dirichlet")
-        demand(len(pool.y), clients, min_samples)
+        require_classes(pool, "dirichlet")
+        require_minimum(len(pool.y), clients, min_samples)
         rows, owners = [], []
         for members in by_label(pool.y)[0]:
             rows.append(rng.permutation(members))
             share = apportion(dirichlet_draw(alpha, clients, rng) * len(members), len(members))
             owners.append(np.repeat(np.arange(clients), share))
-        return deal(np.concatenate(rows), fill_up(np.concatenate(owners), clients, min_samples, rng), clients)
+        return parts_of(np.concatenate(rows), fill_up(np.concatenate(owners), clients, min_samples, rng), clients)
 
     return assign
 
@@ -68,15 +68,15 @@ def dirichlet_client(alpha: Annotated[float, Gt(0)] = 1.0, min_samples: Annotate
     """
 
     def assign(pool, clients, rng):
-        demand_classes(pool, "dirichlet_client")
-        demand(len(pool.y), clients, min_samples)
+        require_classes(pool, "dirichlet_client")
+        require_minimum(len(pool.y), clients, min_samples)
         members, counts = by_label(pool.y)
         present = np.flatnonzero(counts)
         prior = counts[present] / len(pool.y)
         mix = dirichlet_draw(alpha * prior, (clients, len(present)), rng)
-        given = dealt_by_wish(mix, even(len(pool.y), clients), counts[present], rng)
+        allocated = allocate(mix, even(len(pool.y), clients), counts[present], rng)
         rows = np.concatenate([rng.permutation(members[label]) for label in present])
-        return deal(rows, np.repeat(np.tile(np.arange(clients), len(present)), given.T.ravel()), clients)
+        return parts_of(rows, np.repeat(np.tile(np.arange(clients), len(present)), allocated.T.ravel()), clients)
 
     return assign
 
@@ -96,12 +96,12 @@ def shards(per_client: Annotated[int, Ge(1)] = 2) -> Assign:
     """
 
     def assign(pool, clients, rng):
-        demand_classes(pool, "shards")
+        require_classes(pool, "shards")
         n, cuts = len(pool.y), clients * per_client
-        demand(n, clients, per_client, "per_client")
+        require_minimum(n, clients, per_client, "per_client")
         rows = np.concatenate([rng.permutation(members) for members in by_label(pool.y)[0]])
         holder = rng.permutation(cuts) // per_client
-        return deal(rows, np.repeat(holder, even(n, cuts)), clients)
+        return parts_of(rows, np.repeat(holder, even(n, cuts)), clients)
 
     return assign
 
@@ -124,10 +124,10 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
     """
 
     def assign(pool, clients, rng):
-        demand_classes(pool, "pathological")
+        require_classes(pool, "pathological")
         members, counts = by_label(pool.y)
         high = np.minimum(clients, counts)  # a class has no more holders than samples
-        _demand_holders(high, clients, classes)
+        _require_holders(high, clients, classes)
         holders = apportion_within(counts / len(pool.y), clients * classes, np.minimum(counts, 1), high)
         order = rng.permutation(len(counts))
         # classes laid out in a row, as often as they have holders: client t mod N takes place t, so never a class twice
@@ -135,18 +135,18 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
         sets = _mixed(sets[rng.permutation(clients)], rng)
         takers = np.argsort(sets.ravel(), kind="stable") // classes  # clients by class
         rows = np.concatenate([rng.permutation(rows) for rows in members])
-        return deal(rows, np.repeat(takers, _equal_shares(counts, holders)), clients)
+        return parts_of(rows, np.repeat(takers, _equal_shares(counts, holders)), clients)
 
     return assign
 
 
-def _demand_holders(high: np.ndarray, clients: int, k: int) -> None:
+def _require_holders(high: np.ndarray, clients: int, k: int) -> None:
     present = int((high > 0).sum())
     if k > present:
         raise PartitionError(f"{k} classes per client, but the samples have only {present}; classes at most {present}")
     if clients * k < present:
-        what = f"{clients} clients x {k} classes leave some of the {present} classes to nobody"
-        raise PartitionError(f"{what}; classes at least {-(-present // clients)}")
+        text = f"{clients} clients x {k} classes leave some of the {present} classes to nobody"
+        raise PartitionError(f"{text}; classes at least {-(-present // clients)}")
     if high.sum() < clients * k:
         bound = int(high.sum()) // clients
         raise PartitionError(f"too few samples for {k} classes at each of {clients} clients; classes at most {bound}")

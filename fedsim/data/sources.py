@@ -18,8 +18,8 @@ def digits() -> Arrays:
     References:
       E. Alpaydin, C. Kaynak 1998, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository.
     """
-    found = find_spec("sklearn")  # found by path: importing scikit-learn would cost seconds
-    folders = found.submodule_search_locations if found else None
+    package = find_spec("sklearn")  # located without importing it, which would cost seconds
+    folders = package.submodule_search_locations if package else None
     if not folders:
         raise DataError("digits: scikit-learn is not installed, and the images are bundled with it")
     path = Path(folders[0]) / "datasets" / "data" / "digits.csv.gz"

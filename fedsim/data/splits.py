@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.data.arrays import Arrays, checked, numbered
-from fedsim.data.mapped import some
+from fedsim.data.mapped import take_rows
 from fedsim.errors import PartitionError
 
 
@@ -53,21 +53,30 @@ def prepare(
     assert x_test is not None and y_test is not None
     owner, owners = (None, 0) if client is None else numbered(client)
     labels = y if classes else np.zeros(len(y), np.int32)
-    free, held = np.arange(len(y)), {}
+    train, rows = np.arange(len(y)), {}
     for number, purpose in enumerate(("test", "validation", "server"), 1):
-        share = {"test": 0.0 if len(x_test) else test, "validation": validation, "server": server / max(len(free), 1)}
+        share = {"test": 0.0 if len(x_test) else test, "validation": validation, "server": server / max(len(train), 1)}
         if share[purpose] >= 1:
-            raise PartitionError(f"{server} samples, but only {len(free)} are there for training", "server")
-        mask = stratified(labels[free], share[purpose], np.random.default_rng([seed, number]))
-        held[purpose], free = free[mask], free[~mask]
-        if not len(free):
+            raise PartitionError(f"{server} samples, but only {len(train)} are there for training", "server")
+        mask = stratified(labels[train], share[purpose], np.random.default_rng([seed, number]))
+        rows[purpose], train = train[mask], train[~mask]
+        if not len(train):
             raise PartitionError(f"nothing is left to train on of {len(y)} samples", purpose)
-    if len(held["test"]):
-        x_test, y_test = x[held["test"]], y[held["test"]]
-    apart = [part for purpose in ("validation", "server") for part in (x[held[purpose]], y[held[purpose]])]
-    if len(free) < len(y):  # a copy only where something was set apart
-        x, y, owner = some(x, free), y[free], None if owner is None else owner[free]
-    return Sets(x, y, owner, owners, x_test, y_test, *apart), classes
+    sets = Sets(
+        x=x,
+        y=y,
+        owner=owner,
+        owners=owners,
+        x_test=x[rows["test"]] if len(rows["test"]) else x_test,
+        y_test=y[rows["test"]] if len(rows["test"]) else y_test,
+        x_validation=x[rows["validation"]],
+        y_validation=y[rows["validation"]],
+        x_server=x[rows["server"]],
+        y_server=y[rows["server"]],
+    )
+    if len(train) < len(y):  # a copy only where something was set apart
+        sets = sets._replace(x=take_rows(x, train), y=y[train], owner=None if owner is None else owner[train])
+    return sets, classes
 
 
 def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -113,8 +122,8 @@ def apportion_within(weight: np.ndarray, total: int, low: np.ndarray, high: np.n
             break
         below, above = (middle, above) if np.clip(middle * weight, low, high).sum() <= total else (below, middle)
     quota = np.clip(below * weight, low, high)
-    whole = np.floor(quota).astype(np.int64)
-    room = np.flatnonzero(whole < high)
-    order = room[np.argsort(-(quota - whole)[room], kind="stable")]
-    whole[order[: total - int(whole.sum())]] += 1
-    return whole
+    floor = np.floor(quota).astype(np.int64)
+    room = np.flatnonzero(floor < high)
+    order = room[np.argsort(-(quota - floor)[room], kind="stable")]
+    floor[order[: total - int(floor.sum())]] += 1
+    return floor

@@ -135,8 +135,8 @@ def _labels(cells: list[str], name: str, lines) -> np.ndarray:
             raise DataError(f"line {lines[bad.argmax()]}, column {name!a}: {y[bad.argmax()]}: {why}")
         return y
     row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-    what = f"{cells[row][:40]!a} is no number; number the classes 0, 1, 2, ..."
-    raise DataError(f"line {lines[row]}, column {name!a}: {what}")
+    text = f"{cells[row][:40]!a} is no number; number the classes 0, 1, 2, ..."
+    raise DataError(f"line {lines[row]}, column {name!a}: {text}")
 
 
 def _is_number(cell: str) -> bool:

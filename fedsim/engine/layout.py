@@ -67,11 +67,11 @@ class Part(NamedTuple):
     @property
     def jobs(self) -> RoundPlan:
         """What is done in this pass."""
-        return self.plan.looked(self.cohort) if self.probe else self.cohort
+        return self.plan.probe_plan(self.cohort) if self.probe else self.cohort
 
     def batches(self, client: int) -> tuple[np.ndarray, np.ndarray]:
         """As `Plan.batches` gives them."""
-        return self.plan.whole(client) if self.probe else self.plan.batches(self.cohort.round, client)
+        return self.plan.single_pass(client) if self.probe else self.plan.batches(self.cohort.round, client)
 
 
 def unpack(layout: Layout) -> Jobs:

@@ -85,7 +85,7 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
             batch = max(batch, plan.local.widest(plan.sizes))
         for rounds in zip_longest(*(plan.survey() for plan in plans)):
             cohorts = [(plan, cohort) for plan, cohort in zip(plans, rounds, strict=True) if cohort is not None]
-            count([cohort for _, cohort in cohorts], [plan.looked(cohort) for plan, cohort in cohorts])
+            count([cohort for _, cohort in cohorts], [plan.probe_plan(cohort) for plan, cohort in cohorts])
         members = max(members, *(len(plan.members) for plan in plans))
         runs = max(runs, len(plans))
     return Capacity(

@@ -3,5 +3,5 @@
 from fedsim.fleet.plan import Local as Local
 from fedsim.fleet.plan import Plan as Plan
 from fedsim.fleet.plan import RoundPlan as RoundPlan
-from fedsim.fleet.plan import controlled as controlled
+from fedsim.fleet.plan import malicious_mask as malicious_mask
 from fedsim.fleet.selection import Cohort as Cohort

@@ -15,7 +15,7 @@ from fedsim.data import Federation
 from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.streams import Draws, Stream, generator
 
-LOOKED_UP = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
+SURVEYED = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 
 
 class Local(NamedTuple):
@@ -85,15 +85,25 @@ class Plan:
     def round(self, r: int) -> RoundPlan:
         """Cohort, weights and work of round r ≥ 1."""
         drawn = np.sort(self.cohort.draw(self.population, r, generator(self.seed, Stream.COHORT, r)))
-        ids, count = (
-            (np.unique(drawn, return_counts=True)) if self.cohort.repeats else (drawn, np.ones(len(drawn), int))
-        )
+        ids, count = drawn, np.ones(len(drawn), int)
+        if self.cohort.repeats:
+            ids, count = np.unique(drawn, return_counts=True)
         n, steps = self.sizes[ids], self.steps[ids]
         weight = np.where(steps > 0, n, 0)
         seconds = float(steps.max()) if len(ids) else 0.0  # one virtual second a local step, infinite links
         lr = self.local.lr(r)
         lr_sum = lr * steps if self.local.rate is None else self._rates[steps]
-        return RoundPlan(r, ids, count, n, weight, steps, lr, lr_sum, seconds)
+        return RoundPlan(
+            round=r,
+            ids=ids,
+            count=count,
+            samples=n,
+            weight=weight,
+            steps=steps,
+            lr=lr,
+            lr_sum=lr_sum,
+            seconds=seconds,
+        )
 
     @cached_property
     def order(self) -> tuple:
@@ -109,18 +119,18 @@ class Plan:
 
     @cached_property
     def members(self) -> np.ndarray:
-        """Clients that may ever take part, by id: looked up round by round up to LOOKED_UP, beyond that everybody."""
+        """Clients that may ever take part, by id: of up to SURVEYED rounds those that are drawn, of more everybody."""
         deque(self.survey(), 0)
         return self.members
 
     def survey(self) -> Iterator[RoundPlan]:
-        """Every round up to LOOKED_UP; after the last one the members are known."""
+        """Every round up to SURVEYED; after the last one the members are known."""
         joins = np.zeros(self.federation.N, bool)
-        for r in range(1, min(self.rounds, LOOKED_UP) + 1):
+        for r in range(1, min(self.rounds, SURVEYED) + 1):
             work = self.round(r)
             joins[work.ids] = True
             yield work
-        self.members = np.flatnonzero(joins) if self.rounds <= LOOKED_UP else self.eligible
+        self.members = np.flatnonzero(joins) if self.rounds <= SURVEYED else self.eligible
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client in round r."""
@@ -131,13 +141,13 @@ class Plan:
             self._draws.at(r, client).permuted(order, axis=1, out=order)
         return self._cut(order, steps)
 
-    def whole(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+    def single_pass(self, client: int) -> tuple[np.ndarray, np.ndarray]:
         """One pass over a client's samples as they stand, in the form of `batches`: for what is measured at x."""
         rows = self._rows(client)
         return self._cut(rows[None], int(batches_per_epoch(len(rows), self.local)))
 
-    def looked(self, work: RoundPlan) -> RoundPlan:
-        """The round with one pass over the samples of everybody who trains, in place of the local steps."""
+    def probe_plan(self, work: RoundPlan) -> RoundPlan:
+        """The pass of a round before training: one over the samples of everybody who trains, in place of the local steps."""
         passes = batches_per_epoch(work.samples, self.local)
         return work._replace(steps=np.where(work.steps > 0, passes, 0), lr_sum=np.zeros(len(work.ids)))
 
@@ -159,7 +169,7 @@ class Plan:
         return index.reshape(-1, B)[:steps], valid[:steps]
 
 
-def controlled(share: float | list[int], N: int, seed: int) -> np.ndarray:
+def malicious_mask(share: float | list[int], N: int, seed: int) -> np.ndarray:
     """Which clients the attacker controls `[N]`: these, or a share of all, drawn once per seed."""
     mask = np.zeros(N, bool)
     ids = share if isinstance(share, list) else generator(seed, Stream.MALICIOUS).permutation(N)[: round(share * N)]

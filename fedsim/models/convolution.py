@@ -43,8 +43,8 @@ def cnn(
     def build(shape: tuple[int, ...], outputs: int) -> Model:
         height, width, depth = _image(shape, len(channels))
         if kernel >= 2 * max(height, width):
-            what = f"cnn: kernels of {kernel}×{kernel} reach beyond {height}×{width} images from everywhere"
-            raise ValueError(f"{what}; `kernel` at most {2 * max(height, width) - 1}")
+            text = f"cnn: kernels of {kernel}×{kernel} reach beyond {height}×{width} images from everywhere"
+            raise ValueError(f"{text}; `kernel` at most {2 * max(height, width) - 1}")
         pixels = (height >> len(channels)) * (width >> len(channels))
         names = [f"conv{i}" for i in range(len(channels))]
 
@@ -75,7 +75,7 @@ def cnn(
             h = body(variables["params"], x, convolution if train else plain_convolution)
             return head(variables, h), variables["stats"]
 
-        return Model(init, apply, features, head)
+        return Model(init=init, apply=apply, features=features, head=head)
 
     return build
 
@@ -136,7 +136,7 @@ def _product(columns, W):
 
 _product.defvjp(
     lambda columns, W: (columns @ W, (columns, W)),
-    lambda kept, g: (g @ kept[1].T, kept[0].T @ g),
+    lambda inputs, g: (g @ inputs[1].T, inputs[0].T @ g),
 )
 
 
@@ -152,17 +152,17 @@ def _maximum(squares):
     return squares.max((2, 4))
 
 
-def _keep(squares):
+def _maximum_and_inputs(squares):
     top = squares.max((2, 4))
     return top, (squares, top)
 
 
-def _give_back(kept, g):
-    squares, top = kept
+def _gradient_of_maximum(inputs, g):
+    squares, top = inputs
     a, b, c = (squares[:, :, i, :, j] == top for i, j in ((0, 0), (0, 1), (1, 0)))
-    places = [[a, b & ~a], [c & ~(a | b), ~(a | b | c)]]
-    rows = [jnp.stack([jnp.where(here, g, 0) for here in row], 3) for row in places]
+    first = [[a, b & ~a], [c & ~(a | b), ~(a | b | c)]]
+    rows = [jnp.stack([jnp.where(mask, g, 0) for mask in row], 3) for row in first]
     return (jnp.stack(rows, 2),)
 
 
-_maximum.defvjp(_keep, _give_back)
+_maximum.defvjp(_maximum_and_inputs, _gradient_of_maximum)

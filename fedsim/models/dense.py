@@ -91,7 +91,7 @@ def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B00
             del mask, key, train
             return head(variables, features(variables, x)), variables["stats"]
 
-        return Model(init, apply, features, head)
+        return Model(init=init, apply=apply, features=features, head=head)
 
     return build
 
@@ -111,8 +111,8 @@ def product(x, W):
     return x @ W
 
 
-def _gradients(kept, g):
-    x, W = kept
+def _gradients(inputs, g):
+    x, W = inputs
     return _back(g, W), _outer(x, g) if x.ndim == 2 and len(x) <= SHORT else x.T @ g
 
 

@@ -1,4 +1,4 @@
-"""Modules of Flax (linen, nnx) and Equinox as models. They are known by their types' names and imported only when met."""
+"""Modules of Flax (linen, nnx) and Equinox as models. They are known by their types' names, and imported only for one of them."""
 
 import inspect
 from collections.abc import Callable
@@ -95,12 +95,12 @@ def nnx(module: Any, make: Callable) -> Model:
         leaves, tree = jax.tree.flatten(streams)
         if key is not None:
             leaves = [jax.random.fold_in(key, i) if _is_key(leaf) else leaf for i, leaf in enumerate(leaves)]
-        whole = flax_nnx.merge(
+        merged = flax_nnx.merge(
             graph, fill(params, variables["params"]), tree.unflatten(leaves), fill(stats, variables["stats"])
         )
-        (whole.train if train else whole.eval)()
-        outputs = whole(x, **given(names, mask, key, train))
-        return outputs, pure(split(whole)[3]) if train else variables["stats"]
+        (merged.train if train else merged.eval)()
+        outputs = merged(x, **given(names, mask, key, train))
+        return outputs, pure(split(merged)[3]) if train else variables["stats"]
 
     averages = bool(jax.tree.leaves(flax_nnx.state(module, flax_nnx.BatchStat)))
     return Model(init, apply, mixes_rows=averages and "mask" not in names)
@@ -122,9 +122,9 @@ def equinox(module: Any, make: Callable) -> Model:
         return {"params": eqx.partition(make(key), eqx.is_inexact_array)[0], "stats": {}}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        whole = eqx.nn.inference_mode(eqx.combine(variables["params"], fixed), value=not train)
+        network = eqx.nn.inference_mode(eqx.combine(variables["params"], fixed), value=not train)
         keys = None if key is None else jax.random.split(key, len(x))
-        outputs = jax.vmap(lambda row, key: whole(row, **given(names, mask, key, train)))(x, keys)
+        outputs = jax.vmap(lambda row, key: network(row, **given(names, mask, key, train)))(x, keys)
         return outputs, variables["stats"]
 
     return Model(init, apply)

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedsim.compose.contract import ContractError, reported, require_like, require_parts
 from fedsim.models import modules
 from fedsim.types import Model
 
@@ -98,24 +99,30 @@ def _in_one_type(model: Model) -> Model:
 
 
 def _checked(model: Model, classes: int, targets: int) -> Model:
-    """Outputs are looked at when traced: their shapes are known then, and nothing is computed for it."""
+    """Outputs are checked when traced: their shapes are known then, and nothing is computed for it."""
     inner = model.apply
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        outputs, stats = inner(variables, x, mask=mask, key=key, train=train)
-        found = getattr(outputs, "shape", None)
-        if found is None:
-            raise ValueError(f"model: apply returned {type(outputs).__name__}, not one array of outputs")
-        if not found or found[0] != len(x):
-            raise ValueError(
-                f"model: apply returned outputs {found} for a batch of {len(x)}; the first axis is the batch"
+        returned = inner(variables, x, mask=mask, key=key, train=train)
+        with reported("", "model: apply"):
+            require_parts(returned, ("outputs", "stats"))
+        outputs, stats = returned
+        shape = getattr(outputs, "shape", None)
+        if shape is None:
+            raise ContractError(f"model: apply returned {type(outputs).__name__}, not one array of outputs")
+        if not shape or shape[0] != len(x):
+            raise ContractError(
+                f"model: apply returned outputs {shape} for a batch of {len(x)}; the first axis is the batch"
             )
-        if classes and (len(found) != 2 or found[1] < classes):
-            raise ValueError(
-                f"model: apply returned outputs {found}; the data have {classes} classes: [{len(x)}, {classes}]"
+        if classes and (len(shape) != 2 or shape[1] < classes):
+            raise ContractError(
+                f"model: apply returned outputs {shape}; the data have {classes} classes: [{len(x)}, {classes}]"
             )
-        if targets and math.prod(found[1:]) != targets:
-            raise ValueError(f"model: apply returned outputs {found}; a target of the data has {targets} numbers")
+        if targets and math.prod(shape[1:]) != targets:
+            raise ContractError(f"model: apply returned outputs {shape}; a target of the data has {targets} numbers")
+        if train:
+            with reported("", "model: apply"):
+                require_like(stats, variables["stats"], "the start", "stats")
         return outputs, stats
 
     return model._replace(apply=apply)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.build import Experiment, build
 from fedsim.build.experiment import numerics
-from fedsim.build.memory import remarks
+from fedsim.build.memory import label_warnings
 from fedsim.data import Arrays
 from fedsim.disk import files
 from fedsim.engine.processes import first
@@ -120,7 +120,7 @@ def run(
         within = functools.partial(numerics, checked, place.threads if place else None, device)
         with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
-            for remark in remarks(next(iter(experiment.plans.values())).federation):
+            for remark in label_warnings(next(iter(experiment.plans.values())).federation):
                 warnings.warn(remark, stacklevel=2)
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
             if place:

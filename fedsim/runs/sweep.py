@@ -37,17 +37,17 @@ class Sweep(NamedTuple):
     numerics: Callable[[Scenario], AbstractContextManager[list]]
 
 
-Deal = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
+Partition = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
 
 
 def swept(cells: Sequence[Cell], sweep: Sweep) -> list[Outcome]:
     """Every cell under all of its seeds -> the outcome of each, in their order."""
     outcomes: dict[int, Outcome] = {}
     waiting: dict[int, Planned] = {}
-    deal = _cached_deal()
+    partition = _cached_partition()
     for i, cell in enumerate(cells):
         try:
-            planned = _planned(cell, sweep, deal)
+            planned = _planned(cell, sweep, partition)
         except FATAL:
             raise
         except Exception as error:
@@ -61,11 +61,11 @@ def swept(cells: Sequence[Cell], sweep: Sweep) -> list[Outcome]:
     return [outcomes[i] for i in range(len(cells))]
 
 
-def _planned(cell: Cell, sweep: Sweep, deal: Deal) -> Planned:
+def _planned(cell: Cell, sweep: Sweep, partition: Partition) -> Planned:
     """A cell, built."""
     numerics = lambda: sweep.numerics(cell.scenario)
     with numerics():
-        experiment = build(cell.scenario, devices=sweep.devices, deal=deal)
+        experiment = build(cell.scenario, devices=sweep.devices, partition=partition)
         record = {**record_of(experiment, sweep.devices, []), "method": cell.method}
     return Planned(experiment=experiment, record=record, who=cell.who, numerics=numerics, seeds=list(experiment.plans))
 
@@ -113,11 +113,11 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _cached_deal() -> Deal:
+def _cached_partition() -> Partition:
     """Federations for scenarios one after another: where the next one's data are the same, so are the arrays."""
     last: dict[str, dict[int, Federation]] = {}
 
-    def deal(scenario: Scenario, data: Arrays | None, dtype: Any) -> dict[int, Federation]:
+    def partition(scenario: Scenario, data: Arrays | None, dtype: Any) -> dict[int, Federation]:
         spec = scenario.spec
         key = f"{spec.data.model_dump_json()} {spec.data.kind} {spec.seeds} {dtype}"
         if key not in last:
@@ -125,4 +125,4 @@ def _cached_deal() -> Deal:
             last[key] = federations_of(scenario, data, dtype)
         return last[key]
 
-    return deal
+    return partition

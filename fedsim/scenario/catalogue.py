@@ -6,7 +6,7 @@ from typing import Any
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.scenario.docs import parts, told
+from fedsim.scenario.docs import docs_of, labelled_parts
 from fedsim.scenario.fragments import fragment_of, links_of
 
 
@@ -26,7 +26,7 @@ def _entry(family: str, kind: str, factory: Callable) -> dict[str, Any]:
     names = list(inspect.signature(factory).parameters)
     return {
         "written": f"{kind}({', '.join(names)})" if names else kind,
-        "summary": told(factory).summary,
+        "summary": docs_of(factory).summary,
         "parameters": names,
         "aliases": sorted(alias for alias, name in ALIASES.items() if name == kind),
         **(_halves(factory) if family == "method" else {}),
@@ -39,11 +39,11 @@ def _halves(factory: Callable) -> dict[str, str]:
     if any(p.default is p.empty for p in parameters):
         return {}
     links = list(links_of(fragment_of(factory)))
-    said = [parts(told(FAMILIES[family][link["kind"]]).body) for _, family, link in links]
-    kept = [found["State"] for found in said if found.get("State", "none") != "none"]
-    state = "; ".join(kept) or said[0].get("State", "")
+    parts = [labelled_parts(docs_of(FAMILIES[family][link["kind"]]).body) for _, family, link in links]
+    states = [part["State"] for part in parts if part.get("State", "none") != "none"]
+    state = "; ".join(states) or parts[0].get("State", "")
     client = next((link["kind"] for section, _, link in links if section == "client"), "")
-    behind = [link for section, _, link in links if section == "server"]
-    server = " → ".join(f"{link['kind']}({link['weights']})" if "weights" in link else link["kind"] for link in behind)
-    sends = said[0].get("Sends", "") + ", and its loss" * any("loss" in found.get("Needs", "") for found in said)
+    line = [link for section, _, link in links if section == "server"]
+    server = " → ".join(f"{link['kind']}({link['weights']})" if "weights" in link else link["kind"] for link in line)
+    sends = parts[0].get("Sends", "") + ", and its loss" * any("loss" in part.get("Needs", "") for part in parts)
     return {"client": client, "server": server, "state": state, "sends": sends}

@@ -11,22 +11,23 @@ from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
 from fedsim.limits import MOST
 from fedsim.scenario.expected import (
-    BELONGS,
-    a_kind_of,
+    SECTIONS_OF,
     advice,
-    allowed,
-    either,
     families_of,
     is_section,
+    joined,
+    list_command,
+    literal_words,
     plain_types,
-    see,
-    shown,
-    words,
+    type_in_words,
+    value_in_words,
+    with_article,
 )
 from fedsim.scenario.reader import Document, Path
 
-OWN = "; one of your own needs --plugin"
+PLUGIN = "; one of your own needs --plugin"
 NESTED = 2  # sections within sections that a misplaced key is looked for in
+ALIKE = 0.87  # of a word to one that may stand there: the words are short
 
 
 class Spot(NamedTuple):
@@ -37,41 +38,47 @@ class Spot(NamedTuple):
     section: Any = None
 
 
-def explain(document: Document, model: Any, errors: list[Any], above: Path = ()) -> list[Problem]:
-    """Pydantic's errors in our words, one line per place in the file."""
-    found: dict[Path, str] = {}
-    wrong: set[Path] = set()  # where a value is of no kind that may stand there
+def problems_of(document: Document, model: Any, errors: list[Any], above: Path = ()) -> list[Problem]:
+    """Pydantic's errors in our words, one line per place in the file.
+
+    Args:
+      document: as written.
+      model: that it was validated against.
+      errors: pydantic's.
+      above: path of what was validated, where it is a part of the document.
+    """
+    texts: dict[Path, str] = {}
+    mistyped: set[Path] = set()  # where a value is of no kind that may stand there
     for error in errors[: 4 * MOST_PROBLEMS]:
-        spot = _walk(model, error["loc"], above)
-        path, what = _told(document, model, spot, error)
-        found.setdefault(path, what)
-        if what.startswith("should be"):
-            wrong.add(path)
-    # a list or mapping that may also be a number is told about its own entries, not that it is no number
-    inner = {path[:end] for path in found for end in range(len(path))}
-    told = [problem_at(document, path, what) for path, what in found.items() if path not in wrong & inner]
-    return sorted(told, key=lambda problem: (problem.line or 0, problem.column or 0))
+        path, text = _path_and_text(document, model, _locate(model, error["loc"], above), error)
+        texts.setdefault(path, text)
+        if text.startswith("should be"):
+            mistyped.add(path)
+    # of a list or mapping that may also be a number, its own entries are at fault, not that it is no number
+    outer = {path[:end] for path in texts for end in range(len(path))}
+    problems = [problem_at(document, path, text) for path, text in texts.items() if path not in mistyped & outer]
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def problem_at(document: Document, path: Path, what: str) -> Problem:
+def problem_at(document: Document, path: Path, text: str) -> Problem:
     """A problem with the place in the file that its path has, or the nearest one above it; and which `--set` made it."""
     where = dotted(part for part in path if part != "<key>")
-    made = [edit for at, edit in document.edits if path[: len(at)] == at or at[: len(path)] == path != ()]
+    edits = [edit for at, edit in document.edits if path[: len(at)] == at or at[: len(path)] == path != ()]
     above = path
     while above and above not in document.places:
         above = above[:-1]
-    if made:
-        place = document.places.get(above, (None, None)) if above else (None, None)
-        return Problem(where, f"{what} (--set {shortened(made[-1], 60)})", *place)
-    return Problem(where, what, *document.places.get(above, (None, None)))
+    if not edits:
+        return Problem(where, text, *document.places.get(above, (None, None)))
+    place = document.places.get(above, (None, None)) if above else (None, None)
+    return Problem(where, f"{text} (--set {shortened(edits[-1], 60)})", *place)
 
 
-def _told(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, str]:
+def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, str]:
     """The path to blame and what to say of it."""
     path, value = spot.path, error["input"]
     match error["type"]:
         case "extra_forbidden" | "invalid_key":
-            return (*path, "<key>"), f"unknown key{_meant(path, spot.section, root)}"
+            return (*path, "<key>"), f"unknown key{_place_for(path, spot.section, root)}"
         case "missing":
             return path, _missing(document, spot)
         case "value_error":
@@ -79,59 +86,61 @@ def _told(document: Document, root: Any, spot: Spot, error: Any) -> tuple[Path, 
         case "union_tag_not_found":
             return path, f"needs a kind: {{kind: NAME, ...}}{_kinds(spot.section)}"
         case "union_tag_invalid":
-            written = _written(document, path)
+            written = _value_at(document, path)
             if not isinstance(written, dict) and plain_types(spot.annotation):
-                return path, f"should be {allowed(spot.annotation)}, found {shown(written)}"
+                return path, f"should be {type_in_words(spot.annotation)}, found {value_in_words(written)}"
             return (*path, "kind") if isinstance(written, dict) else path, _no_kind(value["kind"], spot.section)
         case "less_than_equal" | "greater_than_equal" if isinstance(value, int) and not -MOST <= value <= MOST:
-            return path, f"should be {allowed(spot.annotation)}, and at most {MOST}, found {shown(value)}"
-    near = nearest(value, words(spot.annotation), 0.87) if isinstance(value, str) else None
-    instead = f"; did you mean '{near}'?" if near else advice(value, spot.annotation)
-    return path, f"should be {allowed(spot.annotation)}, found {shown(value)}{instead}"
+            bounds = f"{type_in_words(spot.annotation)}, and at most {MOST}"
+            return path, f"should be {bounds}, found {value_in_words(value)}"
+    near = nearest(value, literal_words(spot.annotation), ALIKE) if isinstance(value, str) else None
+    remedy = f"; did you mean '{near}'?" if near else advice(value, spot.annotation)
+    return path, f"should be {type_in_words(spot.annotation)}, found {value_in_words(value)}{remedy}"
 
 
 def _missing(document: Document, spot: Spot) -> str:
     """A key that must be given; where the link stands as a bare name, how to write it with its key."""
     *above, key = spot.path
-    named = _written(document, tuple(above))
-    if not isinstance(named, str):
-        return f"is missing; write {key}: with {allowed(spot.annotation)}"
-    kind = named.partition("(")[0].strip()
-    written = f"{kind}({key}=...)" if spot.path[0] == "method" else f"{{kind: {kind}, {key}: ...}}"
-    return f"is missing; write {written}, where {key} is {allowed(spot.annotation)}"
+    link = _value_at(document, tuple(above))
+    if not isinstance(link, str):
+        return f"is missing; write {key}: with {type_in_words(spot.annotation)}"
+    kind = link.partition("(")[0].strip()
+    form = f"{kind}({key}=...)" if spot.path[0] == "method" else f"{{kind: {kind}, {key}: ...}}"
+    return f"is missing; write {form}, where {key} is {type_in_words(spot.annotation)}"
 
 
-def _written(document: Document, path: Path) -> Any:
-    here: Any = document.values
+def _value_at(document: Document, path: Path) -> Any:
+    value: Any = document.values
     for part in path:
         try:
-            here = here[part]
+            value = value[part]
         except (KeyError, IndexError, TypeError):
             return None
-    return here
+    return value
 
 
 def _no_kind(kind: Any, sections: list[Any]) -> str:
     """A name that is no kind of a section: a near miss, a kind that belongs elsewhere, or what there is."""
     families = families_of(sections)
     if not isinstance(kind, str):
-        return f"should be the name of {a_kind_of(families)}, found {shown(kind)}{_kinds(sections)}"
-    what = f"no {either(families)} {shown(kind)}"
-    known = {section.__name__ for section in sections if hasattr(section, "family")}
-    others = [family for family in FAMILIES if ALIASES.get(kind, kind) in FAMILIES[family]]
-    if others:
-        return f"{what}; that is {a_kind_of(others[:1])}, which belongs into {BELONGS.get(others[0], others[0])}"
-    near = nearest(kind, known | {name for name, meant in ALIASES.items() if meant in known})
-    return f"{what}; did you mean '{near}'?" if near else f"{what}{_kinds(sections)}{OWN}"
+        return f"should be the name of {with_article(families)}, found {value_in_words(kind)}{_kinds(sections)}"
+    text = f"no {joined(families)} {value_in_words(kind)}"
+    elsewhere = [family for family in FAMILIES if ALIASES.get(kind, kind) in FAMILIES[family]]
+    if elsewhere:
+        family = elsewhere[0]
+        return f"{text}; that is {with_article([family])}, which belongs into {SECTIONS_OF.get(family, family)}"
+    kinds = {section.__name__ for section in sections if hasattr(section, "family")}
+    near = nearest(kind, kinds | {alias for alias, name in ALIASES.items() if name in kinds})
+    return f"{text}; did you mean '{near}'?" if near else f"{text}{_kinds(sections)}{PLUGIN}"
 
 
 def _kinds(sections: list[Any]) -> str:
-    families = families_of(sections)
-    return did_you_mean("", (s.__name__ for s in sections if hasattr(s, "family")), see(families))
+    kinds = (section.__name__ for section in sections if hasattr(section, "family"))
+    return did_you_mean("", kinds, list_command(families_of(sections)))
 
 
-def _meant(path: Path, section: Any, root: Any) -> str:
-    """What an unknown key was probably meant to be: a key of a neighbour, a near miss, or what is known."""
+def _place_for(path: Path, section: Any, root: Any) -> str:
+    """Where an unknown key was probably meant to be: a key of a neighbour, a near miss, or what is known."""
     key, known = str(path[-1]), list(section.model_fields)
     below = list(_holders(section, key, path[:-1]))
     if below:
@@ -152,22 +161,22 @@ def _meant(path: Path, section: Any, root: Any) -> str:
 
 def _holders(annotation: Any, key: str, path: Path = (), depth: int = NESTED) -> Iterator[str]:
     """Places at and below a section where a key is known, the highest first."""
-    sections = [annotation] if is_section(annotation) else list(_members(annotation))
+    sections = list(_members(annotation))
     if any(key in section.model_fields for section in sections):
         yield dotted(path)
     if depth:
-        within = {n: whole(f) for section in sections for n, f in section.model_fields.items()}
+        within = {n: annotation_of(f) for section in sections for n, f in section.model_fields.items()}
         for name, inner in within.items():
             yield from _holders(inner, key, (*path, name), depth - 1)
 
 
 def _sections(root: Any) -> Iterator[Any]:
     """All kinds of all families at and below an annotation."""
-    for section in [root] if is_section(root) else list(_members(root)):
+    for section in _members(root):
         if hasattr(section, "family"):
             yield section
         for field in section.model_fields.values():
-            yield from _sections(whole(field))
+            yield from _sections(annotation_of(field))
 
 
 def _members(annotation: Any) -> Iterator[Any]:
@@ -180,29 +189,29 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(member)
 
 
-def whole(field: FieldInfo) -> Any:
+def annotation_of(field: FieldInfo) -> Any:
     """A field's annotation with its bounds."""
     return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
-def _walk(model: Any, loc: tuple, path: Path) -> Spot:
+def _locate(model: Any, loc: tuple, path: Path) -> Spot:
     """A pydantic location, in which the names of union branches stand, -> where that is in the file."""
     origin, arguments = typing.get_origin(model), typing.get_args(model)
     if origin is Annotated:
-        inner = _walk(arguments[0], loc, path)
+        inner = _locate(arguments[0], loc, path)
         return inner if inner.path != path or loc else Spot(path, model, inner.section)
     if is_section(model):
         if not loc:
             return Spot(path, model, model)
         if loc[0] not in model.model_fields:
             return Spot((*path, loc[0]), None, model)
-        return _walk(whole(model.model_fields[loc[0]]), loc[1:], (*path, loc[0]))
+        return _locate(annotation_of(model.model_fields[loc[0]]), loc[1:], (*path, loc[0]))
     if origin is list and loc:
-        return _walk(arguments[0], loc[1:], (*path, loc[0]))
+        return _locate(arguments[0], loc[1:], (*path, loc[0]))
     if origin in (Union, types.UnionType) and loc:
         for member in arguments:
             if is_section(member) and member.__name__ == loc[0]:
-                return _walk(member, loc[1:], path)
+                return _locate(member, loc[1:], path)
         return _branch(model, loc, path)
     return Spot(path, model, list(_members(model)))
 
@@ -213,8 +222,8 @@ def _branch(model: Any, loc: tuple, path: Path) -> Spot:
     for member in typing.get_args(model):
         bare = typing.get_args(member)[0] if typing.get_origin(member) is Annotated else member
         if label.startswith("list[") and typing.get_origin(bare) is list and rest:
-            return _walk(member, rest, path)
+            return _locate(member, rest, path)
         if label.startswith(("function", "tagged")) and list(_members(member)):
-            inner = _walk(member, rest, path)
+            inner = _locate(member, rest, path)
             return inner if rest else Spot(path, model, inner.section)
     return Spot(path, model, list(_members(model)))

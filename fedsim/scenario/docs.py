@@ -15,7 +15,7 @@ _HEADER = re.compile(r"([A-Z]\w*):|\.\. (?!math)(\w+)::.*")  # alone on an unind
 _ENTRY = re.compile(r"\*{0,2}(\w+)(?: \([^)]*\))?:\s*(.*)", re.S)
 _SIGNS = {"leftarrow": "←", "gets": "←", "cdot": "·", "sqrt": "√", "in": "∈", "circ": "∘"}
 _ACCENTS = {"hat": "\u0302", "bar": "\u0304"}
-_SPHINX = (  # pattern -> what is left of it
+_SPHINX = (  # pattern, replacement
     # a number here, where optax also takes a function of steps
     (r", either fixed or evolving\s+along\s+iterations\s+with\s+a\s+scheduler|,\s+see\s+:func:`[^`]*`", ""),
     (r"\.\. [\w-]+::.*\n", ""),
@@ -44,7 +44,7 @@ class Docs(NamedTuple):
 
 
 @functools.cache
-def told(factory: Callable) -> Docs:
+def docs_of(factory: Callable) -> Docs:
     """What a factory's docstring says; nothing of it is required.
 
     >>> def clip(norm: float):
@@ -56,7 +56,7 @@ def told(factory: Callable) -> Docs:
     ...       norm: C, the longest that
     ...         passes.
     ...     '''
-    >>> told(clip)
+    >>> docs_of(clip)
     Docs(summary='Shortens long updates.', body='x ← x · min(1, C / ‖x‖)', args={'norm': 'C, the longest that passes.'},
          sections={'Args': 'norm: C, the longest that\\n  passes.'})
     """
@@ -66,33 +66,32 @@ def told(factory: Callable) -> Docs:
     args = {match[1]: _one_line(match[2]) for match in map(_ENTRY.fullmatch, entries) if match}
     if "learning_rate" in args:
         args.setdefault("lr", args["learning_rate"])  # optax's name of it
-    return Docs(_one_line(summary), body.strip("\n"), args, sections)
+    return Docs(summary=_one_line(summary), body=body.strip("\n"), args=args, sections=sections)
 
 
-def parts(body: str) -> dict[str, str]:
+def labelled_parts(body: str) -> dict[str, str]:
     """What a body says in parts such as `State: none.    Sends: one model.`, without the full stop.
 
-    >>> parts("x ← x + Δ\\n\\nState: v, one model.    Cost: O(D).")
+    >>> labelled_parts("x ← x + Δ\\n\\nState: v, one model.    Cost: O(D).")
     {'State': 'v, one model', 'Cost': 'O(D)'}
     """
-    found = (re.fullmatch(r"([A-Z]\w+): (.*?)\.?", part) for part in re.split(r"\s{4,}|\n", body))
-    return {match[1]: match[2] for match in found if match}
+    matches = (re.fullmatch(r"([A-Z]\w+): (.*?)\.?", part) for part in re.split(r"\s{4,}|\n", body))
+    return {match[1]: match[2] for match in matches if match}
 
 
 def _divided(text: str) -> tuple[str, dict[str, str]]:
     """A docstring -> the prose before its sections, and the sections."""
     prose: list[str] = []
     sections: dict[str, list[str]] = {}
-    here = prose
+    current = prose
     for line in text.splitlines():
         header = _HEADER.fullmatch(line)
         if header:
-            here = sections.setdefault(header[1] or header[2].capitalize(), [])
-        elif line.startswith(">>>"):
-            here = sections.setdefault("Examples", [])
-            here.append(line)
-        else:
-            here.append(line)
+            current = sections.setdefault(header[1] or header[2].capitalize(), [])
+            continue
+        if line.startswith(">>>"):
+            current = sections.setdefault("Examples", [])
+        current.append(line)
     return _plain("\n".join(prose)), {
         name: _plain(textwrap.dedent("\n".join(lines)).strip("\n")) for name, lines in sections.items()
     }
@@ -106,8 +105,8 @@ def _plain(text: str) -> str:
     """Without the markup of Sphinx and LaTeX, which optax's docstrings have."""
     text = re.sub(r":math:`([^`]*)`", lambda match: _formula(match[1]), text)
     text = re.sub(r"\.\. math::\n((?:\s*\n| +.*(?:\n|$))+)", lambda match: _formula(match[1]), text)
-    for pattern, left in _SPHINX:
-        text = re.sub(pattern, left, text)
+    for pattern, replacement in _SPHINX:
+        text = re.sub(pattern, replacement, text)
     return text
 
 

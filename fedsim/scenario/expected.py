@@ -12,7 +12,7 @@ from fedsim.errors import shortened
 from fedsim.limits import MOST
 
 NOUNS = {int: ("an integer", "integers"), float: ("a number", "numbers"), str: ("text", "texts")}
-BELONGS = {  # where the kinds of a family stand in a scenario
+SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "dataset": "data",
     "partition": "data.partition",
     "model": "model",
@@ -31,26 +31,27 @@ class InWords(str):
     """Metadata of an annotation: what the key may be, where its type says less or too much."""
 
 
-def allowed(annotation: Any, many: bool = False) -> str:
+def type_in_words(annotation: Any, many: bool = False) -> str:
     """An annotation in words.
 
-    >>> allowed(Annotated[int, Ge(1)] | Literal["full"])
+    >>> type_in_words(Annotated[int, Ge(1)] | Literal["full"])
     'an integer of at least 1 or full'
-    >>> allowed(list[Annotated[float, Ge(0), Lt(1)]])
+    >>> type_in_words(list[Annotated[float, Ge(0), Lt(1)]])
     'a list of numbers from 0 to below 1'
     """
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        said = [note for note in inside[1:] if isinstance(note, InWords)]
-        return said[0] if said else allowed(inside[0], many) + _bounds(inside[0], inside[1:])
+        texts = [note for note in inside[1:] if isinstance(note, InWords)]
+        return texts[0] if texts else type_in_words(inside[0], many) + _bounds(inside[0], inside[1:])
     if origin is Literal:
-        return either([str(value) for value in inside])
+        return joined([str(value) for value in inside])
     if origin is list:
-        return f"{'lists' if many else 'a list'} of {allowed(inside[0], True)}"
+        return f"{'lists' if many else 'a list'} of {type_in_words(inside[0], True)}"
     if origin in (Union, types.UnionType):
         sections = [member for member in inside if hasattr(member, "family")]
-        others = [allowed(member, many) for member in inside if member is not type(None) and member not in sections]
-        return either([*others, *([_kinds(sections, many)] if sections else [])])
+        plain = [member for member in inside if member is not type(None) and member not in sections]
+        kinds = [_kinds(sections, many)] if sections else []
+        return joined([*(type_in_words(member, many) for member in plain), *kinds])
     if annotation is bool:
         return "true or false"
     if is_section(annotation):
@@ -68,7 +69,7 @@ def families_of(sections: typing.Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(section.family for section in sections if hasattr(section, "family")))
 
 
-def see(families: typing.Sequence[str]) -> str:
+def list_command(families: typing.Sequence[str]) -> str:
     """The command that names the kinds of these families."""
     return "fedsim list" if len(families) != 1 else f"fedsim list {families[0]}s"
 
@@ -76,20 +77,20 @@ def see(families: typing.Sequence[str]) -> str:
 def _kinds(sections: list[Any], many: bool) -> str:
     families = families_of(sections)
     if many:
-        return f"{either([family + 's' for family in families])} ({see(families)})"
-    return f"{a_kind_of(families)}, {{kind: NAME, ...}} or NAME alone ({see(families)})"
+        return f"{joined([family + 's' for family in families])} ({list_command(families)})"
+    return f"{with_article(families)}, {{kind: NAME, ...}} or NAME alone ({list_command(families)})"
 
 
-def a_kind_of(families: typing.Sequence[str]) -> str:
+def with_article(families: typing.Sequence[str]) -> str:
     """`an attack or stage`."""
-    named = either(list(families))
-    return f"{'an' if named[:1] in ('a', 'o') else 'a'} {named}"
+    names = joined(families)
+    return f"{'an' if names[:1] in ('a', 'o') else 'a'} {names}"
 
 
-def either(parts: list[str]) -> str:
-    """`a, b or c`."""
-    parts = list(dict.fromkeys(parts))
-    return " or ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+def joined(parts: typing.Iterable[str]) -> str:
+    """`a, b or c`, each once."""
+    *before, last = dict.fromkeys(parts)
+    return f"{', '.join(before)} or {last}" if before else last
 
 
 def _bounds(kind: Any, notes: tuple) -> str:
@@ -110,14 +111,12 @@ def _bounds(kind: Any, notes: tuple) -> str:
     return f" from {low.ge} to {top}" if isinstance(low, Ge) else f" above {low.gt} and up to {top}"
 
 
-def shown(value: Any) -> str:
+def value_in_words(value: Any) -> str:
     """A value as the file has it, or what kind of thing it is."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "nothing"}[value]
     if isinstance(value, list | dict):
-        return (
-            f"{'an' if not value else 'a'} {'empty ' * (not value)}{'list' if isinstance(value, list) else 'mapping'}"
-        )
+        return f"{'a' if value else 'an empty'} {'list' if isinstance(value, list) else 'mapping'}"
     return shortened(repr(value), 40)
 
 
@@ -171,11 +170,11 @@ def plain_types(annotation: Any) -> set[Any]:
     return {origin or annotation} & {int, float, str, bool, list}
 
 
-def words(annotation: Any) -> list[str]:
+def literal_words(annotation: Any) -> list[str]:
     """The single words that may stand somewhere."""
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal:
         return [value for value in inside if isinstance(value, str)]
     if origin is Annotated:
-        return words(inside[0])
-    return [word for member in inside for word in words(member)] if origin in (Union, types.UnionType) else []
+        return literal_words(inside[0])
+    return [word for member in inside for word in literal_words(member)] if origin in (Union, types.UnionType) else []

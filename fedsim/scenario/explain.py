@@ -4,16 +4,16 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario.catalogue import catalogue
-from fedsim.scenario.docs import told
-from fedsim.scenario.expected import allowed
+from fedsim.scenario.diagnostics import annotation_of
+from fedsim.scenario.docs import docs_of
+from fedsim.scenario.expected import type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of
 from fedsim.scenario.schema import scenario_model
 from fedsim.scenario.sections import Checkpoint, ClientCommon, DataCommon, Evaluate, Fleet, ModelCommon, Numerics
@@ -30,27 +30,27 @@ SECTIONS = {
 WIDTH = 122  # docstrings keep to 120
 
 
-def meanings(name: str) -> list[dict[str, Any]]:
-    """Every meaning of a kind, of `FAMILY/NAME`, or of a key such as `client.batch`, as plain values.
+def explanations(name: str) -> list[dict[str, Any]]:
+    """Every kind of a name, of `FAMILY/NAME`, and every key such as `client.batch`, as plain values.
 
     Raises:
-      ScenarioError: for a name that means nothing.
+      ScenarioError: for a name that nothing has.
     """
     family, _, kind = name.rpartition("/")
     kind = ALIASES.get(kind, kind)
     families = [f for f in FAMILIES if family in ("", f, f + "s") and kind in FAMILIES[f]]
-    found = [_of_factory(f, kind, FAMILIES[f][kind]) for f in families]
+    explained = [_explain_factory(f, kind, FAMILIES[f][kind]) for f in families]
     if not family:
-        found += _of_keys(name)
-    if not found:
+        explained += _explain_keys(name)
+    if not explained:
         known = {k for kinds in catalogue(None).values() for k in kinds} | ALIASES.keys() | set(SECTIONS)
         raise ScenarioError([Problem("", f"nothing is called '{name}'{did_you_mean(kind, known)}")], "explain")
-    return found
+    return explained
 
 
-def _of_factory(family: str, kind: str, factory: Callable) -> dict[str, Any]:
-    docs = told(factory)
-    found = {
+def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any]:
+    docs = docs_of(factory)
+    explained = {
         "family": family,
         "kind": kind,
         "aliases": sorted(alias for alias, name in ALIASES.items() if name == kind),
@@ -63,27 +63,27 @@ def _of_factory(family: str, kind: str, factory: Callable) -> dict[str, Any]:
         "sections": {title: text for title, text in docs.sections.items() if title in ("Raises", "References")},
     }
     if family == "method":
-        found["parts"] = [_part(*part) for part in links_of(fragment_of(factory))]
-    return found
+        explained["parts"] = [_part(*part) for part in links_of(fragment_of(factory))]
+    return explained
 
 
 def _part(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
-    docs = told(FAMILIES[family][link["kind"]])
+    docs = docs_of(FAMILIES[family][link["kind"]])
     return {"section": section, "family": family, "link": link, "summary": docs.summary, "body": docs.body}
 
 
-def _of_keys(name: str) -> list[dict[str, Any]]:
+def _explain_keys(name: str) -> list[dict[str, Any]]:
     """A section of the scenario, or one of its keys; `batch` alone is found wherever it stands."""
-    found = []
+    explained = []
     for section, model in SECTIONS.items():
         rows = [
-            _parameter(key, _bounded(field), field.get_default(), field.description or "")
+            _parameter(key, annotation_of(field), field.get_default(), field.description or "")
             for key, field in model.model_fields.items()
             if name in (section, key, f"{section}.{key}")
         ]
         if rows:
-            found.append({"family": "section", "kind": section, "parameters": rows})
-    return found
+            explained.append({"family": "section", "kind": section, "parameters": rows})
+    return explained
 
 
 def paths_of(name: str) -> list[str]:
@@ -92,46 +92,47 @@ def paths_of(name: str) -> list[str]:
     return top + [f"{section}.{name}" for section, model in SECTIONS.items() if name in model.model_fields]
 
 
-def _bounded(field: FieldInfo) -> Any:
-    """A field's annotation with the bounds that pydantic keeps beside it."""
-    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-
-
 def _parameter(name: str, annotation: Any, default: Any, text: str) -> dict[str, Any]:
     known = {} if default is inspect.Parameter.empty else {"default": default}
     if isinstance(default, BaseModel):
         known = {"default": default.model_dump()}
-    return {"name": name, "type": allowed(annotation), "text": text, **known}
+    return {"name": name, "type": type_in_words(annotation), "text": text, **known}
 
 
-def lines_of(meaning: dict[str, Any]) -> Iterator[tuple[bool, str]]:
-    """A meaning as lines for people -> (whether it is a heading, line)."""
-    kind, parameters = meaning["kind"], meaning["parameters"]
-    if meaning["family"] == "section":
+def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+    """An explanation as lines for people -> (whether it is a heading, line)."""
+    kind, parameters = explained["kind"], explained["parameters"]
+    if explained["family"] == "section":
         yield True, f"{kind}:"
     else:
-        also = f"   also: {', '.join(meaning['aliases'])}" if meaning["aliases"] else ""
-        yield True, f"{meaning['family']}/{kind}{also}"
+        also = f"   also: {', '.join(explained['aliases'])}" if explained["aliases"] else ""
+        yield True, f"{explained['family']}/{kind}{also}"
         yield False, f"  {_written({'kind': kind} | {p['name']: p.get('default', '...') for p in parameters})}"
-    for text in filter(None, (meaning.get("summary"), meaning.get("body"))):
+    for text in filter(None, (explained.get("summary"), explained.get("body"))):
         yield False, ""
         yield from _prose(text)
-    for part in meaning.get("parts", ()):
+    for part in explained.get("parts", ()):
         yield False, ""
-        yield True, f"  {part['section']}: {_written(part['link'])}"
-        theirs = FAMILIES[part["family"]][part["link"]["kind"]].__module__ == "fedsim.rules.optimizers"
-        yield from _prose(part["summary"] if theirs else part["body"] or part["summary"], "    ")  # optax's are long
+        yield from _lines_of_part(part)
     if parameters:
         yield False, ""
     for p in parameters:
         default = f" = {_plain(p['default'])}" if "default" in p else " (required)"
-        typed = "" if p["type"] == "a value" else f"   [{p['type']}]"
-        yield True, f"  {p['name']}{default}{typed}"
+        bounds = "" if p["type"] == "a value" else f"   [{p['type']}]"
+        yield True, f"  {p['name']}{default}{bounds}"
         yield from _prose(p["text"], "      ")
-    for title, text in meaning.get("sections", {}).items():
+    for title, text in explained.get("sections", {}).items():
         yield False, ""
         yield True, f"  {title}"
         yield from _prose(text, "    ")
+
+
+def _lines_of_part(part: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+    """A link of a method; of optax's, whose texts are long, the summary alone."""
+    yield True, f"  {part['section']}: {_written(part['link'])}"
+    factory = FAMILIES[part["family"]][part["link"]["kind"]]
+    short = factory.__module__ == "fedsim.rules.optimizers" or not part["body"]
+    yield from _prose(part["summary"] if short else part["body"], "    ")
 
 
 def _prose(text: str, indent: str = "  ") -> Iterator[tuple[bool, str]]:

@@ -6,12 +6,12 @@ from typing import Any
 from fedsim.compose import ALIASES, FAMILIES
 
 
-def fragment_of(factory: Callable[..., dict], **own: Any) -> dict[str, Any]:
+def fragment_of(factory: Callable[..., dict], **parameters: Any) -> dict[str, Any]:
     """What a method stands for, with every link as a mapping: a user's may write names alone, as a scenario may."""
-    written = factory(**own)
-    spelled = lambda link: {"kind": link} if isinstance(link, str) else link
-    client = {"client": spelled(written["client"])} if "client" in written else {}
-    return {**client, "server": [spelled(link) for link in written["server"]]}
+    written = factory(**parameters)
+    mapping = lambda link: {"kind": link} if isinstance(link, str) else link
+    client = {"client": mapping(written["client"])} if "client" in written else {}
+    return {**client, "server": [mapping(link) for link in written["server"]]}
 
 
 def links_of(fragment: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -20,12 +20,13 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.scenario.docs import told
+from fedsim.scenario.docs import docs_of
 from fedsim.scenario.schema import SpelledOut, scenario_model, union
 
 Json = dict[str, Any]
 NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
+SCHEDULE = "A number, or a schedule of the steps that were taken."
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -36,13 +37,12 @@ def editor_schema(plugins: bool = True) -> Json:
       plugins: whether kinds count that fedsim did not bring.
     """
     model = scenario_model()
-    kept = model.model_fields["method"]  # as text, whatever form it was written in
+    text = model.model_fields["method"]  # a scenario keeps its method as text, and takes any form of it
     method: Any = union("method", also=("rule",)) | None
-    field = Field(default=kept.default, description=kept.description)
-    written = create_model("Scenario", __base__=model, method=(method, field))
+    field = Field(default=text.default, description=text.description)
     draft = Draft(plugins)
-    sections = draft.section(written)
-    _or_called(sections["properties"]["method"], draft)
+    sections = draft.section(create_model("Scenario", __base__=model, method=(method, field)))
+    _allow_calls(sections["properties"]["method"], draft)
     head = {"$schema": DRAFT, "$comment": f"optax {optax.__version__}", "description": "A scenario of fedsim."}
     return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
 
@@ -61,14 +61,14 @@ class Draft:
 
     def section(self, model: type[BaseModel]) -> Json:
         """A mapping with known keys."""
-        required = [name for name in _required(model) if name != "kind"]  # that one is demanded by `kinds`
-        more: Any = model.model_config.get("json_schema_extra") or {}
+        required = [name for name in _required(model) if name != "kind"]  # `kinds` asks for that one
+        extra: Any = model.model_config.get("json_schema_extra") or {}
         return {
             "type": "object",
             "properties": {name: self.field(field) for name, field in model.model_fields.items()},
             **({"required": required} if required else {}),
             "additionalProperties": False,
-            **more,
+            **extra,
         }
 
     def field(self, field: FieldInfo) -> Json:
@@ -107,18 +107,18 @@ class Draft:
 
     def kinds(self, models: list[Any], default: str) -> Json:
         """A name alone, or a mapping whose other keys depend on its `kind`."""
-        ours = {self.kind(m): m for m in models if self.plugins or _factory(m).__module__.startswith("fedsim.")}
-        names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in ours}
-        alone = [names[key] for key, model in ours.items() if _required(model) == ["kind"]]
-        not_alone = [model for model in ours.values() if _required(model) != ["kind"]]
-        bare = {"type": "string", "pattern": _words(not_alone)}
-        branches = [_branch(key, model, model.__name__ == default) for key, model in ours.items()]
-        if alone and not_alone:
-            alone.append(bare)
-            branches.append({"if": bare, "then": {"type": "object", "errorMessage": NOT_BARE}})
+        kinds = {self.kind(m): m for m in models if self.plugins or _factory(m).__module__.startswith("fedsim.")}
+        names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in kinds}
+        bare = [names[key] for key, model in kinds.items() if _required(model) == ["kind"]]
+        mappings = [model for model in kinds.values() if _required(model) != ["kind"]]
+        branches = [_branch(key, model, model.__name__ == default) for key, model in kinds.items()]
+        if bare and mappings:
+            refused = {"type": "string", "pattern": _pattern(mappings)}
+            bare.append(refused)
+            branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
         return {
-            "type": ["string", "object"] if alone else "object",
-            **({"anyOf": [*alone, NOT_TEXT]} if alone else {}),
+            "type": ["string", "object"] if bare else "object",
+            **({"anyOf": [*bare, NOT_TEXT]} if bare else {}),
             "properties": {"kind": {"anyOf": list(names.values())}},
             **({} if default else {"required": ["kind"]}),
             "allOf": branches,
@@ -133,18 +133,21 @@ class Draft:
             return key
         schema = self.definitions[key] = {"title": f"{family} {factory.__name__}"}
         schema |= self.section(model)
-        own = schema["properties"]
-        shown = [p for p in parameters.values() if p.name in own]
-        named = {"description": f"{told(factory).summary}\n{_call(factory, shown)}", "enum": _names(model)}
+        keys = schema["properties"]
+        call = _call(factory, [p for p in parameters.values() if p.name in keys])
+        kind = {"description": f"{docs_of(factory).summary}\n{call}", "enum": _names(model)}
         for name in [name for name in model.__base__.model_fields if name not in parameters]:
-            self.definitions[f"any_{family}.{name}"] = own.pop(name)
-            own[name] = {"$ref": f"#/definitions/any_{family}.{name}"}
-        for name in [name for name in own if family == "optimizer" and "allOf" in own[name]]:  # schedules, 58 times
-            text = "A number, or a schedule of the steps that were taken."
-            self.definitions[f"any_{family}.{name}"] = {"description": text, "allOf": own[name]["allOf"]}
-            own[name] = {**own[name], "allOf": [{"$ref": f"#/definitions/any_{family}.{name}"}]}
-        schema["properties"] = {"kind": named, **{name: own[name] for name in own if name != "kind"}}
+            keys[name] = self.shared(f"any_{family}.{name}", keys.pop(name))
+        for name in [name for name in keys if family == "optimizer" and "allOf" in keys[name]]:  # schedules, 58 times
+            schedule = {"description": SCHEDULE, "allOf": keys[name]["allOf"]}
+            keys[name] = {**keys[name], "allOf": [self.shared(f"any_{family}.{name}", schedule)]}
+        schema["properties"] = {"kind": kind, **{name: keys[name] for name in keys if name != "kind"}}
         return key
+
+    def shared(self, key: str, schema: Json) -> Json:
+        """A schema that becomes a definition -> a reference to it."""
+        self.definitions[key] = schema
+        return {"$ref": f"#/definitions/{key}"}
 
 
 def _factory(model: Any) -> Any:
@@ -156,13 +159,13 @@ def _names(model: Any) -> list[str]:
     return [model.__name__, *sorted(alias for alias, name in ALIASES.items() if name == model.__name__)]
 
 
-def _words(models: list[Any]) -> str:
+def _pattern(models: list[Any]) -> str:
     return f"^({'|'.join(name for model in models for name in _names(model))})$"
 
 
 def _branch(key: str, model: Any, default: bool) -> Json:
     """What a mapping of this kind must be, besides."""
-    kind = {"properties": {"kind": {"type": "string", "pattern": _words([model])}}}
+    kind = {"properties": {"kind": {"type": "string", "pattern": _pattern([model])}}}
     # where the kind may be left out, an empty section is already one of that kind (and can be completed)
     mapping = {"type": ["object", "null"]} if default else {"type": "object", "required": ["kind"]}
     return {"if": {**mapping, **kind}, "then": {"$ref": f"#/definitions/{key}"}}
@@ -178,7 +181,7 @@ def _call(factory: Any, parameters: list[inspect.Parameter]) -> str:
     return f"{factory.__name__}({', '.join(p.name + default for p, default in zip(parameters, defaults, strict=True))})"
 
 
-def _or_called(method: Json, draft: Draft) -> None:
+def _allow_calls(method: Json, draft: Draft) -> None:
     """A method is also written `name(a=1)`."""
     kinds = [kind for key, kind in draft.definitions.items() if key.startswith(("method.", "rule."))]
     names = "|".join(dict.fromkeys(name for kind in kinds for name in kind["properties"]["kind"]["enum"]))
@@ -194,29 +197,29 @@ def _leaf(annotation: Any) -> Json:
 
 def _of_list(notes: tuple) -> Json:
     """What a list's metadata says of it."""
-    said: Json = {}
+    schema: Json = {}
     for note in notes:
         if isinstance(note, MinLen):
-            said["minItems"] = note.min_length
+            schema["minItems"] = note.min_length
         elif isinstance(note, FieldInfo) and isinstance(note.json_schema_extra, dict):
-            said |= note.json_schema_extra
-    return said
+            schema |= note.json_schema_extra
+    return schema
 
 
 def _either(alternatives: list[Json]) -> Json:
     """One schema for values of several types, so that what is wrong with a value is said of its own type."""
-    joined: Json = {"type": []}
+    merged: Json = {"type": []}
     for schema in alternatives:
-        own = {key: value for key, value in _inward(schema).items() if key != "type"}
-        if "enum" in own:
-            own = {"anyOf": [{"enum": own["enum"]}, {"not": {"type": schema["type"]}}]}
-        if joined.keys() & own.keys():
+        rest = {key: value for key, value in _inward(schema).items() if key != "type"}
+        if "enum" in rest:
+            rest = {"anyOf": [{"enum": rest["enum"]}, {"not": {"type": schema["type"]}}]}
+        if merged.keys() & rest.keys():
             return {"anyOf": alternatives}
-        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        joined |= {"type": joined["type"] + kinds, **own}
-    if "number" in joined["type"]:
-        joined["type"] = [kind for kind in joined["type"] if kind != "integer"]
-    return joined if len(joined["type"]) > 1 else {**joined, "type": joined["type"][0]}
+        types_ = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        merged |= {"type": merged["type"] + types_, **rest}
+    if "number" in merged["type"]:
+        merged["type"] = [kind for kind in merged["type"] if kind != "integer"]
+    return merged if len(merged["type"]) > 1 else {**merged, "type": merged["type"][0]}
 
 
 def _inward(schema: Json) -> Json:

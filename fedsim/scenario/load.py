@@ -13,10 +13,10 @@ import yaml
 from pydantic import ValidationError
 
 from fedsim.errors import OrderError, Problem, ScenarioError, dotted, shortened
-from fedsim.scenario.diagnostics import explain, problem_at
-from fedsim.scenario.expected import shown
+from fedsim.scenario.diagnostics import problem_at, problems_of
+from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.merge import with_method
-from fedsim.scenario.order import demand_order
+from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
 from fedsim.scenario.schema import Scenario, scenario_model
 
@@ -52,9 +52,9 @@ def read(
     try:
         scenario = Scenario(model.model_validate(document.values), document)
     except ValidationError as error:
-        raise ScenarioError(explain(document, model, error.errors()), document.file) from None
+        raise ScenarioError(problems_of(document, model, error.errors()), document.file) from None
     try:
-        demand_order(scenario.spec.server)
+        index_of_rule(scenario.spec.server)
     except OrderError as error:
         where = ("server",) if error.index is None else ("server", error.index)
         raise scenario.error(where, str(error)) from None
@@ -72,8 +72,8 @@ def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Documen
     """Values and places of whatever a scenario is given as."""
     if isinstance(source, Scenario | Document):
         document = source.document if isinstance(source, Scenario) else source
-        more = tuple(os.path.abspath(root) for root in data_roots)
-        return document if document.roots is None else document._replace(roots=(*document.roots, *more))
+        added = tuple(os.path.abspath(root) for root in data_roots)
+        return document if document.roots is None else document._replace(roots=(*document.roots, *added))
     if isinstance(source, dict):
         try:
             text = yaml.dump(source, Dumper=_WrittenOut, sort_keys=False, default_flow_style=None)
@@ -108,69 +108,69 @@ def _text(path: File) -> str:
     except UnicodeDecodeError as error:
         before = content[: error.start]
         place = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-        what = f"byte {content[error.start]:#04x} is not UTF-8 ({error.reason}); save the file as UTF-8 text"
-        raise ScenarioError([Problem("", what, *place)], str(path)) from None
+        text = f"byte {content[error.start]:#04x} is not UTF-8 ({error.reason}); save the file as UTF-8 text"
+        raise ScenarioError([Problem("", text, *place)], str(path)) from None
 
 
 def edited(document: Document, edit: str) -> Document:
     """The document after `PATH=VALUE`; setting one of `steps` and `epochs` removes the other."""
-    path, value = _understood(document, edit)
+    path, value = _path_and_value(document, edit)
     values = json.loads(json.dumps(document.values))
-    here = _holder(document, values, path, edit)
-    last = path[-1]
-    if isinstance(here, dict) and isinstance(last, str):
+    holder, last = _holder(document, values, path, edit), path[-1]
+    if isinstance(holder, dict) and isinstance(last, str):
         other = {"steps": "epochs", "epochs": "steps"}.get(last)
         if path[:-1] == ("client",) and other:
-            here.pop(other, None)
-        here[last] = value
-    elif isinstance(here, list) and isinstance(last, int) and last <= len(here):
-        here[last:] = [value, *here[last + 1 :]]
+            holder.pop(other, None)
+        holder[last] = value
+    elif isinstance(holder, list) and isinstance(last, int) and last <= len(holder):
+        holder[last:] = [value, *holder[last + 1 :]]
     else:
-        raise _nothing_there(document, here, path, edit)
+        raise _no_such_place(document, holder, path, edit)
     places = {p: place for p, place in document.places.items() if p[: len(path)] != path}
     return document._replace(values=values, places=places, edits=(*document.edits, (path, edit)))
 
 
-def _understood(document: Document, edit: str) -> tuple[Path, Any]:
+def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
     """Path and value of `PATH=VALUE`."""
     name, equals, text = edit.partition("=")
     if not equals or not _EDITED.fullmatch(name):
-        what = f"--set {shortened(edit, 60)}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
-        raise ScenarioError([Problem("", what)], document.file)
+        problem = f"--set {shortened(edit, 60)}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
+        raise ScenarioError([Problem("", problem)], document.file)
     parts = name.replace("[", ".").replace("]", "").split(".")
     path = tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else part for part in parts)
     try:
-        read_back = parse(f"value: {text}", "--set").values
+        values = parse(f"value: {text}", "--set").values
     except ScenarioError as error:
-        what = "; ".join(problem.what.partition(" (it began")[0] for problem in error.problems)
-        raise ScenarioError([Problem(dotted(path), f"{what} (--set {shortened(edit, 60)})")], document.file) from None
-    if len(read_back) > 1:
+        problem = "; ".join(problem.what.partition(" (it began")[0] for problem in error.problems)
+        problem = f"{problem} (--set {shortened(edit, 60)})"
+        raise ScenarioError([Problem(dotted(path), problem)], document.file) from None
+    if len(values) > 1:
         raise ScenarioError([Problem(dotted(path), "--set takes one value, on one line")], document.file)
-    return path, read_back["value"]
+    return path, values["value"]
 
 
 def _holder(document: Document, values: Any, path: Path, edit: str) -> Any:
     """The mapping or list in which the last part of a path stands, made where it is not there yet."""
-    here = values
-    for end, (part, then) in enumerate(itertools.pairwise(path), 1):
-        if isinstance(here, dict) and isinstance(part, str):
-            here = here.setdefault(part, [] if isinstance(then, int) else {})
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
-            here = here[part]
+    holder = values
+    for end, (part, after) in enumerate(itertools.pairwise(path), 1):
+        if isinstance(holder, dict) and isinstance(part, str):
+            holder = holder.setdefault(part, [] if isinstance(after, int) else {})
+        elif isinstance(holder, list) and isinstance(part, int) and part < len(holder):
+            holder = holder[part]
         else:
-            raise _nothing_there(document, here, path[:end], edit)
-        if isinstance(here, str):
-            instead = f"--set '{dotted(path[:end])}={{kind: {here}, {then}: ...}}'"
-            what = f"is the word '{here}' here, which has no '{then}'; write {{kind: {here}, ...}} there, or {instead}"
-            raise ScenarioError([problem_at(document, path[:end], what)], document.file)
-    return here
+            raise _no_such_place(document, holder, path[:end], edit)
+        if isinstance(holder, str):
+            text = f"is the word '{holder}' here, which has no '{after}'; write {{kind: {holder}, ...}} there, or"
+            remedy = f"--set '{dotted(path[:end])}={{kind: {holder}, {after}: ...}}'"
+            raise ScenarioError([problem_at(document, path[:end], f"{text} {remedy}")], document.file)
+    return holder
 
 
-def _nothing_there(document: Document, here: Any, path: Path, edit: str) -> ScenarioError:
+def _no_such_place(document: Document, holder: Any, path: Path, edit: str) -> ScenarioError:
     """A `--set` of what cannot be there."""
-    if isinstance(here, list):
-        there = f"a list of {len(here)}, numbered from 0" if isinstance(path[-1], int) else "a list; write [0], [1] ..."
-    else:
-        there = shown(here)
-    what = f"there is no '{path[-1]}' to set; found {there} (--set {shortened(edit, 60)})"
-    return ScenarioError([problem_at(document, path[:-1], what)._replace(where=dotted(path))], document.file)
+    kind = value_in_words(holder)
+    if isinstance(holder, list):
+        numbered = isinstance(path[-1], int)
+        kind = f"a list of {len(holder)}, numbered from 0" if numbered else "a list; write [0], [1] ..."
+    text = f"there is no '{path[-1]}' to set; found {kind} (--set {shortened(edit, 60)})"
+    return ScenarioError([problem_at(document, path[:-1], text)._replace(where=dotted(path))], document.file)

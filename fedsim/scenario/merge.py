@@ -12,11 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import Problem, ScenarioError, dotted
-from fedsim.scenario.diagnostics import explain, problem_at
-from fedsim.scenario.expected import shown
+from fedsim.scenario.diagnostics import problem_at, problems_of
+from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of
 from fedsim.scenario.reader import Document, parse
 from fedsim.scenario.schema import per_registry, union
+
+CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*", re.ASCII)  # `name` or `name(a=1)`
 
 
 @per_registry
@@ -37,24 +39,26 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
     """`name`, `name(a=1)` or `{kind: name, a: 1}` -> the last form."""
     if isinstance(written, dict):
         return written
-    match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*", str(written), re.ASCII)
+    match = CALL.fullmatch(str(written))
     if not match or not isinstance(written, str):
-        raise _of_method(
-            document, f"should be a method, NAME or NAME(a=1) (fedsim list methods), found {shown(written)}"
+        raise _method_error(
+            document, f"should be a method, NAME or NAME(a=1) (fedsim list methods), found {value_in_words(written)}"
         )
     inside = ", ".join(part.replace("=", ": ", 1) for part in top_level(match[2] or ""))
     try:
         values = parse(f"value: {{{inside}}}", "method").values["value"]
     except ScenarioError as error:
-        what = error.problems[0].what.partition(" (it began")[0]
-        raise _of_method(document, f"{what}; write NAME(a=1, b=2), found {shown(written)}") from None
+        text = error.problems[0].what.partition(" (it began")[0]
+        raise _method_error(document, f"{text}; write NAME(a=1, b=2), found {value_in_words(written)}") from None
     if "kind" in values:
-        raise _of_method(document, f"the kind stands before the bracket; write NAME(a=1), found {shown(written)}")
+        raise _method_error(
+            document, f"the kind stands before the bracket; write NAME(a=1), found {value_in_words(written)}"
+        )
     return {"kind": match[1], **values}
 
 
-def _of_method(document: Document, what: str) -> ScenarioError:
-    return ScenarioError([problem_at(document, ("method",), what)], document.file)
+def _method_error(document: Document, text: str) -> ScenarioError:
+    return ScenarioError([problem_at(document, ("method",), text)], document.file)
 
 
 def top_level(text: str) -> list[str]:
@@ -81,21 +85,11 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
     Raises:
       ScenarioError: for an unknown method, wrong hyper-parameters, or a conflict.
     """
-    asked = spelled_out(written, document)
-    kinds = _kinds()
-    try:
-        section: Any = TypeAdapter(kinds).validate_python(asked)
-    except ValidationError as error:
-        raise ScenarioError(explain(document, kinds, error.errors(), ("method",)), document.file) from None
-    own = {name: value for name, value in section.model_dump().items() if name != "kind"}
-    if section.family == "rule":
-        fragment: dict[str, Any] = {"server": [{"kind": section.kind, **own}]}
-    else:
-        fragment = fragment_of(FAMILIES["method"][section.kind], **own)
+    section, fragment = _fragment(document, written)
     if replace:
-        _demand_untouched(document, fragment, label_of(written))
+        _require_untouched(document, fragment, label_of(written))
     else:
-        _demand_agreement(document, fragment, section.kind)
+        _require_agreement(document, fragment, section.kind)
     values = {**document.values, "method": label_of(written)}
     places = document.places
     if "client" in fragment:
@@ -107,20 +101,38 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
     return document._replace(values=values, places=places)
 
 
+def _fragment(document: Document, written: Any) -> tuple[Any, dict[str, Any]]:
+    """(checked section, what it stands for) of a method, or of a rule as one."""
+    kinds = _kinds()
+    try:
+        section: Any = TypeAdapter(kinds).validate_python(spelled_out(written, document))
+    except ValidationError as error:
+        raise ScenarioError(problems_of(document, kinds, error.errors(), ("method",)), document.file) from None
+    parameters = {name: value for name, value in section.model_dump().items() if name != "kind"}
+    if section.family == "rule":
+        return section, {"server": [{"kind": section.kind, **parameters}]}
+    return section, fragment_of(FAMILIES["method"][section.kind], **parameters)
+
+
 def _kind(link: Any) -> str:
     kind = str(link.get("kind", "") if isinstance(link, dict) else link)  # whatever it is, the schema judges it later
     return ALIASES.get(kind, kind)
 
 
-def _client(mine: Any, own: dict[str, Any]) -> Any:
-    """The method's client with the other keys of the file; its former kind's own are dropped, unknown ones stay."""
-    if isinstance(mine, str):
-        return own
-    if not isinstance(mine, dict):
-        return mine  # left to the schema to refuse
-    former = FAMILIES["client"].get(_kind(mine))
-    dropped = {"kind"} | (set(inspect.signature(former).parameters) if former else set())
-    return {**{name: value for name, value in mine.items() if name not in dropped}, **own}
+def _client(written: Any, method: dict[str, Any]) -> Any:
+    """The method's client with the other keys of the file; those of its former kind are dropped, unknown ones stay."""
+    if isinstance(written, str):
+        return method
+    if not isinstance(written, dict):
+        return written  # left to the schema to refuse
+    dropped = {"kind", *_parameters("client", _kind(written))}
+    return {**{name: value for name, value in written.items() if name not in dropped}, **method}
+
+
+def _parameters(family: str, kind: str) -> list[str]:
+    """Hyper-parameters of a kind; none of one that is unknown."""
+    factory = FAMILIES[family].get(kind)
+    return list(inspect.signature(factory).parameters) if factory else []
 
 
 def _server(listed: list, fragment: list[dict], keep_tail: bool) -> list[tuple[int | None, Any]]:
@@ -131,9 +143,9 @@ def _server(listed: list, fragment: list[dict], keep_tail: bool) -> list[tuple[i
     families = ["rule" if _kind(link) in FAMILIES["rule"] else "optimizer" if _is_tail(link) else "" for link in listed]
     rules = [i for i, family in enumerate(families) if family == "rule"]
     after = rules[0] + 1 if rules else families.index("optimizer") if "optimizer" in families else len(listed)
-    tail = [i for i in range(after, len(listed)) if keep_tail or families[i] != "optimizer"]
-    there = [(i, listed[i]) for i in range(rules[0] if rules else after)]
-    return [*there, *((None, link) for link in fragment), *((i, listed[i]) for i in tail)]
+    head = [(i, listed[i]) for i in range(rules[0] if rules else after)]
+    tail = [(i, listed[i]) for i in range(after, len(listed)) if keep_tail or families[i] != "optimizer"]
+    return [*head, *((None, link) for link in fragment), *tail]
 
 
 def _is_tail(link: Any) -> bool:
@@ -143,67 +155,63 @@ def _is_tail(link: Any) -> bool:
 def _moved(places: dict, order: list[int | None]) -> dict:
     """Places of a server list whose links stand elsewhere now."""
     now = {was: i for i, was in enumerate(order) if was is not None}
-    kept = {
-        path: place for path, place in places.items() if path[:1] != ("server",) or len(path) == 1 or path[1] == "<key>"
-    }
-    inside = {path: place for path, place in places.items() if path[:1] == ("server",) and len(path) > 1}
-    moved = {("server", now[path[1]], *path[2:]): place for path, place in inside.items() if path[1] in now}
-    made = [("server", i) for i, was in enumerate(order) if was is None]
-    return kept | moved | {path: places[("method",)] for path in made if ("method",) in places}
+    in_list = {p: place for p, place in places.items() if p[:1] == ("server",) and len(p) > 1 and p[1] != "<key>"}
+    elsewhere = {path: place for path, place in places.items() if path not in in_list}
+    moved = {("server", now[path[1]], *path[2:]): place for path, place in in_list.items() if path[1] in now}
+    added = [("server", i) for i, was in enumerate(order) if was is None]
+    return elsewhere | moved | {path: places[("method",)] for path in added if ("method",) in places}
 
 
-def _demand_untouched(document: Document, fragment: dict[str, Any], label: str) -> None:
+def _require_untouched(document: Document, fragment: dict[str, Any], label: str) -> None:
     """What a method of the command line replaces, no `--set` may have changed: it would have no effect."""
     client, listed = document.values.get("client"), document.values.get("server")
-    former = FAMILIES["client"].get(_kind(client)) if "client" in fragment else None
-    gone: set[tuple] = {("method",)}
-    gone |= {("client", name) for name in ("kind", *(inspect.signature(former).parameters if former else ()))}
+    replaced: set[tuple] = {("method",)}
+    if "client" in fragment:
+        replaced |= {("client", name) for name in ("kind", *_parameters("client", _kind(client)))}
     if isinstance(listed, list):
-        replaced = FAMILIES["rule"].keys() | (FAMILIES["optimizer"].keys() if "client" in fragment else set())
-        gone |= {("server", i) for i, link in enumerate(listed) if _kind(link) in replaced}
-    if "client" not in fragment:
-        gone = {path for path in gone if path[0] != "client"}
+        kinds = FAMILIES["rule"].keys() | (FAMILIES["optimizer"].keys() if "client" in fragment else set())
+        replaced |= {("server", i) for i, link in enumerate(listed) if _kind(link) in kinds}
     problems = [
         Problem(dotted(path), f"method {label} replaces this; take out --set {edit}, or the method")
         for path, edit in document.edits
-        if path[:1] in gone or path[:2] in gone
+        if path[:1] in replaced or path[:2] in replaced
     ]
     if problems:
         raise ScenarioError(problems, document.file)
 
 
-def _demand_agreement(document: Document, fragment: dict[str, Any], name: str) -> None:
+def _require_agreement(document: Document, fragment: dict[str, Any], name: str) -> None:
     """What the file says beside `method:` must be what the method says. A default never conflicts."""
-    values = document.values
+    client, listed = document.values.get("client"), document.values.get("server")
     problems: list[Problem] = []
-    client, listed = values.get("client"), values.get("server")
     if "client" in fragment and isinstance(client, dict | str):
-        problems += _differing(document, ("client",), client, fragment["client"], name)
+        problems += _difference(document, ("client",), client, fragment["client"], name)
     listed = listed if isinstance(listed, list) else []
     for i, link in enumerate(listed):
         if _kind(link) in FAMILIES["rule"]:
-            problems += _differing(document, ("server", i), link, fragment["server"][0], name)
-    tails, own = [i for i, link in enumerate(listed) if _is_tail(link)], fragment["server"][1:]
-    if "client" in fragment and len(tails) == len(own):
-        for i, wanted in zip(tails, own, strict=True):
-            problems += _differing(document, ("server", i), listed[i], wanted, name)
+            problems += _difference(document, ("server", i), link, fragment["server"][0], name)
+    tails, optimisers = [i for i, link in enumerate(listed) if _is_tail(link)], fragment["server"][1:]
+    if "client" in fragment and len(tails) == len(optimisers):
+        for i, link in zip(tails, optimisers, strict=True):
+            problems += _difference(document, ("server", i), listed[i], link, name)
     elif "client" in fragment and tails:
-        what = f"method {name}{_also(document.places)} owns what stands after the rule; take out one of them"
-        problems.append(problem_at(document, ("server", tails[0]), what))
+        text = f"method {name}{_line_of_method(document)} owns what stands after the rule; take out one of them"
+        problems.append(problem_at(document, ("server", tails[0]), text))
     if problems:
         raise ScenarioError(problems, document.file)
 
 
-def _differing(document: Document, path: tuple, found: Any, wanted: dict, name: str) -> list[Problem]:
+def _difference(document: Document, path: tuple, written: Any, link: dict, name: str) -> list[Problem]:
     """The first key in which a link of the file is not what the method makes of it."""
-    written = found if isinstance(found, dict) else {"kind": found}
-    for key, value in written.items():
-        if key in wanted and (_kind(written) if key == "kind" else value) != wanted[key]:
-            meant = f"{shown(wanted[key])} in method {name}{_also(document.places)}"
-            at = (*path, key) if isinstance(found, dict) else path
-            return [problem_at(document, at, f"is {shown(value)} here and {meant}; take out one of them")]
+    keys = written if isinstance(written, dict) else {"kind": written}
+    for key, value in keys.items():
+        if key in link and (_kind(keys) if key == "kind" else value) != link[key]:
+            other = f"{value_in_words(link[key])} in method {name}{_line_of_method(document)}"
+            place = (*path, key) if isinstance(written, dict) else path
+            text = f"is {value_in_words(value)} here and {other}; take out one of them"
+            return [problem_at(document, place, text)]
     return []
 
 
-def _also(places: dict) -> str:
-    return f" (line {places[('method',)][0]})" if ("method",) in places else ""
+def _line_of_method(document: Document) -> str:
+    return f" (line {document.places[('method',)][0]})" if ("method",) in document.places else ""

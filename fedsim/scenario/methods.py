@@ -12,7 +12,7 @@ from annotated_types import Ge
 
 from fedsim import clients, rules
 from fedsim.compose import method
-from fedsim.scenario.docs import told
+from fedsim.scenario.docs import docs_of
 
 Part = Callable[..., Any] | dict[str, Any]  # a factory, whose parameters are the method's; or a link that leaves none
 
@@ -45,7 +45,7 @@ def composed(*server: Part, client: Part = clients.sgd) -> Callable[[Callable], 
         texts: dict[str, str] = {}
         for source in (*(part for part in parts if not isinstance(part, dict)), function):
             parameters |= signature(source, eval_str=True).parameters
-            texts |= told(source).args
+            texts |= docs_of(source).args
         shape = Signature(list(parameters.values()))
 
         @functools.wraps(function)
@@ -56,7 +56,7 @@ def composed(*server: Part, client: Part = clients.sgd) -> Callable[[Callable], 
             return {"client": client, "server": server}
 
         lines = ["", "Args:", *(f"  {name}: {texts[name]}" for name in parameters)] if parameters else []
-        factory.__doc__ = "\n".join([told(function).summary, *lines])
+        factory.__doc__ = "\n".join([docs_of(function).summary, *lines])
         factory.__signature__ = shape  # type: ignore[attr-defined]
         return method(factory)
 

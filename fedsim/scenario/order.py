@@ -6,7 +6,7 @@ from typing import Any
 from fedsim.errors import OrderError
 
 
-def demand_order(sections: Sequence[Any]) -> int:
+def index_of_rule(sections: Sequence[Any]) -> int:
     """Stages, exactly one rule, optimisers -> the rule's index.
 
     Raises:
@@ -14,12 +14,12 @@ def demand_order(sections: Sequence[Any]) -> int:
     """
     rules = [i for i, section in enumerate(sections) if section.family == "rule"]
     if not rules:
-        what = "has no rule; needs exactly one rule, such as mean (fedsim list rules), between stages and optimisers"
-        raise OrderError(what)
+        remedy = "needs exactly one rule, such as mean (fedsim list rules), between stages and optimisers"
+        raise OrderError(f"has no rule; {remedy}")
     if len(rules) > 1:
         one, other = (sections[i].kind for i in rules[:2])
-        what = f"{other} is a second rule, after {one}; a list needs exactly one rule (fedsim list rules), take one out"
-        raise OrderError(what, rules[1])
+        remedy = "a list needs exactly one rule (fedsim list rules), take one out"
+        raise OrderError(f"{other} is a second rule, after {one}; {remedy}", rules[1])
     for i, section in enumerate(sections):
         if section.family == "optimizer" and i < rules[0]:
             raise OrderError(f"{section.kind} is an optimiser and stands before the rule; move it behind", i)

@@ -34,8 +34,8 @@ def enable(plugin: str) -> None:
             return
         known = {point.name: point for point in entry_points(group=GROUP)}
         if plugin not in known:
-            what = f"no plug-in of that name is installed{did_you_mean(plugin, known)}; a file is given with its .py"
-            raise ScenarioError([Problem("", what)], f"--plugin {plugin}")
+            text = f"no plug-in of that name is installed{did_you_mean(plugin, known)}; a file is given with its .py"
+            raise ScenarioError([Problem("", text)], f"--plugin {plugin}")
         known[plugin].load()
         ENABLED.append(plugin)
     except ScenarioError:
@@ -79,13 +79,13 @@ def _failure(error: Exception) -> str:
 
 def own_links(spec: BaseModel) -> dict[str, str]:
     """Links of a scenario that fedsim did not bring: their names, and the SHA-256 of the file that defines each."""
-    found = {}
+    hashes = {}
     for family, kind in _links(spec):
         module = sys.modules.get(FAMILIES[family][kind].__module__)
         if module is not None and not module.__name__.startswith("fedsim."):
             path = Path(getattr(module, "__file__", None) or "")
-            found[f"{family} {kind}"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
-    return dict(sorted(found.items()))
+            hashes[f"{family} {kind}"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
+    return dict(sorted(hashes.items()))
 
 
 def _links(value: Any) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
-from fedsim.scenario.expected import shown
+from fedsim.scenario.expected import value_in_words
 
 MOST_BYTES, MOST_NODES, MOST_DEPTH = 256 * 1024, 20_000, 20
 TOO_LARGE = f"larger than {MOST_BYTES // 1024} KiB, which no scenario is; keep data in a file of their own"
@@ -65,13 +65,7 @@ def parse(text: str, file: str) -> Document:
     Raises:
       ScenarioError: for anything that is not a plain mapping.
     """
-    if len(text) > MOST_BYTES or len(text.encode(errors="replace")) > MOST_BYTES:
-        raise ScenarioError([Problem("", TOO_LARGE)], file)
-    text = text.removeprefix("\ufeff")
-    hidden = _HIDDEN.search(text)
-    if hidden:
-        what = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
-        raise ScenarioError([Problem("", what, *_line_of(text, hidden.start()))], file)
+    text = _printable(text, file)
     places: dict[Path, tuple[int, int]] = {}
     problems: list[Problem] = []
     try:
@@ -81,9 +75,7 @@ def parse(text: str, file: str) -> Document:
         for _ in events:  # there is nothing behind it, or an error
             pass
     except yaml.MarkedYAMLError as error:
-        at_start = any(said in (error.problem or "") for said in ("end of stream", "expected ':'"))
-        mark = (at_start and error.context_mark) or error.problem_mark or error.context_mark
-        raise ScenarioError([Problem("", _not_yaml(error), *_place(mark) if mark else ())], file) from None
+        raise ScenarioError([_not_yaml(error)], file) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, ScenarioError):
             raise
@@ -91,11 +83,26 @@ def parse(text: str, file: str) -> Document:
     if first is None:
         problems = [Problem("", "is empty; a scenario needs at least name: and data: (fedsim new writes one)", 1, 1)]
     elif not problems and not isinstance(values, dict):
-        what = f"a scenario is a mapping of keys to values, found {shown(values)}; begin with name: and data:"
-        problems = [Problem("", what, *places[()])]
+        refusal = f"a scenario is a mapping of keys to values, found {value_in_words(values)}"
+        problems = [Problem("", f"{refusal}; begin with name: and data:", *places[()])]
     if problems:
         raise ScenarioError(problems, file)
     return Document(values, places, file)
+
+
+def _printable(text: str, file: str) -> str:
+    """The text without a byte order mark.
+
+    Raises:
+      ScenarioError: for more than a scenario has, or characters that editors do not show.
+    """
+    if len(text) > MOST_BYTES or len(text.encode(errors="replace")) > MOST_BYTES:
+        raise ScenarioError([Problem("", TOO_LARGE)], file)
+    text = text.removeprefix("\ufeff")
+    if hidden := _HIDDEN.search(text):
+        refusal = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
+        raise ScenarioError([Problem("", refusal, *_line_of(text, hidden.start()))], file)
+    return text
 
 
 def _place(mark: Any) -> tuple[int, int]:
@@ -108,31 +115,36 @@ def _line_of(text: str, at: int) -> tuple[int, int]:
     return len(lines), len(lines[-1]) + 1
 
 
-def _not_yaml(error: yaml.MarkedYAMLError) -> str:
-    said = error.problem or error.context or ""
-    ours = next((words for pattern, words in _IN_WORDS.items() if pattern in said), said)
-    began = error.context_mark if ours is not said and "is not closed" in ours else None
-    return f"not YAML: {ours}" + (f" (it began in line {began.line + 1})" if began else "")
+def _not_yaml(error: yaml.MarkedYAMLError) -> Problem:
+    """What PyYAML found, in our words and at the place to look at."""
+    problem = error.problem or ""
+    unended = any(part in problem for part in ("end of stream", "expected ':'"))
+    mark = (unended and error.context_mark) or error.problem_mark or error.context_mark
+    text = problem or error.context or ""
+    translated = next((words for pattern, words in _IN_WORDS.items() if pattern in text), text)
+    began = error.context_mark if translated is not text and "is not closed" in translated else None
+    where = f" (it began in line {began.line + 1})" if began else ""
+    return Problem("", f"not YAML: {translated}{where}", *_place(mark) if mark else ())
 
 
 def _events(text: str, file: str) -> Iterator[yaml.Event]:
     """What the file's one document consists of; what could grow or execute is refused before any of it is kept."""
     depth = nodes = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        what = None
+        refusal = None
         documents += isinstance(event, yaml.DocumentStartEvent)
         if documents > 1:
-            what = "a second document begins here; a scenario is one, take out the ---"
+            refusal = "a second document begins here; a scenario is one, take out the ---"
         elif isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            what = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
+            refusal = "anchors and aliases (& and *) are not allowed; write the value out, or quote it"
         elif getattr(event, "tag", None):
-            what = f"tags are not allowed, found {shown(event.tag)}; a scenario is data, write the value without it"
+            refusal = f"tags are not allowed, found {value_in_words(event.tag)}; a scenario is data, write the value without it"
         nodes += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH or nodes > MOST_NODES:
-            what = f"nested deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values, which no scenario is"
-        if what:
-            raise ScenarioError([Problem("", what, *_place(event.start_mark))], file)
+            refusal = f"nested deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values, which no scenario is"
+        if refusal:
+            raise ScenarioError([Problem("", refusal, *_place(event.start_mark))], file)
         if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
             yield event
 
@@ -162,7 +174,7 @@ def _mapping(events: Iterator[Any], path: Path, places: dict, problems: list[Pro
         key = event.value if isinstance(event, yaml.ScalarEvent) else None
         if key is None:
             key = _value(event, events, (*path, ""), {}, [])
-            wrong = f"keys are plain words, found {shown(key)}; write key: value, with a space"
+            wrong = f"keys are plain words, found {value_in_words(key)}; write key: value, with a space"
         elif key == "<<":
             wrong = "merge keys (<<) are not allowed; write the keys out"
         elif key in values:
@@ -197,6 +209,6 @@ def scalar(text: str) -> Any:
             raise ValueError(f"found {shortened(text, 40)}, which is too large for a number; numbers end near 1.8e308")
         return number
     if len(text) < 100 and _ODD.fullmatch(text):
-        what = f"found {shortened(text, 40)}, which can be read in several ways"
-        raise ValueError(f"{what}; write a plain decimal number, or quote it")
+        refusal = f"found {shortened(text, 40)}, which can be read in several ways"
+        raise ValueError(f"{refusal}; write a plain decimal number, or quote it")
     return text

@@ -27,7 +27,7 @@ from fedsim.compose import ALIASES, FAMILIES, registrations
 from fedsim.errors import ScenarioError, TooLargeError
 from fedsim.limits import MOST
 from fedsim.scenario.diagnostics import problem_at
-from fedsim.scenario.docs import told
+from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import InWords
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.sections import (
@@ -99,11 +99,11 @@ def placeless(resolved: dict[str, Any]) -> dict[str, Any]:
 
 def per_registry(make: Callable) -> Callable:
     """Decorator: made once, and again when something was registered since."""
-    kept = functools.lru_cache(8)(lambda count, *arguments: make(*arguments))
+    cached = functools.lru_cache(8)(lambda count, *arguments: make(*arguments))
 
     @functools.wraps(make)
     def current(*arguments):
-        return kept(registrations(), *arguments)
+        return cached(registrations(), *arguments)
 
     return current
 
@@ -155,8 +155,8 @@ def union(family: str, common: type[Section] = Section, kind: str = "", also=(),
     A name that two families have means the kind of the first: the method `fedexp` is more than the rule of that name.
     """
     members: dict[str, str] = {}
-    for its in (family, *also):
-        members |= {name: its for name in FAMILIES[its] if name not in members}
+    for member in (family, *also):
+        members |= {name: member for name in FAMILIES[member] if name not in members}
     models = [_kind_model(f, name, FAMILIES[f][name], common, without, typed) for name, f in members.items()]
     # a union of one is no union: empty members fill it up, so that pydantic's errors stay alike
     joined = Union[tuple([*models, _Nothing, _Never][: max(len(models), 2)])]  # noqa: UP007 (made from a list)
@@ -194,19 +194,27 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
     fields: dict[str, Any] = {"kind": (Literal[name], ..., None)}
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name not in without:
-            default = ... if parameter.default is parameter.empty else parameter.default
-            changing = family == "optimizer" and parameter.name == "lr"  # by rounds, behind the rule
-            bounded = within_int32(parameter.annotation)
-            annotation: Any = bounded | union("schedule") if changing else bounded
-            fields[parameter.name] = (annotation, default, told(factory).args.get(parameter.name))
-    for n, annotation in typed.items():  # common keys whose types depend on what is registered
-        fields[n] = (annotation, common.model_fields[n].default, common.model_fields[n].description)
-    body = {"__module__": __name__, "__annotations__": {n: t for n, (t, _, _) in fields.items()}}
-    body["family"] = family
-    body["__annotations__"]["family"] = ClassVar[str]
-    body["model_config"] = ConfigDict(use_attribute_docstrings=False)  # made here: there is no source to read them from
-    made = {n: field for n, (_, field) in _validated(fields).items()}
-    return types.new_class(name, (common,), {}, lambda namespace: namespace.update({**body, **made}))
+            fields[parameter.name] = _field_of(family, factory, parameter)
+    for key, annotation in typed.items():  # common keys whose types depend on what is registered
+        fields[key] = (annotation, common.model_fields[key].default, common.model_fields[key].description)
+    annotations = {key: annotation for key, (annotation, _, _) in fields.items()}
+    body = {
+        "__module__": __name__,
+        "__annotations__": {**annotations, "family": ClassVar[str]},
+        "family": family,
+        "model_config": ConfigDict(use_attribute_docstrings=False),  # there is no source to read them from
+        **{key: field for key, (_, field) in _validated(fields).items()},
+    }
+    return types.new_class(name, (common,), {}, lambda namespace: namespace.update(body))
+
+
+def _field_of(family: str, factory: Callable, parameter: inspect.Parameter) -> tuple[Any, Any, str | None]:
+    """(type, default, text) of a parameter; the learning rate of an optimizer may change, by the steps it takes."""
+    annotation: Any = within_int32(parameter.annotation)
+    if family == "optimizer" and parameter.name == "lr":
+        annotation = annotation | union("schedule")
+    default = ... if parameter.default is parameter.empty else parameter.default
+    return annotation, default, docs_of(factory).args.get(parameter.name)
 
 
 def within_int32(annotation: Any) -> Any:

@@ -64,7 +64,7 @@ def run(written: dict[str, Any], problem: str, sizes: tuple[int, ...]) -> fedsim
     samples = problems.PROBLEMS[problem](sizes)
     data = fedsim.Arrays(samples.x, samples.y)
     return fedsim.run(
-        written, data=data, model=MODELS.get(problem), params=tree_of(problem, samples.start), deal=dealt(sizes)
+        written, data=data, model=MODELS.get(problem), params=tree_of(problem, samples.start), partition=dealt(sizes)
     )
 
 

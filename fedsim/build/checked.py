@@ -1,0 +1,162 @@
+"""A scenario taken to its parts, each of them found possible; all that is wrong with it is told at once."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsim.build.feasibility import (
+    idle_keys,
+    large_cohort,
+    repeated_clients,
+    small_cohort,
+    unknown_clients,
+    unknown_members,
+    unmet_needs,
+    unread_server_samples,
+    wrong_partners,
+)
+from fedsim.build.federation import evenly_partitioned
+from fedsim.build.hooks import check_link, check_training, line_shapes, make_link
+from fedsim.build.links import factory_of
+from fedsim.build.model import activation_bytes, loss_of, model_of, short_batches, start_models
+from fedsim.build.problems import UNKNOWN, Problems
+from fedsim.build.programs import Training, client_key, training
+from fedsim.build.rates import client_rate
+from fedsim.data import Federation
+from fedsim.fleet import Cohort, Local
+from fedsim.scenario.reader import Path
+from fedsim.scenario.schema import Scenario
+
+
+class Checked(NamedTuple):
+    """The parts of a scenario that can run.
+
+    Attributes:
+      federations: by seed.
+      cohort: who takes part in a round.
+      local: how much a client trains, on which learning rate.
+      learned: model, loss, classes and client, as `training` and `serving` take them.
+      trained: what `training` makes of them.
+      shared: start variables by seed where a model or parameters were given; else none, they are made at last.
+      shapes: of start variables.
+      activations: bytes of the largest value in a pass of a batch through the model.
+    """
+
+    federations: dict[int, Federation]
+    cohort: Cohort
+    local: Local
+    learned: tuple
+    trained: Training
+    shared: dict[int, Any]
+    shapes: Any
+    activations: int
+
+
+def checked(
+    scenario: Scenario, data: Any, model: Any, params: Any, loss: Any, partition: Callable[..., dict[int, Federation]]
+) -> Checked:
+    """The parts of a scenario; the arguments are those of `build`.
+
+    Raises:
+      ScenarioError: with a line for every problem that can be known.
+      DataError: for samples that cannot be learned from.
+    """
+    spec, problems = scenario.spec, Problems(scenario)
+    cohort = problems.attempt(make_link, scenario, ("cohort",), spec.cohort)
+    client = problems.attempt(make_link, scenario, ("client",), spec.client)
+    local = problems.attempt(local_of, spec.client)
+    problems.attempt(factory_of(spec.client.optimizer), 0.1)
+    links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
+    federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
+    some, N = _samples(problems, federations, data)
+    K = problems.attempt(lambda cohort, N: cohort.nominal(N), cohort, N)
+    problems.check(idle_keys, scenario, client)
+    _check_clients(problems, cohort, federations, N)
+    _check_links(problems, links, cohort, K)
+
+    net = problems.attempt(model_of, scenario, some, model, params, loss)
+    classes = problems.attempt(lambda some: some.classes, some)
+    features = net is UNKNOWN or net.features is not None
+    problems.check(unmet_needs, scenario, client, classes, features)
+    learned = (net, loss or problems.attempt(loss_of, scenario, some), classes, client_key(spec.client))
+    trained = problems.attempt(lambda client, *learned: training(*learned), client, *learned)
+    started = problems.attempt(start_models, scenario, net, trained, model, params)
+    shapes = problems.attempt(itemgetter(1), started)
+    activations = problems.attempt(activation_bytes, scenario, net, some, federations or {}, local, shapes, model)
+    for federation in federations.values() if federations else ():
+        problems.check(short_batches, scenario, net, federation, local)
+
+    problems.attempt(check_training, scenario, trained, shapes, some, local)
+    line = problems.attempt(line_shapes, scenario, trained, shapes, K, N)
+    for path, section, made in links:
+        problems.attempt(check_link, scenario, path, section, made, line)
+    problems.raise_all()
+    return Checked(
+        federations=federations,
+        cohort=cohort,
+        local=local,
+        learned=learned,
+        trained=trained,
+        shared=started[0],
+        shapes=shapes,
+        activations=activations,
+    )
+
+
+def local_of(section: Any) -> Local:
+    """How much a client trains, from its section."""
+    rate = client_rate(section)
+    return Local(
+        batch=None if section.batch == "full" else section.batch,
+        epochs=section.epochs,
+        steps=section.steps,
+        shuffle=section.shuffle,
+        drop_last=section.drop_last,
+        lr=rate.of_round,
+        rate=rate.of_step,
+    )
+
+
+def links_of(spec: Any) -> list[tuple[Path, Any]]:
+    """(path, section) of everything in `wire` and `server`, in this order."""
+    return [((name, i), section) for name in ("wire", "server") for i, section in enumerate(getattr(spec, name))]
+
+
+def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]:
+    """Samples to check everything else on, and the number of clients; each UNKNOWN where nobody can tell.
+
+    Where only the partition is impossible, the samples are those in equal parts.
+    """
+    scenario = problems.scenario
+    if federations:
+        some = next(iter(federations.values()))
+        return some, some.N
+    if not problems.refused("data.partition", "data.clients"):
+        return UNKNOWN, UNKNOWN
+    section = scenario.spec.data
+    some = problems.attempt(evenly_partitioned, scenario, data, np.dtype(scenario.spec.numerics.dtype))
+    counted = not problems.refused("data.clients") and section.partition.kind != "natural"
+    return some, section.clients if counted else UNKNOWN
+
+
+def _check_clients(problems: Problems, cohort: Any, federations: Any, N: Any) -> None:
+    """Clients that are named, counted or drawn are there."""
+    scenario = problems.scenario
+    eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
+    problems.check(unknown_clients, scenario, N)
+    problems.check(unknown_members, scenario, cohort, N)
+    problems.check(large_cohort, scenario, cohort, eligible)
+
+
+def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort: Any, K: Any) -> None:
+    """Every link can work on the nominal cohort of K clients, behind the others."""
+    scenario = problems.scenario
+    for path, section, made in links:
+        problems.check(small_cohort, path, section, made, K)
+        if section.family == "rule":
+            problems.check(wrong_partners, scenario, path, section, made)
+            problems.check(repeated_clients, scenario, cohort, made)
+            if not problems.refused("data.server"):
+                problems.check(unread_server_samples, scenario, made)

@@ -1,0 +1,74 @@
+"""What a Python caller hands to `fedsim.aggregate` and `fedsim.transmit`: links, stacks, weights and masks."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from fedsim.errors import Problem, ScenarioError
+from fedsim.scenario.diagnostics import problems_of
+from fedsim.scenario.reader import Document
+from fedsim.scenario.schema import links_type
+from fedsim.tree import Tree
+
+
+def weights_of(of: str, weights: Any, K: int) -> np.ndarray:
+    """Sample counts of K rows, 1 each where none are given.
+
+    Raises:
+      ScenarioError: for another number of them, or one that is negative or not finite.
+    """
+    if weights is None:
+        return np.ones(K)
+    try:
+        w = np.asarray(weights, float)
+    except (TypeError, ValueError) as error:
+        raise ScenarioError([Problem("weights", f"are no numbers: {error}")], of) from None
+    if w.shape != (K,):
+        raise ScenarioError([Problem("weights", f"{K} rows need {K} weights, found shape {list(w.shape)}")], of)
+    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
+    if len(bad):
+        text = f"the weight of row {bad[0]} is {w[bad[0]]}; sample counts are finite and at least 0"
+        raise ScenarioError([Problem("weights", text)], of)
+    return w
+
+
+def mask_of(malicious: Any, K: int) -> np.ndarray:
+    """Mask `[K]` of the rows an attack controls, from a mask or from row numbers.
+
+    Raises:
+      ScenarioError: for a mask of another length, or a row that is not there.
+    """
+    given = np.asarray([] if malicious is None else malicious)
+    if given.dtype == bool and given.shape != (K,):
+        text = f"a mask of {K} rows has {K} values, found shape {list(given.shape)}"
+        raise ScenarioError([Problem("malicious", text)], "transmit")
+    if given.dtype != bool and given.size and not (given.dtype.kind in "iu" and given.min() >= 0 and given.max() < K):
+        text = f"rows are 0 to {K - 1}, found {given.tolist()}"
+        raise ScenarioError([Problem("malicious", text)], "transmit")
+    mask = np.zeros(K, bool)
+    mask[given if given.size else []] = True
+    return mask
+
+
+def arrays_of(trees: Any) -> Tree:
+    """A nested list of numbers as an array; PyTrees of arrays as they are."""
+    leaves = jax.tree.leaves(trees)
+    if leaves and not any(hasattr(leaf, "dtype") for leaf in leaves):
+        return np.asarray(trees, float)
+    return trees
+
+
+def checked_links(section: str, written: Any) -> list[BaseModel]:
+    """A kind, a link or a list of links, read as the section of that name.
+
+    Raises:
+      ScenarioError: with every problem of it.
+    """
+    listed = [written] if isinstance(written, str | dict) else list(written)
+    try:
+        return TypeAdapter(links_type(section)).validate_python(listed)
+    except ValidationError as error:
+        document = Document({section: listed}, {}, section)
+        raise ScenarioError(problems_of(document, links_type(section), error.errors(), (section,)), section) from None

@@ -1,0 +1,263 @@
+"""What the hooks of a link must return, checked by their shapes alone (`jax.eval_shape`): nothing is computed for it.
+
+Every check takes shapes (or arrays, or tracers) in place of values, and raises a `ContractError` with one line such as
+`returned [5, 40, 10], one row is [40, 10]`. Errors raised inside a hook become one as well, with file and line.
+"""
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedsim.errors import Failure, LinkError, shortened
+from fedsim.tree import Tree
+from fedsim.types import Batch, Client, Context, Message, RowStage, Rule, Shared, Stage, Task, Updates, Work
+
+Shape: Any = jax.ShapeDtypeStruct
+LONGEST = 100  # characters of a list of leaves
+
+
+class ContractError(ValueError):
+    """A hook that does not return what its caller takes.
+
+    Attributes:
+      raised: whether it failed by itself, in a line of its own file.
+    """
+
+    def __init__(self, text: str, raised: bool = False):
+        self.raised = raised
+        super().__init__(text)
+
+
+@contextlib.contextmanager
+def reported(file: str, hook: str = "") -> Iterator[None]:
+    """Whatever goes wrong inside is a `ContractError` that names the hook, and the line of its file where there is one."""
+    name = f"{hook}: " if hook else ""
+    try:
+        yield
+    except (Failure, LinkError, MemoryError, jax.errors.JaxRuntimeError):
+        raise
+    except ContractError as error:
+        raise ContractError(f"{hook} {error}" if hook else str(error), error.raised) from error.__cause__
+    except Exception as error:  # whatever a user's function does
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        place = f"{Path(file).name}:{lines[-1]}: " if lines else ""
+        message = (str(error).strip().splitlines() or [""])[0]
+        raise ContractError(f"{name}{place}{type(error).__name__}: {message}", bool(lines)) from error
+
+
+def traced(hook: Callable, *shapes: Any) -> Any:
+    """Shapes of what a hook returns."""
+
+    def checked(*arguments: Any) -> Any:
+        returned = hook(*arguments)
+        for leaf in jax.tree.leaves(returned):
+            if not (hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)):
+                raise ContractError(f"returned {type(leaf).__name__}, which is no array")
+        return returned
+
+    return jax.eval_shape(checked, *shapes)
+
+
+def require_like(
+    returned: Tree, expected: Tree, reference: str, part: str = "", types: bool = True, spread: bool = False
+) -> None:
+    """Refuse a tree of another structure, shape or dtype than expected.
+
+    Args:
+      returned: shapes.
+      expected: shapes.
+      reference: what is expected, `one row`.
+      part: which part of what was returned, `stats`.
+      types: whether the dtype matters.
+      spread: whether a shape will do that broadcasts to the one expected.
+    """
+    leaves, wanted = _leaves(returned), _leaves(expected)
+    prefix = f"returned {part} " if part else "returned "
+    if leaves.keys() != wanted.keys():
+        raise ContractError(f"{prefix}{_names(leaves)}, {reference} has {_names(wanted)}")
+    if jax.tree.structure(returned) != jax.tree.structure(expected):
+        one, other = (shortened(str(jax.tree.structure(tree)), LONGEST) for tree in (returned, expected))
+        raise ContractError(f"{prefix}{one}, {reference} has {other}")
+    for name, leaf in leaves.items():
+        label, want = f" for {name}" if name else "", wanted[name]
+        if not (_broadcasts(leaf.shape, want.shape) if spread else leaf.shape == want.shape):
+            raise ContractError(f"{prefix}{_sides(leaf)}{label}, {reference} is {_sides(want)}")
+        if types and leaf.dtype != want.dtype:
+            raise ContractError(f"{prefix}{leaf.dtype}{label}, {reference} is {want.dtype}")
+
+
+def require_parts(returned: Any, parts: tuple[str, ...]) -> None:
+    """Refuse what is no tuple of these parts."""
+    if type(returned) is not tuple or len(returned) != len(parts):
+        text = f"a tuple of {len(returned)}" if type(returned) is tuple else kind_of(returned)
+        raise ContractError(f"returned {text}, needed is ({', '.join(parts)})")
+
+
+def kind_of(returned: Any) -> str:
+    """What sort of thing was returned."""
+    return f"one array {_sides(returned)}" if hasattr(returned, "dtype") else type(returned).__name__
+
+
+def check_rule(
+    rule: Rule, updates: Updates, context: Context, present: Any, file: str = "", types: bool = True
+) -> None:
+    """What a rule makes of a stack `[K, ...]` is one row, and its state stays what it was.
+
+    Args:
+      rule: as made by its factory.
+      updates: shapes of the stack.
+      context: shapes of what it may know.
+      present: shape of the mask of all clients `[N]`.
+      file: of the factory, to name the line of an error by.
+      types: whether what it returns must have the dtype of a row.
+    """
+    row, params = _row(updates.delta), context.shared["params"]
+    with reported(file, "init"):
+        state = traced(rule.init, params, present)
+
+    def demand(returned: Any) -> None:
+        require_parts(returned, ("tree", "state", "info"))
+        require_like(returned[0], row, "one row", types=types)
+        require_like(returned[1], state, "what init made", "state")
+
+    with reported(file):
+        demand(traced(rule.apply, updates, state, context))
+    if (fold := rule.fold) is not None:
+        with reported(file, "fold"):
+            total = traced(fold.zero, updates)
+            require_like(traced(fold.add, total, updates, context), total, "what zero made")
+            demand(traced(fold.finish, total, state, context))
+    with reported(file, "weights"):
+        require_like(traced(rule.weights, updates), updates.weight, "a weight for every row", types=False)
+    if rule.evaluated is not None:
+        with reported(file, "evaluated"):
+            require_like(traced(rule.evaluated, params, state), params, "the model")
+
+
+def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, present: Any, file: str = "") -> None:
+    """A stage (or an attack) keeps the structure and the shapes of the stack, or of the one row it is written for.
+
+    Args:
+      stage: as made by its factory.
+      updates: shapes of the stack `[K, ...]`.
+      context: shapes of what it may know.
+      present: shape of the mask of all clients `[N]`.
+      file: of the factory, to name the line of an error by.
+    """
+    if isinstance(stage, RowStage):
+        row, ids, malicious = _row((updates, context.ids, context.malicious))
+        with reported(file):
+            returned = traced(stage.apply, row, context._replace(ids=ids, malicious=malicious))
+            _require_stack(returned, row, "one row")
+        return
+    with reported(file, "init"):
+        state = traced(stage.init, context.shared["params"], present)
+    with reported(file):
+        returned = traced(stage.apply, updates, state, context)
+        require_parts(returned, ("updates", "state", "info"))
+        _require_stack(returned[0], updates, "the stack")
+        require_like(returned[1], state, "what init made", "state")
+
+
+def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = "") -> None:
+    """The hooks of a client method return what the local loop carries from step to step, and what it sends.
+
+    Args:
+      client: as made by its factory.
+      task: what it works on.
+      shared: shapes of the shared variables.
+      batch: shapes of a batch.
+      work: shapes of what it knows about one client.
+      file: of the factory, to name the line of an error by.
+    """
+    with reported(file, "memory"):
+        row = traced(client.memory, shared, jax.eval_shape(jax.random.key, 0))
+    message = _loop(client, task, shared, row, batch, work, file)
+    with reported(file, "finish"):
+        require_like(message.memory, row, "what memory made", "memory")
+        require_like(message.stats, shared["stats"], "the model", "stats")
+        _require_aux(message.aux, client, task, shared, work)
+    if client.probe is not None:
+        with reported(file, "probe"):
+            _loop(client.probe, task, shared, (), batch, work, file)
+
+
+def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, work: Work, file: str) -> Message:
+    """One client's way through the local loop -> shapes of its message."""
+    with reported(file, "start"):
+        returned = traced(partial(client.start, task), shared, row, work)
+        require_parts(returned, ("variables", "local"))
+        variables, local = returned
+        require_like(variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables")
+    with reported(file, "gradient"):
+        returned = traced(partial(client.gradient, task), variables, batch, local, shared, work)
+        require_parts(returned, ("(loss, stats)", "gradient"))
+        require_parts(returned[0], ("loss", "stats"))
+        (loss, stats), gradient = returned
+        require_like(loss, Shape((), work.lr.dtype), "the mean of a batch", "loss", types=False)
+        require_like(stats, variables["stats"], "the model", "stats")
+    with reported(file, "step"):
+        returned = traced(partial(client.step, task), gradient, variables["params"], local, shared, work)
+        require_parts(returned, ("params", "local"))
+        require_like(returned[0], variables["params"], "the model", "params")
+        require_like(returned[1], local, "what start made", "local")
+    with reported(file, "finish"):
+        message = traced(partial(client.finish, task), shared, variables, local, row, work)
+        if not isinstance(message, Message):
+            raise ContractError(f"returned {kind_of(message)}, needed is a fedsim.types.Message")
+        require_like(message.delta, shared["params"], "the model", "delta")
+        require_like(message.effort, Shape((), work.lr.dtype), "one number", "effort", types=False)
+    return message
+
+
+def _require_aux(sent: dict[str, Tree], client: Client, task: Task, shared: Shared, work: Work) -> None:
+    """What is sent for `aux` has a known reduction and the shapes that `aux` began with; so has what a reducer makes."""
+    for name, tree in sent.items():
+        if client.reduce.get(name) not in ("mean", "sum_over_N"):
+            raise ContractError(
+                f"returned aux {name!r}, and the client's `reduce` says neither mean nor sum_over_N of it"
+            )
+        require_like({name: tree}, {name: shared["aux"].get(name)}, "what `aux` made", "aux")
+    for name, reduce in client.reduce.items():
+        if callable(reduce):
+            old = shared["aux"][name]
+            new = traced(partial(reduce, task), old, shared, shared["params"], work.lr)
+            require_like(new, old, "what `aux` made", f"by reduce {name!r}")
+
+
+def _require_stack(returned: Any, updates: Updates, reference: str) -> None:
+    if not isinstance(returned, Updates):
+        raise ContractError(f"returned {kind_of(returned)}, needed is a fedsim.types.Updates")
+    require_like(returned.delta, updates.delta, reference, types=False)
+    for name in Updates._fields[1:]:
+        require_like(getattr(returned, name), getattr(updates, name), reference, name, types=False)
+
+
+def _row(stack: Tree) -> Tree:
+    """Shapes of one row of a stack."""
+    return jax.tree.map(lambda leaf: Shape(leaf.shape[1:], leaf.dtype), stack)
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    ahead = len(to) - len(shape)
+    return ahead >= 0 and all(side in (1, full) for side, full in zip(shape, to[ahead:], strict=True))
+
+
+def _leaves(tree: Tree) -> dict[str, Any]:
+    named = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in named}
+
+
+def _names(leaves: dict[str, Any]) -> str:
+    if list(leaves) == [""]:
+        return f"one array {_sides(leaves[''])}"
+    return f"leaves {shortened(', '.join(leaves), LONGEST)}" if leaves else "nothing"
+
+
+def _sides(leaf: Any) -> str:
+    return f"[{', '.join(map(str, leaf.shape))}]"
