@@ -23,6 +23,7 @@ from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
+from fedsim.engine.server import Server
 from fedsim.engine.threads import TINY, useful_threads
 from fedsim.errors import OrderError
 from fedsim.fleet import Plan, malicious_mask
