@@ -11,7 +11,8 @@ import numpy as np
 from fedsim.build.links import factory_of
 from fedsim.build.programs import Training, Written
 from fedsim.compose import FAMILIES
-from fedsim.compose.contract import ContractError, check_client, check_rule, check_stage, reported
+from fedsim.compose.contract import check_client, check_rule, check_stage
+from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedsim.compose import FAMILIES, scheduled
-from fedsim.compose.contract import ContractError
+from fedsim.compose.shapes import ContractError
 from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
 from fedsim.scenario.order import index_of_rule
 from fedsim.types import RowStage, Rule, Stage

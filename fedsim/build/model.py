@@ -12,7 +12,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.build.hooks import hook_error, located_hooks, own_file
 from fedsim.build.programs import Training, Written, is_pair, registered_model, user_model
-from fedsim.compose.contract import ContractError, reported
+from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import widest
 from fedsim.engine.keys import start_key

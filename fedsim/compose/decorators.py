@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from fedsim import tree
-from fedsim.compose.contract import ContractError, require_like
 from fedsim.compose.names import F, register
+from fedsim.compose.shapes import ContractError, require_like
 from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Rule, Stage, Updates
 

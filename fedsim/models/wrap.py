@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedsim.compose.contract import ContractError, reported, require_like, require_parts
+from fedsim.compose.shapes import ContractError, reported, require_like, require_parts
 from fedsim.models import modules
 from fedsim.types import Model
 
