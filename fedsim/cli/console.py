@@ -1,16 +1,14 @@
 """Results on stdout: tables for people."""
 
-import math
-import statistics
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from fedsim.disk.tables import Record
+from fedsim.report.results import metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
-from fedsim.study.summary import larger_is_better
 
 
 def table(result: Result, out: Path) -> None:
@@ -32,52 +30,16 @@ def verdict(comparison: Comparison, out: Path) -> None:
     for line in comparison.verdict:
         print(line)
     print()
-    summary: dict[tuple[str, str], list[Record]] = {}
-    for row in comparison.records["summary"]:
-        summary.setdefault((row.get("variant", ""), row["method"]), []).append(row)
-    differences = {(row.get("variant", ""), row["method"]): row for row in comparison.records["compare"]}
+    summary, compare = comparison.records["summary"], comparison.records["compare"]
+    variants = list(dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes))
     varied = ["variant"] if comparison.varied else []
-    scores = (f"{comparison.score} {_metric(comparison)}", "sd")
-    names = ["method", *varied, "runs", *scores, "difference", "95 %", "p (Holm)", "better in"]
-    view = _table(names, left=("method", "variant"))
-    for key in sorted(summary, key=lambda key: _place(key, summary[key], key in differences, comparison)):
-        variant, method = key
-        cells = (*_scores(summary[key], comparison.score), *_difference(differences.get(key)))
-        view.add_row(method, *([variant] if varied else []), *cells)
+    names = ["method", *varied, "runs", "score", "sd", "difference", "95 %", "p (Holm)", "better in"]
+    titles = {"score": f"{comparison.score} {metric_of(summary)}"}
+    view = _table([titles.get(name, name) for name in names], left=("method", "variant"))
+    for row in results(summary, compare, comparison.score, variants):
+        view.add_row(*(row[name][0] for name in names))
     _print(view, 150)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
-
-
-def _metric(comparison: Comparison) -> str:
-    return next((row["metric"] for row in comparison.records["summary"] if row.get("metric")), "")
-
-
-def _place(key: tuple[str, str], rows: list[Record], compared: bool, comparison: Comparison) -> tuple:
-    """Variations as they were written; in each the baseline first, then the best one; last those without a score."""
-    variants = list(dict.fromkeys(outcome.cell.variant for outcome in comparison.outcomes))
-    values = [row[comparison.score] for row in rows if row.get(comparison.score) is not None]
-    mean = statistics.fmean(values) if values else -math.inf
-    better = larger_is_better(_metric(comparison))
-    return variants.index(key[0]), compared, not values, -mean if better else mean
-
-
-def _scores(rows: list[Record], score: str) -> tuple[str, str, str]:
-    """Runs, mean and standard deviation of their scores; nothing is left out."""
-    values = [row[score] for row in rows if row.get(score) is not None]
-    bad = sum(bool(row.get("diverged")) or row.get("status") == "failed" for row in rows)
-    runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
-    spread = f"{statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return runs, f"{statistics.fmean(values):.4f}" if values else "", spread
-
-
-def _difference(row: Record | None) -> tuple[str, str, str, str]:
-    """A method's differences to the baseline; nothing for the baseline itself."""
-    if row is None:
-        return "baseline", "", "", ""
-    interval = "" if row["ci_low"] is None else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
-    better = "" if row["probability_of_improvement"] is None else f"{row['probability_of_improvement']:.0%}"
-    difference = "" if row["difference"] is None else f"{row['difference']:+.4f}"
-    return difference, interval, "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3g}", better
 
 
 def bench_table(records: list[Record]) -> None:
@@ -126,19 +88,6 @@ def forecast(expected: Record) -> None:
         print(f"  {name:<12} {text}")
     for note in e["notes"]:
         print(f"  note         {note}")
-
-
-def examination(findings: Record) -> None:
-    """The environment of a run, a line each; then the problems, or that there are none."""
-    for heading, lines in findings.items():
-        if isinstance(lines, dict):
-            print(heading)
-            for name, value in lines.items():
-                print(f"  {name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    for problem in findings["problems"]:
-        print(f"problem: {problem}")
-    if not findings["problems"]:
-        print("no problems found")
 
 
 def _table(names: list[str], left: tuple[str, ...]) -> Table:

@@ -20,14 +20,13 @@ def doctor_command(as_json: bool) -> None:
       fedsim doctor --json
     """
     options.compilation_cache()
-    from fedsim.cli import console
-    from fedsim.runs.environment import examined
+    from fedsim.cli.examination import examination, examined
 
     findings = examined()
     if as_json:
         click.echo(json.dumps(findings))
     else:
-        console.examination(findings)
+        examination(findings)
 
 
 @click.command("bench")

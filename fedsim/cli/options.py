@@ -69,6 +69,11 @@ def scenario(command: Callable) -> Callable:
     return command
 
 
+def described(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `understood`, taken out of those of a command."""
+    return {name: arguments.pop(name) for name in ("scenario", "edits", "seeds", "plugins", "data_roots")}
+
+
 def understood(
     scenario: str, edits: tuple[str, ...], seeds: str | None, plugins: tuple[str, ...], data_roots: tuple[str, ...]
 ) -> "Scenario":

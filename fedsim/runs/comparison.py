@@ -194,10 +194,7 @@ def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Re
         best = best_setting(validation, better)
         kept.append(group[best])
         for place, outcome in enumerate(group):
-            spreads = {
-                **_spread("validation", validation[place]),
-                **_spread("test", _scores(outcome, score, better)),
-            }
+            spreads = {**_spread("validation", validation[place]), **_spread("test", _scores(outcome, score, better))}
             rows.append({**outcome.cell.who, "metric": column, **spreads, "chosen": int(place == best)})
     return kept, rows
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from fedsim.report.page import plot
 from fedsim.report.page.render import rendered
-from fedsim.report.page.results import results, rows_of, sentences, times
+from fedsim.report.results import metric_of, results, rows_of, sentences, times
 from fedsim.report.series import by_variant, series, tracks
 from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.summary import larger_is_better
@@ -58,7 +58,7 @@ def page_of(sources: Sequence[Source]) -> bytes:
         "title": first["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs",
         "verdict": _verdict(sources, summary),
         "setting": [_setting(source) for source in sources],
-        "table": results(summary, compare, first.get("score", "final")),
+        "table": _table(summary, compare, first.get("score", "final")),
         "names": names,
         "charts": charts,
         "forests": _forests(compare),
@@ -83,6 +83,21 @@ def _verdict(sources: Sequence[Source], summary: pd.DataFrame | None) -> list[st
     reasons = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("reasons", {}).items()]
     notes = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("notes", {}).items()]
     return [*(sentences(summary) if summary is not None else []), *reasons, *notes]
+
+
+def _table(summary: pd.DataFrame | None, compare: pd.DataFrame | None, score: str) -> dict[str, Any] | None:
+    """The results of all methods."""
+    if summary is None or score not in summary:
+        return None
+    runs = rows_of(summary)
+    rows = results(runs, None if compare is None else rows_of(compare), score)
+    titles = {"score": f"{score} {metric_of(runs).replace('_', ' ')}"}
+    words = sum(name in summary for name in ("method", "variant", "tuned"))
+    return {
+        "head": [titles.get(name, name) for name in rows[0]],
+        "rows": [[*row.values()] for row in rows],
+        "words": words,
+    }
 
 
 def _setting(source: Source) -> dict[str, Any]:
