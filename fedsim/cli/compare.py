@@ -47,13 +47,12 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     if arguments["resume"] and arguments["force"]:
         raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
     options.compilation_cache()
-    checked = options.understood(**options.described(arguments))
+    checked = options.understood(arguments)
     from fedsim.cli import console
-    from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{checked.spec.name}-compare"
-    with progress(checked, quiet or as_json) as watch, interrupts.heeded():
+    with console.progress(checked, quiet or as_json) as watch, interrupts.heeded():
         comparison = compare(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json:
         verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}

@@ -72,7 +72,7 @@ def results(
             row["MB to target"] = _reached(group, "bytes_to_target", 1e6, ".2f")
         if differences is not None:
             row |= _difference(differences.get(key))
-        mean = row["score"][1]
+        mean: Any = row["score"][1]
         worse = math.inf if mean == "" else -mean if better else mean
         ranked.append(((variants.index(key[1]), differences is not None and key in differences, worse), row))
     return [row for _, row in sorted(ranked, key=lambda one: one[0])]
