@@ -12,7 +12,7 @@ import pytest
 from conftest import sampled
 
 import fedsim
-from fedsim.cli.differences import described
+from fedsim.cli.records import described
 from fedsim.disk import tables as frames
 from fedsim.disk.checkpoint import Snapshot, decode, encode
 from fedsim.errors import Interrupted

@@ -12,7 +12,7 @@ from fedsim.cli import options
 @options.scenario
 @options.as_json("the forecast")
 @options.debug
-def check_command(as_json: bool, **described: Any) -> None:
+def check_command(as_json: bool, **arguments: Any) -> None:
     """Build a scenario, try one batch of one client, and tell what a run will take; trains nothing.
 
     \b
@@ -21,7 +21,7 @@ def check_command(as_json: bool, **described: Any) -> None:
       fedsim check scenarios/iid.yaml --set model=cnn --json
     """
     options.compilation_cache()
-    checked = options.understood(**described)
+    checked = options.understood(arguments)
     from fedsim.build import build
     from fedsim.build.experiment import numerics
     from fedsim.build.forecast import forecast, one_batch

@@ -34,25 +34,7 @@ from fedsim.cli.interrupts import Interrupts
 @click.option("--quiet", is_flag=True, help="No progress bar, no verdict.")
 @options.as_json("verdict and table")
 @options.debug
-def compare_command(
-    methods: str | None,
-    vary: tuple[str, ...],
-    tune: tuple[str, ...],
-    jobs: int,
-    baseline: str | None,
-    metric: str | None,
-    score: str | None,
-    out: Path | None,
-    resume: bool,
-    force: bool,
-    device: str | None,
-    log_to: str,
-    pictures: bool,
-    open_page: bool,
-    quiet: bool,
-    as_json: bool,
-    **described: Any,
-) -> None:
+def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: bool, **arguments: Any) -> None:
     """Run several methods under identical conditions over several seeds, and say which differ, by how much, how sure.
 
     \b
@@ -62,36 +44,16 @@ def compare_command(
       fedsim compare scenarios/compare/heterogeneity.yaml
     """
     interrupts: Interrupts = click.get_current_context().obj
-    if resume and force:
+    if arguments["resume"] and arguments["force"]:
         raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
     options.compilation_cache()
-    checked = options.understood(**described)
+    checked = options.understood(arguments)
     from fedsim.cli import console
-    from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{checked.spec.name}-compare"
-    with progress(checked, quiet or as_json) as watch:
-        interrupts.running = True
-        comparison = compare(
-            checked,
-            methods,
-            vary=vary or None,
-            tune=tune or None,
-            jobs=jobs,
-            baseline=baseline,
-            metric=metric,
-            score=score,
-            out=folder,
-            force=force,
-            resume=resume,
-            device=device,
-            watch=watch,
-            ask=interrupts.asked,
-            log_to=log_to,
-            pictures=pictures,
-        )
-        interrupts.running = False
+    with console.progress(checked, quiet or as_json) as watch, interrupts.heeded():
+        comparison = compare(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json:
         verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}
         tables = {"compare": comparison.records["compare"], "reasons": comparison.reasons}

@@ -1,16 +1,96 @@
-"""Results on stdout: tables for people."""
+"""The terminal: progress on stderr, results on stdout."""
 
-import math
-import statistics
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedsim.build import Experiment
 from fedsim.disk.tables import Record
+from fedsim.engine.run import Row
+from fedsim.report.results import metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
-from fedsim.study.summary import larger_is_better
+from fedsim.scenario import Scenario
+
+SHOWN = {"train_loss": "train loss", "test_loss": "test loss", "test_accuracy": "accuracy"}  # beside the bar
+
+
+class Bar:
+    """The `watch` of `fedsim.run` and `fedsim.compare`: a bar over all rounds of all runs.
+
+    It only shows rows that are there anyway, and never makes the device wait.
+
+    Args:
+      progress: rich's, on stderr.
+      scenario: whose rounds are counted.
+    """
+
+    def __init__(self, progress: Progress, scenario: Scenario):
+        self.progress, self.spec = progress, scenario.spec
+        self.rounds, self.over = max(self.spec.rounds, 1), 0
+        self.runs, self.at = len(self.spec.seeds), dict[tuple[int, int], int]()  # rounds of the runs that go on
+        self.task = progress.add_task(self.spec.name, total=self.rounds * self.runs, state="compiling")
+
+    def begin(self, runs: int) -> None:
+        """There are so many runs."""
+        self.runs = runs
+        self.progress.update(self.task, total=self.rounds * runs)
+
+    def ended(self, runs: int) -> None:
+        """So many runs more are over, wherever they ran."""
+        self.over += runs
+        self.progress.update(self.task, completed=self.rounds * self.over, state=f"run {self.over} of {self.runs}")
+
+    def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
+        values, timing = row.values, row.timing
+        working = max(timing["wall_seconds"] - timing["compile_seconds"], 1e-9)
+        self.at[id(experiment), seed] = values["round"]
+        several = [f"{_numbered(self.over, len(self.at))} of {self.runs}"] if self.runs > 1 else []
+        parts = [*several, f"{values['round'] / working:.1f} rounds/s"]
+        parts += [f"{words} {values[name]:.4f}" for name, words in SHOWN.items() if values.get(name) is not None]
+        parts += [f"compiled in {timing['compile_seconds']:.1f} s"]
+        completed = self.rounds * self.over + sum(self.at.values())
+        state = "  ".join(parts) if values["round"] else "compiling"
+        self.progress.update(self.task, completed=completed, state=state)
+        if row.status != "running":
+            self.over += 1
+            del self.at[id(experiment), seed]
+
+
+def _numbered(over: int, going: int) -> str:
+    """The numbers of the runs that are going on.
+
+    >>> _numbered(3, 1), _numbered(3, 5)
+    ('run 4', 'runs 4 to 8')
+    """
+    return f"run {over + 1}" if going == 1 else f"runs {over + 1} to {over + going}"
+
+
+@contextlib.contextmanager
+def progress(scenario: Scenario, quiet: bool) -> Iterator[Bar | None]:
+    """A bar on stderr, where that is a terminal and nobody asked for quiet."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"))
+    with Progress(*parts, TimeRemainingColumn(), console=console, transient=True) as bar:
+        yield Bar(bar, scenario)
+
+
+@contextlib.contextmanager
+def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
+    """A line on stderr about the work in progress, where there is somebody to read it -> how to change it."""
+    console = Console(stderr=True)
+    if not (wanted and console.is_terminal):
+        yield lambda text: None
+        return
+    with console.status("") as status:
+        yield status.update
 
 
 def table(result: Result, out: Path) -> None:
@@ -32,52 +112,16 @@ def verdict(comparison: Comparison, out: Path) -> None:
     for line in comparison.verdict:
         print(line)
     print()
-    summary: dict[tuple[str, str], list[Record]] = {}
-    for row in comparison.records["summary"]:
-        summary.setdefault((row.get("variant", ""), row["method"]), []).append(row)
-    differences = {(row.get("variant", ""), row["method"]): row for row in comparison.records["compare"]}
+    summary, compare = comparison.records["summary"], comparison.records["compare"]
+    variants = list(dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes))
     varied = ["variant"] if comparison.varied else []
-    scores = (f"{comparison.score} {_metric(comparison)}", "sd")
-    names = ["method", *varied, "runs", *scores, "difference", "95 %", "p (Holm)", "better in"]
-    view = _table(names, left=("method", "variant"))
-    for key in sorted(summary, key=lambda key: _place(key, summary[key], key in differences, comparison)):
-        variant, method = key
-        cells = (*_scores(summary[key], comparison.score), *_difference(differences.get(key)))
-        view.add_row(method, *([variant] if varied else []), *cells)
+    names = ["method", *varied, "runs", "score", "sd", "difference", "95 %", "p (Holm)", "better in"]
+    titles = {"score": f"{comparison.score} {metric_of(summary)}"}
+    view = _table([titles.get(name, name) for name in names], left=("method", "variant"))
+    for row in results(summary, compare, comparison.score, variants):
+        view.add_row(*(row[name][0] for name in names))
     _print(view, 150)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
-
-
-def _metric(comparison: Comparison) -> str:
-    return next((row["metric"] for row in comparison.records["summary"] if row.get("metric")), "")
-
-
-def _place(key: tuple[str, str], rows: list[Record], compared: bool, comparison: Comparison) -> tuple:
-    """Variations as they were written; in each the baseline first, then the best one; last those without a score."""
-    variants = list(dict.fromkeys(outcome.cell.variant for outcome in comparison.outcomes))
-    values = [row[comparison.score] for row in rows if row.get(comparison.score) is not None]
-    mean = statistics.fmean(values) if values else -math.inf
-    better = larger_is_better(_metric(comparison))
-    return variants.index(key[0]), compared, not values, -mean if better else mean
-
-
-def _scores(rows: list[Record], score: str) -> tuple[str, str, str]:
-    """Runs, mean and standard deviation of their scores; nothing is left out."""
-    values = [row[score] for row in rows if row.get(score) is not None]
-    bad = sum(bool(row.get("diverged")) or row.get("status") == "failed" for row in rows)
-    runs = f"{len(rows)}, {bad} bad" if bad else str(len(rows))
-    spread = f"{statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return runs, f"{statistics.fmean(values):.4f}" if values else "", spread
-
-
-def _difference(row: Record | None) -> tuple[str, str, str, str]:
-    """A method's differences to the baseline; nothing for the baseline itself."""
-    if row is None:
-        return "baseline", "", "", ""
-    interval = "" if row["ci_low"] is None else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
-    better = "" if row["probability_of_improvement"] is None else f"{row['probability_of_improvement']:.0%}"
-    difference = "" if row["difference"] is None else f"{row['difference']:+.4f}"
-    return difference, interval, "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3g}", better
 
 
 def bench_table(records: list[Record]) -> None:
@@ -126,19 +170,6 @@ def forecast(expected: Record) -> None:
         print(f"  {name:<12} {text}")
     for note in e["notes"]:
         print(f"  note         {note}")
-
-
-def examination(findings: Record) -> None:
-    """The environment of a run, a line each; then the problems, or that there are none."""
-    for heading, lines in findings.items():
-        if isinstance(lines, dict):
-            print(heading)
-            for name, value in lines.items():
-                print(f"  {name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    for problem in findings["problems"]:
-        print(f"problem: {problem}")
-    if not findings["problems"]:
-        print("no problems found")
 
 
 def _table(names: list[str], left: tuple[str, ...]) -> Table:

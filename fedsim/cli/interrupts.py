@@ -39,6 +39,13 @@ class Interrupts:
         return self.signal is not None
 
     @contextlib.contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Meanwhile there is a loop that looks at `asked`."""
+        self.running = True
+        yield
+        self.running = False
+
+    @contextlib.contextmanager
     def watched(self) -> Iterator["Interrupts"]:
         """Signals are taken over, and given back at the end."""
         if threading.current_thread() is not threading.main_thread():

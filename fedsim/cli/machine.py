@@ -20,14 +20,13 @@ def doctor_command(as_json: bool) -> None:
       fedsim doctor --json
     """
     options.compilation_cache()
-    from fedsim.cli import console
-    from fedsim.runs.environment import examined
+    from fedsim.cli.examination import examination, examined
 
     findings = examined()
     if as_json:
         click.echo(json.dumps(findings))
     else:
-        console.examination(findings)
+        examination(findings)
 
 
 @click.command("bench")
@@ -51,9 +50,8 @@ def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: in
     options.compilation_cache()
     from fedsim.bench.measure import measured
     from fedsim.cli import console
-    from fedsim.cli.progress import status_line
 
-    with status_line(not as_json) as say:
+    with console.status_line(not as_json) as say:
         records = measured(scenarios, edits, out, say, repeat)
     if as_json:
         click.echo(json.dumps(records))

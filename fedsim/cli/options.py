@@ -69,15 +69,15 @@ def scenario(command: Callable) -> Callable:
     return command
 
 
-def understood(
-    scenario: str, edits: tuple[str, ...], seeds: str | None, plugins: tuple[str, ...], data_roots: tuple[str, ...]
-) -> "Scenario":
-    """The scenario that the shared options describe.
+def understood(arguments: dict[str, Any]) -> "Scenario":
+    """The scenario that the shared options describe, which are taken out of the arguments of a command.
 
     Raises:
       ScenarioError: with every problem found.
       OSError: when there is no such file; the message names files that may be meant.
     """
+    scenario, edits, seeds = (arguments.pop(name) for name in ("scenario", "edits", "seeds"))
+    plugins, data_roots = arguments.pop("plugins"), arguments.pop("data_roots")
     path = Path(scenario)
     if path.is_dir():
         inside = path / "scenario.yaml"

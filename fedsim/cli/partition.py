@@ -16,7 +16,7 @@ from fedsim.cli import options
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder [reports/<name>-partition].")
 @options.as_json("the table")
 @options.debug
-def partition_command(out: Path | None, as_json: bool, **described: Any) -> None:
+def partition_command(out: Path | None, as_json: bool, **arguments: Any) -> None:
     """Show who holds what: a table and a picture, in the terminal and as files; trains nothing.
 
     \b
@@ -25,7 +25,7 @@ def partition_command(out: Path | None, as_json: bool, **described: Any) -> None
       fedsim partition scenarios/dirichlet.yaml --set data.partition.alpha=0.1 --out reports/skewed
       fedsim partition scenarios/pathological.yaml --json
     """
-    checked = options.understood(**described)
+    checked = options.understood(arguments)
     from fedsim.report.partition_text import text
     from fedsim.runs.partition import write_partition
 

@@ -28,18 +28,13 @@ from fedsim.cli.interrupts import Interrupts
 @options.debug
 def run_command(
     out: Path | None,
-    resume: bool,
-    force: bool,
-    device: str | None,
     coordinator: str | None,
     processes: int | None,
     process: int | None,
-    log_to: str,
-    pictures: bool,
     open_page: bool,
     quiet: bool,
     as_json: bool,
-    **described: Any,
+    **arguments: Any,
 ) -> None:
     """Run a scenario and write its run directory: tables, pictures, models.
 
@@ -50,35 +45,22 @@ def run_command(
       fedsim run scenarios/iid.yaml --set rounds=200 --resume
     """
     interrupts: Interrupts = click.get_current_context().obj
-    if resume and force:
+    if arguments["resume"] and arguments["force"]:
         raise click.UsageError("--resume goes on with a run and --force replaces it; give one of them")
     if coordinator is not None:
         from fedsim.engine.processes import join
 
         join(coordinator, processes, process, f"another process of this run is gone; {interrupts.farewell}")
     options.compilation_cache()
-    checked = options.understood(**described)
+    checked = options.understood(arguments)
     from fedsim.cli import console
-    from fedsim.cli.progress import progress
     from fedsim.engine.processes import first
     from fedsim.runs.run import run
 
     folder = out or Path("reports") / checked.spec.name
     quiet = quiet or not first()
-    with progress(checked, quiet or as_json) as watch:
-        interrupts.running = True
-        result = run(
-            checked,
-            out=folder,
-            force=force,
-            resume=resume,
-            device=device,
-            watch=watch,
-            ask=interrupts.asked,
-            log_to=log_to,
-            pictures=pictures,
-        )
-        interrupts.running = False
+    with console.progress(checked, quiet or as_json) as watch, interrupts.heeded():
+        result = run(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json and first():
         click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))
     elif not quiet:

@@ -29,16 +29,8 @@ ROUNDS = (
 )  # fmt: skip
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
-    "method",
-    "seed",
-    "client",
-    "samples",
-    "classes",
-    "rounds_joined",
-    "bytes_up",
-    "global_loss",
-    "global_accuracy",
-)
+    "method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "global_loss", "global_accuracy",
+)  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",

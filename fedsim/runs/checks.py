@@ -2,13 +2,14 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record, as_written, read_table
 from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
+from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import ordered
 from fedsim.runs.filenames import COMMITS, folder_of, model_file
@@ -69,12 +70,14 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     columns = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what was tuned
     after = columns.index("tuned") if "tuned" in columns else len(columns)
     varied = columns[2:after] if "variant" in columns else []
-    summary, tuning = (_rows_of(path, name, varied) for name in ("summary", "tuning"))
+    # columns that vary stay as they are written: 0 beside 0.2 is no 0.0
+    summary, tuning = (read_table(path, name, text=varied) for name in ("summary", "tuning"))
     if summary is None:
         return ["summary.csv is missing"]
     try:
         with as_written(path):
-            again = conclusions(summary, tuning or [], record["baseline"], record["score"], varied)
+            settings = [] if tuning is None else rows_of(tuning)
+            again = conclusions(rows_of(summary), settings, record["baseline"], record["score"], varied)
     except DirectoryError as error:
         return [str(error)]
     problems = []
@@ -84,14 +87,6 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
             if text != tables.to_csv(rows, ordered(name, varied, columns[after + 1 :])):
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
-
-
-def _rows_of(path: Path, name: str, varied: Sequence[str]) -> list[dict[str, Any]] | None:
-    """The rows of a table, empty cells as None; columns that vary as they are written (0 beside 0.2 is no 0.0)."""
-    table = read_table(path, name, text=varied)
-    if table is None:
-        return None
-    return [{str(k): None if v != v else v for k, v in row.items()} for row in table.to_dict("records")]
 
 
 def of_seeds(path: Path, record: dict[str, Any]) -> tuple[list[Recorded], list[str]]:

@@ -13,14 +13,14 @@ from fedsim.errors import CheckpointError, Interrupted
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Watch, listener
+from fedsim.runs.execute import Watch, execute, listener
 from fedsim.runs.filenames import label_of
 from fedsim.runs.run import Place, place_of, seal, seed_edits
-from fedsim.runs.sweep import Sweep, swept
+from fedsim.runs.sweep import swept
 from fedsim.runs.workers import execute_ahead
 from fedsim.scenario import read
 from fedsim.scenario.plugins import own_links
-from fedsim.study.design import Design, design_of
+from fedsim.study.grid import Design, design_of
 
 
 def compare(
@@ -105,14 +105,9 @@ def compare(
                 if jobs > 1 and path:
                     ended = getattr(watch, "ended", lambda runs: None)
                     execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
-                sweep = Sweep(
-                    path=path,
-                    devices=devices,
-                    listen=listener(watch, track),
-                    ask=ask,
-                    numerics=lambda scenario: numerics(scenario, threads, device),
-                )
-                outcomes = swept(cells, sweep)
+                within = lambda scenario: numerics(scenario, threads, device)
+                run_all = lambda plans: execute(plans, path, None, listener(watch, track), ask)
+                outcomes = swept(cells, devices, within, run_all)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from fedsim.disk import files, tables
@@ -13,11 +12,10 @@ from fedsim.runs.filenames import label_of
 from fedsim.runs.result import ORDER, Result, State, Tables
 from fedsim.study.grid import Cell
 from fedsim.study.pairing import conclusions, verdict
-from fedsim.study.statistics import scored
-from fedsim.study.summary import larger_is_better
-from fedsim.study.tuning import best_setting, settings, validation_of
+from fedsim.study.tuning import Trial, settings, tuned
 
 MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
+TRIED = ("rounds", "summary")  # tables by which a setting is chosen
 
 
 class Outcome(NamedTuple):
@@ -188,36 +186,8 @@ def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Re
         return outcomes, []
     kept, rows = [], []
     for group in groups.values():
-        metric = group[0].cell.scenario.spec.evaluate.metric
-        better, column = larger_is_better(metric), validation_of(metric)
-        validation = [_final(outcome, column, better) for outcome in group]
-        best = best_setting(validation, better)
+        trials = [Trial(o.cell.who, *(o.result.records[n] if o.result else [] for n in TRIED)) for o in group]
+        best, tuning = tuned(trials, group[0].cell.scenario.spec.evaluate.metric, score)
         kept.append(group[best])
-        for place, outcome in enumerate(group):
-            spreads = {
-                **_spread("validation", validation[place]),
-                **_spread("test", _scores(outcome, score, better)),
-            }
-            rows.append({**outcome.cell.who, "metric": column, **spreads, "chosen": int(place == best)})
+        rows += tuning
     return kept, rows
-
-
-def _final(outcome: Outcome, column: str, better: bool) -> np.ndarray:
-    """The last value of a column, per seed; a run that diverged counts as the worst."""
-    if outcome.result is None:
-        return np.zeros(0)
-    last = {row["seed"]: row.get(column) for row in outcome.result.records["rounds"]}
-    ended = {row["seed"]: bool(row["diverged"]) for row in outcome.result.records["summary"]}
-    return scored(list(last.values()), [ended[seed] for seed in last], better)
-
-
-def _scores(outcome: Outcome, score: str, better: bool) -> np.ndarray:
-    """The scores that are compared, per seed."""
-    rows = outcome.result.records["summary"] if outcome.result else []
-    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], better)
-
-
-def _spread(name: str, values: np.ndarray) -> Record:
-    known = len(values) and np.isfinite(values).all()
-    sd = float(values.std(ddof=1)) if known and len(values) > 1 else None
-    return {f"{name}_mean": float(values.mean()) if len(values) else None, f"{name}_sd": sd}

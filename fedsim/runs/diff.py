@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,18 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
     )
 
 
-def _scenario(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in placeless(record["scenario"]).items() if name != "numerics"}
+GROUPS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "scenario": lambda record: _without("numerics", placeless(record["scenario"])),
+    "numerics": lambda record: record["scenario"].get("numerics", {}),
+    "data": lambda record: _without("scenario", record["hashes"]),
+    "own links": lambda record: {name: record[name] for name in ("supplied", "own_links")},
+    "environment": lambda record: record["environment"],
+    "end": lambda record: {"status": record.get("status"), "reasons": record.get("reasons", {})},
+}
+
+
+def _without(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}
 
 
 def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
@@ -99,24 +110,6 @@ def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
     path = (record["scenario"].get("data") or {}).get("path")
     data = {"data": path if len(path) < 50 else f"...{path[-50:]}"} if isinstance(path, str) else {}
     return {**(record.get("surroundings") or {}), **data}
-
-
-def _numerics(record: dict[str, Any]) -> dict[str, Any]:
-    return record["scenario"].get("numerics", {})
-
-
-def _data(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record["hashes"].items() if name != "scenario"}
-
-
-GROUPS = {
-    "scenario": _scenario,
-    "numerics": _numerics,
-    "data": _data,
-    "own links": lambda record: {name: record[name] for name in ("supplied", "own_links")},
-    "environment": lambda record: record["environment"],
-    "end": lambda record: {"status": record.get("status"), "reasons": record.get("reasons", {})},
-}
 
 
 def _fields(a: Any, b: Any) -> list[Field]:

@@ -5,14 +5,14 @@ import platform
 import re
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from fedsim._version import __version__
-from fedsim.engine.machine import devices_of, memory_peak, threads_in_force
+from fedsim.engine.machine import memory_peak, threads_in_force
 
 EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
 INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
@@ -27,7 +27,7 @@ def numerical(devices: list) -> dict[str, Any]:
         "backend": devices[0].platform,
         "device": devices[0].device_kind,
         "machine": platform.machine(),
-        "instructions": _instructions() if devices[0].platform == "cpu" else [],
+        "instructions": instructions() if devices[0].platform == "cpu" else [],
         "threads": max(threads_in_force(), len(jax.local_devices())) if devices[0].platform == "cpu" else None,
         "xla_flags": sorted(flags),
     }
@@ -47,65 +47,6 @@ def surroundings(devices: list) -> dict[str, Any]:
     }
 
 
-PACKAGES = (
-    "optax",
-    "numpy",
-    "scipy",
-    "pandas",
-    "pydantic",
-    "click",
-    "rich",
-    "matplotlib",
-    "safetensors",
-    "scikit-learn",
-)
-OPTIONAL = ("flax", "equinox")
-
-
-def examined() -> dict[str, Any]:
-    """The environment of a run on this machine (`fedsim doctor`), and `problems` that keep it from working, or from speed."""
-    threads, devices = threads_in_force(), devices_of(None)
-    problems: list[str] = []
-    for device in devices:
-        try:
-            jax.block_until_ready(jax.device_put(1.0, device) + 1)
-        except Exception as error:
-            problems.append(f"{device} does not compute: {str(error).splitlines()[0]}")
-    cache = jax.config.values["jax_compilation_cache_dir"]
-    if cache is None or not os.access(cache, os.W_OK):
-        problems.append(f"every process compiles its programs anew: no cache that can be written ({cache})")
-    if devices[0].platform == "cpu" and Path("/proc/driver/nvidia").exists():
-        problems.append("there is an NVIDIA driver, and JAX has no CUDA plug-in: pip install 'jax[cuda12]'")
-    versions = {name: _version(name) for name in ("jax", "jaxlib", *PACKAGES)}
-    problems += [f"{name} is not installed" for name, number in versions.items() if number == "missing"]
-    around = surroundings(devices)
-    kept = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
-    return {
-        "versions": {"fedsim": __version__, "python": around["python"], **versions}
-        | {name: _version(name) for name in OPTIONAL},
-        "machine": {
-            "platform": around["platform"],
-            "cores": around["cores"],
-            "instructions": _instructions(),
-            "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB",
-            "devices": [f"{d.platform}:{d.id} {d.device_kind}" for d in devices],
-            "threads": threads,
-        },
-        "settings": {
-            **(around["flags"] or {"flags": "none set"}),
-            "compiled": f"{cache}: {len(kept)} files, {sum(kept) / 1e6:.1f} MB",
-        },
-        "problems": problems,
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed" if name in OPTIONAL else "missing"
-
-
 def memory(devices: list) -> dict[str, Any]:
     """Bytes in use: the peak of this process, and of each device its peak (where it does not say: its use now)."""
     peaks = {str(device): _peak(device) for device in devices if device.process_index == jax.process_index()}
@@ -120,7 +61,7 @@ def _peak(device: Any) -> int:
     return sum(shard.data.nbytes for shard in shards)
 
 
-def _instructions() -> list[str]:
+def instructions() -> list[str]:
     """The vector instructions that compiled code may use here."""
     try:
         text = Path("/proc/cpuinfo").read_text()

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.disk import files
-from fedsim.disk.tables import Record
 from fedsim.engine.loop import banked, events
 from fedsim.engine.processes import joined, shared
 from fedsim.engine.round import Program
@@ -52,20 +51,17 @@ class Recording(NamedTuple):
 
 
 Watch = Callable[[Experiment, int, Row], None]  # (experiment, seed, row), after every evaluated round
-Track = Callable[[dict[str, Any], Experiment, dict[str, list[Record]]], None]  # (who, experiment, tables so far)
-Listener = Callable[
-    [Recording, Row | None], None
-]  # called with a run that begins or goes on (None), and with every row
+Listener = Callable[[Recording, Row | None], None]  # a run that begins or goes on (None), then every row of it
 
 
-def listener(watch: Watch | None, track: Track | None) -> Listener:
+def listener(watch: Watch | None, track: Listener | None) -> Listener:
     """One listener out of a user's `watch` and the trackers."""
 
     def listen(recording: Recording, row: Row | None) -> None:
         if watch and row:
             watch(recording.experiment, recording.who["seed"], row)
         if track:
-            track(recording.who, recording.experiment, recording.journal.records)
+            track(recording, row)
 
     return listen
 

@@ -3,6 +3,7 @@
 Nothing is written into that directory: what a replay needs of it is copied to a temporary folder.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -122,30 +123,36 @@ def replayed(was: Recorded, experiment: Experiment, whole: bool) -> Iterator[tup
 
 
 def _first_round(was: Recorded, experiment: Experiment) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="fedsim-") as folder:
-        run = experiment.run(was.who["seed"], folder=Path(folder))
-        problems = _other_rows(run, was, _resident(experiment), until=1)
-        _close(run)
+    with _run(was, experiment) as (run, _):
+        problems = _other_rows(run, was, experiment, until=1)
     if not problems and run.first != was.end["first"]:
         problems = ["the server after round 1 is another one"]
     return problems
 
 
 def _last_rounds(was: Recorded, experiment: Experiment, before: Snapshot | None) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
-        folder = Path(name)
-        run = experiment.run(was.who["seed"], folder=folder)
+    with _run(was, experiment) as (run, folder):
         try:
             if before is not None:
                 with files.naming(folder):
                     for rows in was.folder.glob("memory-*.rows"):
                         shutil.copyfile(rows, folder / rows.name)
                 _restore(run, before)
-            return _other_rows(run, was, _resident(experiment)) or _other_end(run, was, experiment, folder)
+            return _other_rows(run, was, experiment) or _other_end(run, was, experiment, folder)
         except CheckpointError as error:
             return str(error).splitlines()
+
+
+@contextlib.contextmanager
+def _run(was: Recorded, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
+    """A run of the seed from its start, in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
+        run = experiment.run(was.who["seed"], folder=Path(name))
+        try:
+            yield run, Path(name)
         finally:
-            _close(run)
+            if isinstance(run.store, OnDisk):
+                run.store.file.close()
 
 
 def _restore(run: Run, snapshot: Snapshot) -> None:
@@ -155,20 +162,11 @@ def _restore(run: Run, snapshot: Snapshot) -> None:
         raise CorruptError(f"the commit of round {snapshot.values['round']} is damaged: {error!r}") from None
 
 
-def _resident(experiment: Experiment) -> float:
-    """Bytes of training samples that the device may hold."""
-    return experiment.scenario.spec.data.resident_mb * 1e6
-
-
-def _close(run: Run) -> None:
-    if isinstance(run.store, OnDisk):
-        run.store.file.close()
-
-
-def _other_rows(run: Run, was: Recorded, samples: float, until: int | None = None) -> list[str]:
+def _other_rows(run: Run, was: Recorded, experiment: Experiment, until: int | None = None) -> list[str]:
     """Go on to a round (None: the end), or to the first row that is not the recorded one."""
     expected = {row["round"]: row for row in was.rows if row["round"] > run.round}
-    for event in events([run], run.program, lambda r: r == until, samples=samples):
+    resident = experiment.scenario.spec.data.resident_mb * 1e6  # bytes of samples that the device may hold
+    for event in events([run], run.program, lambda r: r == until, samples=resident):
         if not isinstance(event, Quiesced):
             values = event[1].values
             r = values["round"]

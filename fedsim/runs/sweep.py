@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedsim.build import build
 from fedsim.build.federation import federations_of
@@ -11,87 +10,83 @@ from fedsim.data import Arrays, Federation
 from fedsim.engine.loop import MOST, alike
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
 from fedsim.runs.comparison import Outcome
-from fedsim.runs.execute import Listener, Planned, execute
+from fedsim.runs.execute import Planned
 from fedsim.runs.record import record_of
+from fedsim.runs.result import Result
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell
 
 FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)
 
 
-class Sweep(NamedTuple):
-    """How the cells of a grid are executed.
-
-    Attributes:
-      path: of the run directory; None: nothing is written.
-      devices: to compute on.
-      listen: called with every run and every row.
-      ask: whether to come to rest.
-      numerics: scenario -> the context to compute in.
-    """
-
-    path: Path | None
-    devices: list
-    listen: Listener | None
-    ask: Callable[[], bool]
-    numerics: Callable[[Scenario], AbstractContextManager[list]]
-
-
 Partition = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
+Execute = Callable[[list[Planned]], list[Result]]
 
 
-def swept(cells: Sequence[Cell], sweep: Sweep) -> list[Outcome]:
-    """Every cell under all of its seeds -> the outcome of each, in their order."""
+def swept(
+    cells: Sequence[Cell],
+    devices: list,
+    numerics: Callable[[Scenario], AbstractContextManager[list]],
+    execute: Execute,
+) -> list[Outcome]:
+    """Every cell under all of its seeds -> the outcome of each, in their order.
+
+    Args:
+      cells: of the grid.
+      devices: to compute on.
+      numerics: scenario -> the context to compute in.
+      execute: experiments that train by one program -> their results.
+    """
     outcomes: dict[int, Outcome] = {}
     waiting: dict[int, Planned] = {}
     partition = _cached_partition()
     for i, cell in enumerate(cells):
         try:
-            planned = _planned(cell, sweep, partition)
+            planned = _planned(cell, devices, numerics, partition)
         except FATAL:
             raise
         except Exception as error:
             outcomes[i] = Outcome(cell, None, _reason(error))
             continue
         if waiting and (len(waiting) >= MOST or not _same_samples(planned, next(iter(waiting.values())))):
-            outcomes |= _outcomes(waiting, cells, sweep)
+            outcomes |= _outcomes(waiting, cells, execute)
             waiting = {}
         waiting[i] = planned
-    outcomes |= _outcomes(waiting, cells, sweep)
+    outcomes |= _outcomes(waiting, cells, execute)
     return [outcomes[i] for i in range(len(cells))]
 
 
-def _planned(cell: Cell, sweep: Sweep, partition: Partition) -> Planned:
+def _planned(cell: Cell, devices: list, numerics: Callable[[Scenario], Any], partition: Partition) -> Planned:
     """A cell, built."""
-    numerics = lambda: sweep.numerics(cell.scenario)
-    with numerics():
-        experiment = build(cell.scenario, devices=sweep.devices, partition=partition)
-        record = {**record_of(experiment, sweep.devices, []), "method": cell.method}
-    return Planned(experiment=experiment, record=record, who=cell.who, numerics=numerics, seeds=list(experiment.plans))
+    within = lambda: numerics(cell.scenario)
+    with within():
+        experiment = build(cell.scenario, devices=devices, partition=partition)
+        record = {**record_of(experiment, devices, []), "method": cell.method}
+    return Planned(experiment=experiment, record=record, who=cell.who, numerics=within, seeds=list(experiment.plans))
 
 
-def _outcomes(waiting: dict[int, Planned], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
+def _outcomes(waiting: dict[int, Planned], cells: Sequence[Cell], execute: Execute) -> dict[int, Outcome]:
     """Execute cells over the same samples, each together with all that train as it does."""
     outcomes: dict[int, Outcome] = {}
     while rest := {i: planned for i, planned in waiting.items() if i not in outcomes}:
         first = next(iter(rest.values()))
         group = {i: planned for i, planned in rest.items() if _alike(planned, first)}
-        outcomes |= _executed(group, cells, sweep)
+        outcomes |= _executed(group, cells, execute)
     return outcomes
 
 
-def _executed(group: dict[int, Planned], cells: Sequence[Cell], sweep: Sweep) -> dict[int, Outcome]:
+def _executed(group: dict[int, Planned], cells: Sequence[Cell], execute: Execute) -> dict[int, Outcome]:
     """Execute cells together; when that fails, each for itself, so that it is known which of them failed."""
     try:
         with next(iter(group.values())).numerics():
-            results = execute(list(group.values()), sweep.path, None, sweep.listen, sweep.ask)
+            results = execute(list(group.values()))
         return {i: Outcome(cells[i], result) for i, result in zip(group, results, strict=True)}
     except FATAL:
         raise
     except Exception as error:
         if len(group) == 1:
             return {i: Outcome(cells[i], None, _reason(error)) for i in group}
-        alone = [_executed({i: planned}, cells, sweep) for i, planned in group.items()]
+        alone = [_executed({i: planned}, cells, execute) for i, planned in group.items()]
         return {i: outcome for one in alone for i, outcome in one.items()}
 
 

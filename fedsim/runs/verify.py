@@ -123,11 +123,7 @@ def verify(
 
 
 def _checks(
-    path: Path,
-    given: dict[str, Any],
-    data_roots: Iterable[str | os.PathLike[str]],
-    device: str | None,
-    whole: bool,
+    path: Path, given: dict[str, Any], data_roots: Iterable[str | os.PathLike[str]], device: str | None, whole: bool
 ) -> Generator[tuple[str, Problems, str]]:
     """Every check: its name, its problems, and its detail where there are none.
 

@@ -11,25 +11,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
 
 PDEATHSIG = 1  # of Linux' prctl: a signal when the parent dies, whatever killed it
-
-
-class Job(NamedTuple):
-    """One cell under some of its seeds, in a form that another process understands."""
-
-    document: Document
-    edits: tuple[str, ...]
-    method: Any
-    who: dict[str, Any]
-    seeds: tuple[int, ...]
-    path: str
-    device: str | None
-    threads: int | None
 
 
 def execute_ahead(
@@ -57,25 +44,17 @@ def execute_ahead(
     from fedsim.scenario.plugins import ENABLED
 
     share = -(-4 * jobs // len(cells))  # of a cell: few parts, since each is built anew, and enough to keep all busy
-    todo = [
-        Job(
-            document=document,
-            edits=cell.edits,
-            method=cell.written,
-            who=cell.who,
-            seeds=tuple(seeds),
-            path=str(path),
-            device=device,
-            threads=threads,
-        )
-        for cell in cells
-        for part in range(share)
-        if (seeds := cell.scenario.spec.seeds[part::share])
+    parts = [
+        (cell, tuple(seeds)) for cell in cells for i in range(share) if (seeds := cell.scenario.spec.seeds[i::share])
     ]
+    same = {"document": document, "path": path, "device": device, "threads": threads}
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(), tuple(ENABLED)))
     try:
-        waiting = {pool.submit(_execute, job) for job in todo}
+        waiting = {
+            pool.submit(_execute, edits=cell.edits, method=cell.written, who=cell.who, seeds=seeds, **same)
+            for cell, seeds in parts
+        }
         while waiting and not ask():
             done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
             if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
@@ -101,8 +80,17 @@ def _begin(parent: int, plugins: tuple[str, ...]) -> None:
         enable(plugin)
 
 
-def _execute(job: Job) -> int:
-    """Build one cell and execute it -> its number of runs.
+def _execute(
+    document: Document,
+    edits: tuple[str, ...],
+    method: Any,
+    who: dict[str, Any],
+    seeds: tuple[int, ...],
+    path: Path,
+    device: str | None,
+    threads: int | None,
+) -> int:
+    """Build one cell and execute it under some of its seeds -> how many.
 
     A failure is left to the parent, which has it again, with its reason, when it reads the journals.
     """
@@ -113,11 +101,11 @@ def _execute(job: Job) -> int:
     from fedsim.scenario import read
 
     with contextlib.suppress(Exception):
-        scenario = read(job.document, job.edits, job.method)
-        within = lambda: numerics(scenario, job.threads, job.device)
+        scenario = read(document, edits, method)
+        within = lambda: numerics(scenario, threads, device)
         with within() as devices:
             experiment = build(scenario, devices=devices)
-            record = {**record_of(experiment, devices, []), "method": job.who["method"]}
-            planned = Planned(experiment=experiment, record=record, who=job.who, numerics=within, seeds=job.seeds)
-            execute([planned], Path(job.path), None, None, lambda: False)
-    return len(job.seeds)
+            record = {**record_of(experiment, devices, []), "method": who["method"]}
+            planned = Planned(experiment=experiment, record=record, who=who, numerics=within, seeds=seeds)
+            execute([planned], path, None, None, lambda: False)
+    return len(seeds)

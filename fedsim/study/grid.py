@@ -1,4 +1,4 @@
-"""The grid of a comparison: methods × variations, every cell of which runs under the same seeds."""
+"""The design of a comparison: a grid of methods × variations, every cell of which runs under the same seeds."""
 
 import itertools
 import math
@@ -9,10 +9,14 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.merge import top_level
 from fedsim.scenario.reader import Document
-from fedsim.study.methods import ComparedMethod, text_of, value_of
+from fedsim.scenario.sections import Compare
+from fedsim.study.methods import ComparedMethod, baseline_of, methods_of, text_of, value_of
+from fedsim.study.summary import SCORES
 
 MOST_CELLS = 10_000  # of a comparison; each holds a scenario of its own
 MOST_RUNS = 100_000  # of a comparison, under all seeds
+
+Axes = Sequence[str] | Mapping[str, Sequence[Any]]  # `PATH=V1,V2` texts, or path -> values
 
 
 class Cell(NamedTuple):
@@ -44,7 +48,67 @@ class Cell(NamedTuple):
         return {"method": self.method, **variant, **tuned}
 
 
-def axes(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> dict[str, list[str]]:
+class Design(NamedTuple):
+    """A comparison as it was described.
+
+    Attributes:
+      scenario: without its grid, and with all that is compared in its `compare` section.
+      cells: of the grid.
+      baseline: label of the method that the others are compared with.
+      score: what of a run is compared.
+    """
+
+    scenario: Scenario
+    cells: list[Cell]
+    baseline: str
+    score: str
+
+
+def design_of(
+    scenario: Scenario,
+    methods: str | Sequence[Any] | None = None,
+    vary: Axes | None = None,
+    tune: Axes | None = None,
+    baseline: str | None = None,
+    score: str | None = None,
+) -> Design:
+    """A comparison, read and checked; arguments as of `fedsim.compare`.
+
+    Raises:
+      ScenarioError: for a method, axis, baseline or score that cannot be.
+    """
+    section = scenario.spec.compare
+    compared = methods_of(section.methods if methods is None else methods)
+    if not compared:
+        problem = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
+        raise ScenarioError([Problem("compare.methods", problem)], scenario.document.file)
+    varied, tuned = axes(vary or section.vary), axes(tune or section.tune, "--tune")
+    if tuned and not scenario.spec.data.validation:
+        problem = "what is tuned is chosen on validation data; set data.validation=0.1"
+        raise scenario.error(("data", "validation"), problem)
+    twice = sorted(varied.keys() & tuned.keys())
+    if twice:
+        raise ScenarioError([Problem("", f"{twice[0]} is varied already; take out one of them")], "--tune")
+    variants, settings = variations(varied, "compare.vary"), variations(tuned, "compare.tune")
+    counts = map(len, (scenario.spec.seeds, variants, compared, settings))
+    demand_few("seeds x variations x methods x settings", *counts, most=MOST_RUNS)
+    cells = grid(scenario.document, compared, variants, settings)
+    score = score or section.score
+    if score not in SCORES:
+        raise ScenarioError([Problem("", f"should be one of {', '.join(SCORES)}, found '{score}'")], "--score")
+    baseline = baseline_of([method.label for method in compared], baseline or section.baseline)
+    complete = Compare(
+        methods=[method.written for method in compared],
+        vary={path: list(map(value_of, texts)) for path, texts in varied.items()},
+        tune={path: list(map(value_of, texts)) for path, texts in tuned.items()},
+        baseline=baseline,
+        score=score,
+    )
+    described = scenario._replace(spec=scenario.spec.model_copy(update={"compare": complete}))
+    return Design(described, cells, baseline, score)
+
+
+def axes(written: Axes, option: str = "--vary") -> dict[str, list[str]]:
     """`PATH=V1,V2` texts, or a mapping of path -> values, as path -> values as text for `--set`."""
     by_path: dict[str, list[str]] = {}
     if isinstance(written, Mapping):
@@ -61,7 +125,7 @@ def axes(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--
     return by_path
 
 
-def variations(written: Sequence[str] | Mapping[str, Sequence[Any]], option: str = "--vary") -> list[dict[str, str]]:
+def variations(written: Axes, option: str = "--vary") -> list[dict[str, str]]:
     """`PATH=V1,V2` axes -> every combination, path -> value as text for `--set`.
 
     >>> variations(["data.partition.alpha=0.1,1", "cohort.size=5"])
@@ -109,28 +173,19 @@ def grid(
     for varied, method, tuned in itertools.product(variants, methods, tunings):
         edits = (*(f"{path}={value}" for path, value in {**varied, **tuned}.items()), *method.edits)
         try:
-            cells.append(_cell(document, method, varied, tuned, edits))
+            cell = Cell(
+                method=method.label,
+                variant=joined(varied),
+                varied={path: value_of(text) for path, text in varied.items()},
+                tuned={path: value_of(text) for path, text in tuned.items()},
+                scenario=read(document, edits, method.method),
+                edits=edits,
+                written=method.method,
+            )
+            cells.append(cell)
         except ScenarioError as error:
             file = error.file
             problems += [problem for problem in error.problems if problem not in problems]
     if problems:
         raise ScenarioError(problems, file)
     return cells
-
-
-def _cell(
-    document: Document | Scenario,
-    method: ComparedMethod,
-    varied: Mapping[str, str],
-    tuned: Mapping[str, str],
-    edits: tuple[str, ...],
-) -> Cell:
-    return Cell(
-        method=method.label,
-        variant=joined(varied),
-        varied={path: value_of(text) for path, text in varied.items()},
-        tuned={path: value_of(text) for path, text in tuned.items()},
-        scenario=read(document, edits, method.method),
-        edits=edits,
-        written=method.method,
-    )

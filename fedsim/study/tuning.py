@@ -1,10 +1,20 @@
 """Tuning with equal budgets: every method gets the same grid, and what it is reported with is chosen on validation data."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.study.summary import Record
+from fedsim.study.statistics import scored
+from fedsim.study.summary import Record, larger_is_better
+
+
+class Trial(NamedTuple):
+    """A method with one of its settings: the first columns of its rows, and two of its tables (empty where it failed)."""
+
+    who: Record
+    rounds: Sequence[Record]
+    summary: Sequence[Record]
 
 
 def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
@@ -29,6 +39,38 @@ def validation_of(metric: str) -> str:
     'validation_accuracy'
     """
     return "validation_loss" if metric.endswith("loss") else "validation_accuracy"
+
+
+def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[Record]]:
+    """The place of the setting that validation data favour, and the rows of `tuning.csv`.
+
+    Args:
+      trials: one method under one variation, with each of its settings.
+      metric: on test data.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    better, column = larger_is_better(metric), validation_of(metric)
+    validation = [_final(trial, column, better) for trial in trials]
+    best, rows = best_setting(validation, better), []
+    for place, trial in enumerate(trials):
+        diverged = [bool(row["diverged"]) for row in trial.summary]
+        test = scored([row[score] for row in trial.summary], diverged, better)
+        spreads = {**_spread("validation", validation[place]), **_spread("test", test)}
+        rows.append({**trial.who, "metric": column, **spreads, "chosen": int(place == best)})
+    return best, rows
+
+
+def _final(trial: Trial, column: str, better: bool) -> np.ndarray:
+    """The last value of a column, per seed; a run that diverged counts as the worst."""
+    last = {row["seed"]: row.get(column) for row in trial.rounds}
+    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary}
+    return scored(list(last.values()), [diverged[seed] for seed in last], better)
+
+
+def _spread(name: str, values: np.ndarray) -> Record:
+    known = len(values) and np.isfinite(values).all()
+    sd = float(values.std(ddof=1)) if known and len(values) > 1 else None
+    return {f"{name}_mean": float(values.mean()) if len(values) else None, f"{name}_sd": sd}
 
 
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:

@@ -16,31 +16,15 @@ from fedsim.study.label_skew import LabelCounts
 
 
 def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
-    """Accuracy and losses against rounds, a line per method: `curves.png`, `.svg` and `.pdf`.
-
-    Args:
-      rounds: the columns of `rounds.csv`.
-      scenario: resolved.
-    """
+    """`figure_of_curves` as `curves.png`, `.svg` and `.pdf`."""
     return rendered(figure_of_curves(rounds, scenario), "curves")
 
 
 def partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None) -> dict[str, bytes]:
-    """Samples and labels of every client: `partition.png`, `.svg` and `.pdf`.
-
-    Args:
-      counts: samples per client and label.
-      scenario: resolved, for the name and the small print.
-      seed: of the partition, where there are several.
-    """
+    """`figure_of_partition` as `partition.png`, `.svg` and `.pdf`."""
     return rendered(figure_of_partition(counts, scenario, seed), "partition")
 
 
 def differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
-    """Paired differences to the baseline: `differences.png`, `.svg` and `.pdf`.
-
-    Args:
-      table: the columns of `compare.csv`.
-      scenario: resolved, for the name.
-    """
+    """`figure_of_differences` as `differences.png`, `.svg` and `.pdf`."""
     return rendered(figure_of_differences(table, scenario), "differences")

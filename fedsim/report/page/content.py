@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from fedsim.report.page import plot
 from fedsim.report.page.render import rendered
-from fedsim.report.page.results import results, rows_of, sentences, times
+from fedsim.report.results import metric_of, results, rows_of, sentences, times
 from fedsim.report.series import by_variant, series, tracks
 from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.summary import larger_is_better
@@ -58,7 +58,7 @@ def page_of(sources: Sequence[Source]) -> bytes:
         "title": first["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs",
         "verdict": _verdict(sources, summary),
         "setting": [_setting(source) for source in sources],
-        "table": results(summary, compare, first.get("score", "final")),
+        "table": _table(summary, compare, first.get("score", "final")),
         "names": names,
         "charts": charts,
         "forests": _forests(compare),
@@ -85,25 +85,29 @@ def _verdict(sources: Sequence[Source], summary: pd.DataFrame | None) -> list[st
     return [*(sentences(summary) if summary is not None else []), *reasons, *notes]
 
 
+def _table(summary: pd.DataFrame | None, compare: pd.DataFrame | None, score: str) -> dict[str, Any] | None:
+    """The results of all methods."""
+    if summary is None or score not in summary:
+        return None
+    runs = rows_of(summary)
+    rows = results(runs, None if compare is None else rows_of(compare), score)
+    titles = {"score": f"{score} {metric_of(runs).replace('_', ' ')}"}
+    words = sum(name in summary for name in ("method", "variant", "tuned"))
+    return {
+        "head": [titles.get(name, name) for name in rows[0]],
+        "rows": [[*row.values()] for row in rows],
+        "words": words,
+    }
+
+
 def _setting(source: Source) -> dict[str, Any]:
     """How data flows through the scenario, and what attacks it: the parts in their order, as they were written."""
-    scenario = source.record["scenario"]
+    scenario, halves = source.record["scenario"], source.record.get("halves") or {}
+    data, client, wire = scenario["data"], scenario["client"], scenario.get("wire") or []
     compare = scenario.get("compare") or {}
+    malicious, vary = scenario.get("fleet", {}).get("malicious") or 0, compare.get("vary") or {}
+    attacked = bool(wire) and bool(malicious or "fleet.malicious" in vary)
     methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
-    steps = [*_client_steps(scenario, compare), *_server_steps(scenario, methods, source.record.get("halves") or {})]
-    for path, values in (compare.get("vary") or {}).items():
-        steps.append(("varied", f"{path} = {', '.join(map(str, values))}"))
-    seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
-    against = f"; {len(methods)} methods, compared with {source.record.get('baseline')}" if methods else ""
-    return {"label": source.label, "steps": steps, "size": f"{scenario['rounds']} rounds, {seeds}{against}"}
-
-
-def _client_steps(scenario: Mapping[str, Any], compare: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """From the data to what clients send."""
-    data, client = scenario["data"], scenario["client"]
-    malicious = scenario.get("fleet", {}).get("malicious") or 0
-    wire = scenario.get("wire") or []
-    attacked = bool(wire) and bool(malicious or "fleet.malicious" in (compare.get("vary") or {}))
     steps = [
         ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}"),
         ("model", _named(scenario["model"])),
@@ -114,16 +118,14 @@ def _client_steps(scenario: Mapping[str, Any], compare: Mapping[str, Any]) -> li
     if attacked:
         share = f"{malicious:.0%} of the clients" if isinstance(malicious, float) else f"clients {malicious}"
         steps.append(("malicious", share if malicious else "as varied"))
-    return steps
-
-
-def _server_steps(
-    scenario: Mapping[str, Any], methods: Sequence[str], halves: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """The server; of a comparison its methods, each with its client and its server half."""
-    if not methods:
-        return [("server", " → ".join(map(_named, scenario["server"])))]
-    return [("methods", "; ".join(f"{name}: {halves[name]}" if name in halves else name for name in methods))]
+    if methods:  # each with its client and its server half
+        steps.append(("methods", "; ".join(f"{name}: {halves[name]}" if name in halves else name for name in methods)))
+    else:
+        steps.append(("server", " → ".join(map(_named, scenario["server"]))))
+    steps += [("varied", f"{path} = {', '.join(map(str, values))}") for path, values in vary.items()]
+    seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
+    against = f"; {len(methods)} methods, compared with {source.record.get('baseline')}" if methods else ""
+    return {"label": source.label, "steps": steps, "size": f"{scenario['rounds']} rounds, {seeds}{against}"}
 
 
 def _named(part: Mapping[str, Any]) -> str:

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsim.build import Experiment
-from fedsim.disk.tables import Record
+from fedsim.engine.run import Row
 from fedsim.errors import Problem, ScenarioError, did_you_mean
+from fedsim.runs.execute import Recording
 from fedsim.runs.filenames import label_of
 from fedsim.runs.trackers.mlflow import MLflow
 from fedsim.runs.trackers.tensorboard import TensorBoard
@@ -85,17 +85,17 @@ class Log:
         self.failed: set[str] = set()
         self.session = next(SESSIONS)
 
-    def __call__(self, who: dict[str, Any], experiment: Experiment, tables: dict[str, list[Record]]) -> None:
-        run = label_of(who), who["seed"]
-        rows = tables.get("rounds", [])
+    def __call__(self, recording: Recording, row: Row | None) -> None:
+        who, tables = recording.who, recording.journal.records
+        run, rows = (label_of(who), who["seed"]), tables.get("rounds", [])
         if not rows:
             return
         if run not in self.trackers:
-            self._begin(*run, {**experiment.scenario.resolved(), "seed": who["seed"]})
+            self._begin(*run, {**recording.experiment.scenario.resolved(), "seed": who["seed"]})
         for name, tracker in self.trackers[run].items():
-            for row in rows[self.logged[run] :]:
-                values = {name: value for name, value in row.items() if name not in (*who, "round")}
-                self._try(name, partial(tracker.log, row["round"], numbers(values)))
+            for new in rows[self.logged[run] :]:
+                values = {name: value for name, value in new.items() if name not in (*who, "round")}
+                self._try(name, partial(tracker.log, new["round"], numbers(values)))
         self.logged[run] = max(self.logged[run], len(rows))  # a run that is executed once more repeats its rows
         if summary := tables.get("summary"):
             self._end(run, {f"summary/{n}": v for n, v in summary[-1].items() if n not in who and v is not None})

@@ -1,0 +1,138 @@
+"""The results of methods, a row each, for the page and the terminal; and where the time went."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fedsim.study.summary import larger_is_better
+
+Row = dict[str, Any]
+Cell = tuple[str, Any]  # as it is shown, and as it is sorted
+DIFFERENCES = {  # title -> column of `compare.csv` that decides whether there is one, and how it is written
+    "difference": ("difference", "{difference:+.4f}"),
+    "95 %": ("ci_low", "{ci_low:+.4f} to {ci_high:+.4f}"),
+    "p (Holm)": ("p_adjusted", "{p_adjusted:.3g}"),
+    "better in": ("probability_of_improvement", "{probability_of_improvement:.0%}"),
+}
+
+
+def rows_of(table: pd.DataFrame) -> list[Row]:
+    """A table's rows, None where a cell is empty or no number."""
+    return [{str(k): None if v != v else v for k, v in row.items()} for row in table.to_dict("records")]
+
+
+def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
+    """Rows that agree in some columns, in the order in which they appear."""
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
+    return groups
+
+
+def sentences(summary: pd.DataFrame) -> list[str]:
+    """The results of runs, a sentence per method."""
+    lines = []
+    for (method,), rows in by(rows_of(summary), "method").items():
+        values = [row["final"] for row in rows if row["final"] is not None]
+        metric, bad = str(rows[0]["metric"]).replace("_", " "), sum(bool(row["diverged"]) for row in rows)
+        lost = f" {bad} of {len(rows)} runs diverged." if bad else ""
+        over = f", mean of {len(rows)} seeds" if len(rows) > 1 else ""
+        best = statistics.fmean(row["best"] for row in rows) if values and all(row["best"] for row in rows) else None
+        most = f" (best {best:.4g})" if best is not None else ""
+        result = f" {metric} {statistics.fmean(values):.4g}{most}{over}." if values else ""
+        lines.append(f"{method}:{result}{lost}")
+    return lines
+
+
+def results(
+    summary: Sequence[Row], compare: Sequence[Row] | None, score: str, variants: Sequence[Any] = ()
+) -> list[dict[str, Cell]]:
+    """A row per method (and variation), the baseline and then the best first, cells by column; `score` is a mean.
+
+    Args:
+      summary: the rows of `summary.csv`.
+      compare: those of `compare.csv`, where there is one.
+      score: `final`, `best` or `mean_last_k`.
+      variants: in their order; left out: as they appear.
+    """
+    keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
+    differences = None if compare is None else {_key(row): row for row in compare}
+    better = larger_is_better(metric_of(summary))
+    reached = any(row.get("rounds_to_target") is not None for row in summary)
+    variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
+    ranked = []
+    for names, group in by(summary, *keys).items():
+        key, words = _key(group[0]), [str(name or "") for name in names]
+        row = dict(zip(keys, zip(words, words, strict=True), strict=True)) | _scores(group, score)
+        if reached:
+            row["rounds to target"] = _reached(group, "rounds_to_target", 1, ".0f")
+            row["MB to target"] = _reached(group, "bytes_to_target", 1e6, ".2f")
+        if differences is not None:
+            row |= _difference(differences.get(key))
+        mean: Any = row["score"][1]
+        worse = math.inf if mean == "" else -mean if better else mean
+        ranked.append(((variants.index(key[1]), differences is not None and key in differences, worse), row))
+    return [row for _, row in sorted(ranked, key=lambda one: one[0])]
+
+
+def metric_of(summary: Sequence[Row]) -> str:
+    """The column of `rounds.csv` that scores are of."""
+    return next((str(row["metric"]) for row in summary if row.get("metric")), "")
+
+
+def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
+    """Where the time went: the last row of every run, summed by method."""
+    if timing is None:
+        return None
+    rows = rows_of(timing)
+    last = by([group[-1] for group in by(rows, "method", "variant", "seed").values()], "method")
+    lines = []
+    for name in names:
+        runs = last.get((name,), [])
+        busy = [row["lane_efficiency"] for row in rows if row["method"] == name and row["lane_efficiency"]]
+        wall, compiling = (sum(row[column] for row in runs) for column in ("wall_seconds", "compile_seconds"))
+        rate = statistics.fmean(row["steps_per_second"] for row in runs) if runs else 0.0
+        lanes = f"{statistics.fmean(busy):.0%}" if busy else ""
+        lines.append((name, str(len(runs)), f"{wall:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes))
+    head = ("method", "runs", "seconds", "of them compiling", "local steps per second", "lanes busy")
+    return {"head": head, "rows": lines}
+
+
+def _key(row: Mapping[str, Any]) -> tuple:
+    return row["method"], row.get("variant")
+
+
+def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
+    """Runs, mean and standard deviation of their scores, and the mean of their best rounds; nothing is left out."""
+    values = [row[score] for row in rows if row.get(score) is not None]
+    best = [row["best"] for row in rows if row.get("best") is not None]
+    bad = sum(bool(row.get("diverged")) or row.get("status") == "failed" for row in rows)
+    numbers = {
+        "score": statistics.fmean(values) if values else None,
+        "sd": statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None,
+        "best": statistics.fmean(best) if best else None,
+    }
+    cells = {name: ("", "") if value is None else (f"{value:.4f}", value) for name, value in numbers.items()}
+    return {"runs": (f"{len(rows)}, {bad} bad" if bad else str(len(rows)), len(rows)), **cells}
+
+
+def _reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
+    """The mean over the runs that reached the target, and how many did."""
+    known = [row[name] / unit for row in rows if row.get(name) is not None]
+    if not known:
+        return "not reached", 1e300
+    some = "" if len(known) == len(rows) else f" ({len(known)} of {len(rows)})"
+    return f"{statistics.fmean(known):{form}}{some}", statistics.fmean(known)
+
+
+def _difference(row: Row | None) -> dict[str, Cell]:
+    """Cells of a method against the baseline; of the baseline itself one word."""
+    if row is None:
+        return {**dict.fromkeys(DIFFERENCES, ("", "")), "difference": ("baseline", 0)}
+    return {
+        name: ("", "") if row[column] is None else (form.format(**row), row[column])
+        for name, (column, form) in DIFFERENCES.items()
+    }
