@@ -1,4 +1,4 @@
-"""A scenario taken to its parts, each of them found possible; all that is wrong with it is told at once."""
+"""The parts of a scenario, each of them checked; all problems are raised at once."""
 
 from collections.abc import Callable
 from operator import itemgetter

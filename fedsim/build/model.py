@@ -84,7 +84,7 @@ def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
 
 
 def file_of(model: Any) -> str:
-    """The file that defines a user's network, as far as it can be told."""
+    """The file that defines a user's network; empty where it is unknown."""
     parts = model if isinstance(model, tuple) else (model,)
     code = getattr(parts[-1], "__code__", None)
     if code is not None:
