@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import fedsim.clients  # noqa: F401 (importing it registers the client methods)
 from fedsim.compose import FAMILIES
 
 pytestmark = pytest.mark.long

@@ -1,4 +1,4 @@
-"""A scenario taken to its parts, each of them found possible; all that is wrong with it is told at once."""
+"""The parts of a scenario, each of them checked; all problems are raised at once."""
 
 from collections.abc import Callable
 from operator import itemgetter
@@ -70,28 +70,26 @@ def checked(
     problems.attempt(factory_of(spec.client.optimizer), 0.1)
     links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
     federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
-    some, N = _samples(problems, federations, data)
+    federation, N = _samples(problems, federations, data)
     K = problems.attempt(lambda cohort, N: cohort.nominal(N), cohort, N)
     problems.check(idle_keys, scenario, client)
     _check_clients(problems, cohort, federations, N)
     _check_links(problems, links, cohort, K)
 
-    net = problems.attempt(model_of, scenario, some, model, params, loss)
-    classes = problems.attempt(lambda some: some.classes, some)
+    net = problems.attempt(model_of, scenario, federation, model, params, loss)
+    classes = problems.attempt(lambda federation: federation.classes, federation)
     features = net is UNKNOWN or net.features is not None
     problems.check(unmet_needs, scenario, client, classes, features)
-    learned = (net, loss or problems.attempt(loss_of, scenario, some), classes, client_key(spec.client))
+    learned = (net, loss or problems.attempt(loss_of, scenario, federation), classes, client_key(spec.client))
     trained = problems.attempt(lambda client, *learned: training(*learned), client, *learned)
     started = problems.attempt(start_models, scenario, net, trained, model, params)
     shapes = problems.attempt(itemgetter(1), started)
-    activations = problems.attempt(activation_bytes, scenario, net, some, federations or {}, local, shapes, model)
-    for federation in federations.values() if federations else ():
-        problems.check(short_batches, scenario, net, federation, local)
+    activations = problems.attempt(activation_bytes, scenario, net, federation, federations or {}, local, shapes, model)
+    for each in federations.values() if federations else ():
+        problems.check(short_batches, scenario, net, each, local)
 
-    problems.attempt(check_training, scenario, trained, shapes, some, local)
-    line = problems.attempt(line_shapes, scenario, trained, shapes, K, N)
-    for path, section, made in links:
-        problems.attempt(check_link, scenario, path, section, made, line)
+    problems.attempt(check_training, scenario, trained, shapes, federation, local)
+    _check_hooks(problems, links, problems.attempt(line_shapes, scenario, trained, shapes, K, N))
     problems.raise_all()
     return Checked(
         federations=federations,
@@ -131,14 +129,14 @@ def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]
     """
     scenario = problems.scenario
     if federations:
-        some = next(iter(federations.values()))
-        return some, some.N
+        federation = next(iter(federations.values()))
+        return federation, federation.N
     if not problems.refused("data.partition", "data.clients"):
         return UNKNOWN, UNKNOWN
     section = scenario.spec.data
-    some = problems.attempt(evenly_partitioned, scenario, data, np.dtype(scenario.spec.numerics.dtype))
+    federation = problems.attempt(evenly_partitioned, scenario, data, np.dtype(scenario.spec.numerics.dtype))
     counted = not problems.refused("data.clients") and section.partition.kind != "natural"
-    return some, section.clients if counted else UNKNOWN
+    return federation, section.clients if counted else UNKNOWN
 
 
 def _check_clients(problems: Problems, cohort: Any, federations: Any, N: Any) -> None:
@@ -160,3 +158,9 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
             problems.check(repeated_clients, scenario, cohort, made)
             if not problems.refused("data.server"):
                 problems.check(unread_server_samples, scenario, made)
+
+
+def _check_hooks(problems: Problems, links: list[tuple[Path, Any, Any]], shapes: Any) -> None:
+    """Every link that fedsim did not bring returns what its caller takes."""
+    for path, section, made in links:
+        problems.attempt(check_link, problems.scenario, path, section, made, shapes)

@@ -110,11 +110,11 @@ def build(
     """
     spec = scenario.spec
     dtype = np.dtype(spec.numerics.dtype)
-    sound = checked(scenario, data, model, params, loss, partition)
-    federations, learned, trained = sound.federations, sound.learned, sound.trained
-    shared, shapes = sound.shared, sound.shapes
+    inputs = checked(scenario, data, model, params, loss, partition)
+    federations, learned, trained = inputs.federations, inputs.learned, inputs.trained
+    shared, shapes = inputs.shared, inputs.shapes
     some = next(iter(federations.values()))
-    plans = {seed: _plan(spec, federation, sound, seed) for seed, federation in federations.items()}
+    plans = {seed: _plan(spec, federation, inputs, seed) for seed, federation in federations.items()}
     one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
     K = one.cohort.nominal(some.N)
     model_bytes = tree.payload_bytes(shapes["params"])
@@ -125,6 +125,7 @@ def build(
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
     server, _ = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
     on = tuple(devices) if devices else None
+<<<<<<< HEAD
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
         memories=trained.memories,
@@ -141,6 +142,12 @@ def build(
         solo=trained.client.solo,
     )
     check_memory(scenario, run_footprint(scenario, program, one, shapes, sound.activations).parts)
+=======
+    first = mesh(trained.first, on, crews) if server.asks else None
+    parts = (mesh(trained.lanes, on, crews), trained.memories, server, trained.evaluate, hands, trained.task)
+    program = Program(*parts, width, room, dtype, pack, spec.evaluate.diagnostics, first, trained.client.solo)
+    check_memory(scenario, run_footprint(scenario, program, one, shapes, inputs.activations).parts)
+>>>>>>> words
     shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
@@ -148,13 +155,13 @@ def build(
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
 
 
-def _plan(spec: Any, federation: Federation, sound: Checked, seed: int) -> Plan:
+def _plan(spec: Any, federation: Federation, inputs: Checked, seed: int) -> Plan:
     malicious = malicious_mask(spec.fleet.malicious, federation.N, seed)
-    labelled = "labels" in sound.trained.client.needs
+    labelled = "labels" in inputs.trained.client.needs
     return Plan(
         federation=federation,
-        cohort=sound.cohort,
-        local=sound.local,
+        cohort=inputs.cohort,
+        local=inputs.local,
         seed=seed,
         rounds=spec.rounds,
         malicious=malicious,

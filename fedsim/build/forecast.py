@@ -1,4 +1,4 @@
-"""`fedsim check`: what a run will take, told before it starts. Programs are compiled, nothing is trained."""
+"""`fedsim check`: what a run will take, before it starts. Programs are compiled, nothing is trained."""
 
 import ctypes
 import gc

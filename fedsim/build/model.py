@@ -16,7 +16,7 @@ from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import widest
 from fedsim.engine.keys import start_key
-from fedsim.errors import ScenarioError
+from fedsim.errors import LinkError, ScenarioError
 from fedsim.fleet import Local
 from fedsim.models import as_model
 from fedsim.models.modules import required
@@ -73,7 +73,7 @@ def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
         with contextlib.nullcontext() if file is None else reported(file):
             yield
     except (ContractError, TypeError, ValueError) as error:
-        if isinstance(error, ScenarioError):
+        if isinstance(error, ScenarioError | LinkError):
             raise
         cause, raised = error.__cause__, isinstance(error, ContractError) and error.raised
         text = (str(error if raised or cause is None else cause).splitlines() or [""])[0].removeprefix("model: ")
@@ -84,7 +84,7 @@ def model_errors(scenario: Scenario, model: Any) -> Iterator[None]:
 
 
 def file_of(model: Any) -> str:
-    """The file that defines a user's network, as far as it can be told."""
+    """The file that defines a user's network; empty where it is unknown."""
     parts = model if isinstance(model, tuple) else (model,)
     code = getattr(parts[-1], "__code__", None)
     if code is not None:

@@ -1,4 +1,4 @@
-"""All problems of a scenario at once: every check is made whose inputs are known, and one exception tells them all."""
+"""All problems of a scenario in one exception: every check is made whose inputs are known."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -50,7 +50,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
 
 
 def _require_short_list(file: BinaryIO) -> None:
-    """Look at how long the list of members says it is before it is read: it lies in memory as a whole."""
+    """Refuse a list of members that is too long, before it is read into memory as a whole."""
     size = file.seek(0, 2)
     file.seek(max(size - TAIL_BYTES, 0))
     tail = file.read()
@@ -61,7 +61,7 @@ def _require_short_list(file: BinaryIO) -> None:
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The arrays we want, after a look at what they all would unpack to."""
+    """The members that hold our arrays, after a check of what all members would unpack to."""
     members = archive.infolist()
     loaded = [m for m in members if not _stays(m)]
     unpacked, packed = (sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size"))
@@ -115,7 +115,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
 
 
 def _require_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
-    """NumPy reads a header of any length before it finds it too long."""
+    """Refuse a header that is too long before NumPy reads it, which it does whatever its length."""
     with archive.open(member) as file:
         start = file.read(12)
     length = int.from_bytes(start[8 : 10 if start[6] == 1 else 12], "little")

@@ -1,4 +1,4 @@
-"""Draws that survive any α: from the Dirichlet distribution, and of whole numbers with given margins."""
+"""Draws from the Dirichlet distribution for any α, and of whole numbers with given margins."""
 
 import numpy as np
 

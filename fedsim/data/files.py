@@ -1,4 +1,4 @@
-"""Files from strangers: what every reader asks of one before it reads."""
+"""Files that may be anybody's: what is checked before one is read."""
 
 import hashlib
 import os
@@ -47,7 +47,7 @@ def sha256_of(path: str | Path) -> str:
 
 
 def _regular(path: str | Path) -> BinaryIO:
-    """A regular file, looked at after it was opened, which waits for nobody: a pipe may have no other end."""
+    """A regular file; checked after it was opened without waiting, since a pipe may have no other end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-CHUNK_BYTES = 1 << 26  # read at a time when all rows are looked at
+CHUNK_BYTES = 1 << 26  # read at a time when all rows are read
 
 
 class Mapped:

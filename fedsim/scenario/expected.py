@@ -121,7 +121,7 @@ def value_in_words(value: Any) -> str:
 
 
 def advice(value: Any, annotation: Any) -> str:
-    """What to write in place of a value that is another kind of thing, where that can be told; else nothing."""
+    """What to write in place of a value of another type, where that is known; else nothing."""
     takes = plain_types(annotation)
     if value is None:
         return "; write a value after the colon"

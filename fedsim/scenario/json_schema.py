@@ -24,7 +24,10 @@ from fedsim.scenario.docs import docs_of
 from fedsim.scenario.schema import SpelledOut, scenario_model, union
 
 Json = dict[str, Any]
-NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
+NOT_TEXT: Json = {
+    "not": {"type": "string"},
+    "properties": {},
+}  # `properties` distinguishes it from other nameless schemas
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 SCHEDULE = "A number, or a schedule of the steps that were taken."
 DRAFT = "http://json-schema.org/draft-07/schema#"

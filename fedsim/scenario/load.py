@@ -96,7 +96,7 @@ def _roots(folder: File, data_roots: Iterable[str | os.PathLike]) -> tuple[str, 
 
 
 def _text(path: File) -> str:
-    """A scenario file as text, and no more of it than a scenario may have; what never ends is not begun."""
+    """A scenario file as text: a regular file in UTF-8, and no larger than a scenario may be."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise ScenarioError([Problem("", "is no regular file; a scenario is a text file")], str(path))
     with path.open("rb") as file:
