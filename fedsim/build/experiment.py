@@ -125,7 +125,6 @@ def build(
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
     server, _ = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
     on = tuple(devices) if devices else None
-<<<<<<< HEAD
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
         memories=trained.memories,
@@ -141,13 +140,7 @@ def build(
         probe=mesh(trained.probe, on, shards) if server.probes else None,
         solo=trained.client.solo,
     )
-    check_memory(scenario, run_footprint(scenario, program, one, shapes, sound.activations).parts)
-=======
-    first = mesh(trained.first, on, crews) if server.asks else None
-    parts = (mesh(trained.lanes, on, crews), trained.memories, server, trained.evaluate, hands, trained.task)
-    program = Program(*parts, width, room, dtype, pack, spec.evaluate.diagnostics, first, trained.client.solo)
     check_memory(scenario, run_footprint(scenario, program, one, shapes, inputs.activations).parts)
->>>>>>> words
     shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
