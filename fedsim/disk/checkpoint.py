@@ -55,9 +55,11 @@ def decode(blob: bytes) -> Snapshot:
     if not first:
         raise CorruptError("is no fedsim checkpoint")
     if int(first[1]) > FORMAT:
-        raise CheckpointError(
-            f"was written by fedsim {first[2].decode()} in format {int(first[1])}; fedsim {__version__} reads up to {FORMAT}"
+        writer, limit = (
+            f"fedsim {first[2].decode()} in format {int(first[1])}",
+            f"fedsim {__version__} reads up to {FORMAT}",
         )
+        raise CheckpointError(f"was written by {writer}; {limit}")
     if hashlib.sha256(memoryview(blob)[:-32]).digest() != blob[-32:]:
         raise CorruptError("is damaged: its SHA-256 does not fit")
     try:
