@@ -31,7 +31,7 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("kind", sampled(MADE, every=4))
+@pytest.mark.parametrize("kind", sampled(MADE, every=9, start=1))
 def test_what_is_derived_in_memory_is_what_is_derived_from_the_files(kind, tmp_path, pictures):
     made = MADE[kind](tmp_path / "out")
     kept = {path: path.read_bytes() for path in sorted((tmp_path / "out").rglob("*")) if path.is_file()}

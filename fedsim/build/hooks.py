@@ -72,7 +72,7 @@ def make_link(scenario: Scenario, path: Path, section: Any) -> Any:
     with located_hooks(scenario, path, section) as file:
         made, noun = factory_of(section)(), NOUNS.get(section.family)
         if file is not None and noun is not None and not isinstance(made, noun):
-            raise ContractError(f"made {type(made).__name__}, needed is a {noun.__module__}.{noun.__name__}")
+            raise ContractError(f"made {type(made).__name__}, needed is a fedsim.types.{noun.__name__}")
         return made
 
 

@@ -21,9 +21,8 @@ class Outlet(io.FileIO):
             os.close(nothing)
             if isinstance(error, BrokenPipeError):
                 return len(memoryview(data).cast("B"))
-            raise OSError(
-                error.errno, error.strerror, f"standard {'output' if self.fileno() == 1 else 'error'}"
-            ) from None
+            name = "standard output" if self.fileno() == 1 else "standard error"
+            raise OSError(error.errno, error.strerror, name) from None
 
 
 def settle() -> None:

@@ -179,9 +179,8 @@ def demand_room(path: Path, needed: int) -> None:
     with naming(path):
         free = shutil.disk_usage(path).free
     if free < needed:
-        raise DirectoryError(
-            f"{path}: {_mb(free)} free, this run may need {_mb(needed)}; free some, or choose another --out"
-        )
+        sizes = f"{_mb(free)} free, this run may need {_mb(needed)}"
+        raise DirectoryError(f"{path}: {sizes}; free some, or choose another --out")
 
 
 def _all(file: int, data: bytes | bytearray | memoryview) -> None:

@@ -39,6 +39,8 @@ class jitted(Generic[S, P, R]):
         self.__doc__ = method.__doc__
 
     def __get__(self, instance: S, owner: type[S]) -> Jitted[P, R]:
+        if instance is None:  # asked of the class
+            return self.method  # type: ignore[return-value]
         bound = self.method.__get__(instance, owner)  # type: ignore[attr-defined]
         program: Any = jax.jit(bound, donate_argnums=self.donate, static_argnums=self.static)
         instance.__dict__[self.method.__name__] = program  # found from now on without asking here

@@ -94,7 +94,7 @@ def compare(
     base, cells = design.scenario, design.cells
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
         path = place.path if place else Path(stack.enter_context(tempfile.TemporaryDirectory())) if jobs > 1 else None
-        track = stack.enter_context(trackers.tracking(names, place.path, resume)) if place else None
+        log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
         threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
             record = _record(design, devices)
@@ -106,7 +106,7 @@ def compare(
                     ended = getattr(watch, "ended", lambda runs: None)
                     execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
                 within = lambda scenario: numerics(scenario, threads, device)
-                run_all = lambda plans: execute(plans, path, None, listener(watch, track), ask)
+                run_all = lambda plans: execute(plans, path, None, listener(watch, log), ask)
                 outcomes = swept(cells, devices, within, run_all)
             except Interrupted:
                 if place:

@@ -1,8 +1,6 @@
 """Runs of experiments, seed by seed, each recorded in a journal from which it can go on."""
 
-import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +16,7 @@ from fedsim.runs.filenames import folder_of, label_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal, Pace
 from fedsim.runs.record import identity
-from fedsim.runs.result import Later, Result, State
-
-Numerics = Callable[[], AbstractContextManager[list]]  # the context of a scenario's float types, threads and devices
+from fedsim.runs.result import Numerics, Result
 
 
 class Planned(NamedTuple):
@@ -54,25 +50,25 @@ Watch = Callable[[Experiment, int, Row], None]  # (experiment, seed, row), after
 Listener = Callable[[Recording, Row | None], None]  # a run that begins or goes on (None), then every row of it
 
 
-def listener(watch: Watch | None, track: Listener | None) -> Listener:
+def listener(watch: Watch | None, log: Listener | None) -> Listener:
     """One listener out of a user's `watch` and the trackers."""
 
     def listen(recording: Recording, row: Row | None) -> None:
         if watch and row:
             watch(recording.experiment, recording.who["seed"], row)
-        if track:
-            track(recording, row)
+        if log:
+            log(recording, row)
 
     return listen
 
 
 def execute(
-    plans: Sequence[Planned], path: Path | None, calls: int | None, listen: Listener | None, ask: Callable[[], bool]
+    planned: Sequence[Planned], path: Path | None, calls: int | None, listen: Listener | None, ask: Callable[[], bool]
 ) -> list[Result]:
     """All runs of experiments that train by one program (call it inside their numerics) -> a result for each.
 
     Args:
-      plans: the experiments.
+      planned: the experiments.
       path: of the run directory; None: nothing is written.
       calls: device calls per block.
       listen: called with every run and every row.
@@ -81,35 +77,22 @@ def execute(
     Raises:
       Interrupted: when `ask` said so.
     """
-    results = [Result(planned.experiment, planned.who) for planned in plans]
-    runs = [(i, seed) for i, planned in enumerate(plans) for seed in planned.seeds]
-    runs.sort(key=lambda run: list(plans[run[0]].seeds).index(run[1]))  # runs of a seed have their batches in common
-    model_bytes = tree.payload_bytes(next(iter(plans[0].experiment.shared.values())))
-    programs = [plans[i].experiment.program for i, _ in runs]
-    groups, program = banked(programs, [plans[i].experiment.plans[seed] for i, seed in runs], model_bytes)
+    results = [Result(one.experiment, one.who) for one in planned]
+    runs = [(i, seed) for i, one in enumerate(planned) for seed in one.seeds]
+    runs.sort(key=lambda run: list(planned[run[0]].seeds).index(run[1]))  # runs of a seed have their batches in common
+    model_bytes = tree.payload_bytes(next(iter(planned[0].experiment.shared.values())))
+    programs = [planned[i].experiment.program for i, _ in runs]
+    groups, program = banked(programs, [planned[i].experiment.plans[seed] for i, seed in runs], model_bytes)
     for first, last in groups:
         group = runs[first:last]
         if ask():
             raise Interrupted(f"before seed {group[0][1]}")
-        recordings = [_recording(plans[i], path, seed) for i, seed in group]
+        recordings = [_recording(planned[i], path, seed) for i, seed in group]
         run_group(recordings, program, calls, listen, ask)
         for (i, seed), recording in zip(group, recordings, strict=True):
             recording.run.release()
-            results[i].keep(seed, recording.journal, recording.run, _later(plans[i].numerics))
+            results[i].keep(seed, recording.journal, recording.run, planned[i].numerics)
     return results
-
-
-def _later(numerics: Numerics) -> Later:
-    """States that are asked for later are computed in the numerics of their run, once."""
-
-    def later(compute: Callable[[], State]) -> Callable[[], State]:
-        def computed() -> State:
-            with numerics():
-                return compute()
-
-        return functools.cache(computed)
-
-    return later
 
 
 def _recording(planned: Planned, path: Path | None, seed: int) -> Recording:

@@ -1,7 +1,8 @@
 """The result of a scenario: frames, models and states, and how they become files."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import AbstractContextManager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ ORDER = {
     "timing": tables.TIMING,
 }
 State = dict[str, dict[str, Any]]
-Later = Callable[[Callable[[], State]], Callable[[], State]]
+Numerics = Callable[[], AbstractContextManager[list]]  # the context of a scenario's float types, threads and devices
 
 
 class Tables:
@@ -110,9 +111,8 @@ class Result(Tables):
 
     def __repr__(self) -> str:
         seeds = ", ".join(map(str, self.scenario["seeds"]))
-        return (
-            f"<{self.method} on {self.scenario['name']}, seeds {seeds}: {self.status}; see .rounds, .summary, .model()>"
-        )
+        run = f"{self.method} on {self.scenario['name']}, seeds {seeds}"
+        return f"<{run}: {self.status}; see .rounds, .summary, .model()>"
 
     def model(self, method: str | None = None, seed: int | None = None) -> Any:
         """Final shared parameters as a PyTree of NumPy arrays, of the form that the model's `init` gives.
@@ -163,21 +163,21 @@ class Result(Tables):
             raise KeyError(f"{len(fitting)} runs fit method={method!r}, seed={seed!r}; there are {sorted(kept)}")
         return fitting[0]
 
-    def keep(self, seed: int, journal: Journal, run: Run, later: Later) -> None:
+    def keep(self, seed: int, journal: Journal, run: Run, numerics: Numerics) -> None:
         """Take over a finished seed.
 
         Args:
           seed: which.
           journal: its rows.
           run: its final server and memory.
-          later: how the states are computed, once they are asked for.
+          numerics: the context to compute states in, once they are asked for.
         """
         if run.status != "done":
             self.status, self.reasons[seed] = run.status, run.reason
         for name in ORDER:
             self.records[name] += journal.records.get(name, [])
         self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
-        self._states[self.method, seed] = later(partial(final_state, run))
+        self._states[self.method, seed] = cache(partial(_state, run, numerics))
 
     def save(self, path: Path) -> None:
         """Write tables and models; every file is whole or as it was before."""
@@ -190,3 +190,8 @@ class Result(Tables):
         for (method, seed), variables in self._models.items():
             label = label_of({**self.who, "method": method})
             directory.write_model(path / model_file(label, seed), variables)
+
+
+def _state(run: Run, numerics: Numerics) -> State:
+    with numerics():
+        return final_state(run)

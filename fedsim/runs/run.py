@@ -109,14 +109,18 @@ def run(
     """
     started = time.monotonic()
     names = trackers.named(log_to, out)
-    checked = read(*_described(scenario, data, edits, seeds), data_roots=data_roots)
     if isinstance(data, tuple) and not isinstance(data, Arrays):
         data = Arrays(*data)  # (x, y), as everybody writes it
+    if isinstance(scenario, dict) and data is not None:
+        written = scenario.get("data") or {}
+        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
+    edits = (edits,) if isinstance(edits, str) else tuple(edits)
+    checked = read(scenario, (*edits, *seed_edits(seeds)), data_roots=data_roots)
     given = {"data": data, "model": model, "params": params, "loss": loss}
     calls = build_options.pop("calls", None)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(place_of(out if first() else None, force, resume))
-        track = stack.enter_context(trackers.tracking(names, place.path, resume)) if place else None
+        log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
         within = functools.partial(numerics, checked, place.threads if place else None, device)
         with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
@@ -133,7 +137,7 @@ def run(
                 seeds=list(experiment.plans),
             )
             try:
-                (result,) = execute([planned], place.path if place else None, calls, listener(watch, track), ask)
+                (result,) = execute([planned], place.path if place else None, calls, listener(watch, log), ask)
             except Interrupted:
                 if place:
                     directory.write_record(place.path, {**record, "status": "interrupted"})
@@ -141,15 +145,6 @@ def run(
         if place and not _complete(place, record):
             _finish(place, {**record, "memory": memory(devices)}, result, pictures, started)
     return result
-
-
-def _described(scenario: Any, data: Any, edits: str | Sequence[str], seeds: Any) -> tuple[Any, tuple[str, ...]]:
-    """A scenario as it is read, and its edits: samples that are given, and seeds, are part of them."""
-    edits = (edits,) if isinstance(edits, str) else tuple(edits)
-    if isinstance(scenario, dict) and data is not None:
-        written = scenario.get("data") or {}
-        scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
-    return scenario, (*edits, *seed_edits(seeds))
 
 
 def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
@@ -176,9 +171,8 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
         was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
         demand_same(identity(place.before), identity(record), str(place.path))
         if now < was:
-            raise CheckpointError(
-                f"{place.path}: scenario.rounds: {was}, now {now}; a run can be made longer, not shorter"
-            )
+            change = f"scenario.rounds: {was}, now {now}"
+            raise CheckpointError(f"{place.path}: {change}; a run can be made longer, not shorter")
         if _complete(place, record):
             return
     state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())

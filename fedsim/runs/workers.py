@@ -44,9 +44,7 @@ def execute_ahead(
     from fedsim.scenario.plugins import ENABLED
 
     share = -(-4 * jobs // len(cells))  # of a cell: few parts, since each is built anew, and enough to keep all busy
-    parts = [
-        (cell, tuple(seeds)) for cell in cells for i in range(share) if (seeds := cell.scenario.spec.seeds[i::share])
-    ]
+    parts = [(cell, tuple(cell.scenario.spec.seeds[i::share])) for cell in cells for i in range(share)]
     same = {"document": document, "path": path, "device": device, "threads": threads}
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(), tuple(ENABLED)))
@@ -54,6 +52,7 @@ def execute_ahead(
         waiting = {
             pool.submit(_execute, edits=cell.edits, method=cell.written, who=cell.who, seeds=seeds, **same)
             for cell, seeds in parts
+            if seeds
         }
         while waiting and not ask():
             done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)

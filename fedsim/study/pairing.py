@@ -43,10 +43,7 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     if not shared:
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
-    pairs = (sorted((r for r in part if r["seed"] in shared), key=lambda r: r["seed"]) for part in (rows, base))
-    method_scores, base_scores = (
-        scored([r[score] for r in part], [bool(r["diverged"]) for r in part], better) for part in pairs
-    )
+    method_scores, base_scores = (_scored(part, shared, score, better) for part in (rows, base))
     tests = paired(method_scores, base_scores, better)._asdict()
     tests.pop("seeds")
     known = len(method_scores) > 1 and np.isfinite(method_scores).all()
@@ -57,6 +54,12 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
 NUMBERS = (
     "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_wilcoxon", "effect_size", "probability_of_improvement",
 )  # fmt: skip
+
+
+def _scored(rows: list[Record], seeds: set[int], score: str, better: bool) -> np.ndarray:
+    """Scores under these seeds, in their order."""
+    rows = sorted((row for row in rows if row["seed"] in seeds), key=lambda row: row["seed"])
+    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], better)
 
 
 def _ran(row: Record) -> bool:

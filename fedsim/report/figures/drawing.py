@@ -8,7 +8,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import printable
 
@@ -104,13 +104,6 @@ def _defaults() -> dict[str, Any]:
         return {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith(NO_STYLE)}
 
 
-class Sheet(NamedTuple):
-    """A figure and its axes, from above."""
-
-    figure: "Figure"
-    axes: list["Axes"]
-
-
 def sheet(
     title: str,
     note: str,
@@ -119,8 +112,8 @@ def sheet(
     left: float = LEFT,
     right: float = RIGHT,
     gap: float = GAP,
-) -> Sheet:
-    """A sheet as wide as a column of a paper, with a title, small print below it, and axes one below the other.
+) -> tuple["Figure", list["Axes"]]:
+    """A figure as wide as a column of a paper, with a title, small print below it, and axes one below the other.
 
     Args:
       title: of the sheet.
@@ -147,7 +140,7 @@ def sheet(
         axes.append(figure.add_axes(where))
         axes[-1].yaxis.set_label_coords(-(left - 0.13) / (WIDE - left - right), 0.5)
         top -= height + gap
-    return Sheet(figure, axes)
+    return figure, axes
 
 
 def literal(name: Any, most: int = 40) -> str:

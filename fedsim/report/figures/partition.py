@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.report.figures.drawing import COLOURS, GREY, LEFT, Sheet, literal, sheet, style
+from fedsim.report.figures.drawing import COLOURS, GREY, LEFT, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def figure_of_partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: 
         return figure
 
 
-def _sheet(title: str, note: str, names: Sequence[str], samples: np.ndarray) -> Sheet:
+def _sheet(title: str, note: str, names: Sequence[str], samples: np.ndarray) -> tuple["Figure", list["Axes"]]:
     """With room for names and numbers beside the axes."""
     longest = max([len(f"{samples.sum(1).max(initial=0):,}"), *map(len, names)])
     left = LEFT + LETTER * max(longest - 5, 0)

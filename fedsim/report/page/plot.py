@@ -44,15 +44,12 @@ def lines(curves: Sequence[Curve], label: str, share: bool, target: float | None
     y = axis([v for c in curves for v in (*c.low, *c.high)], HEIGHT - BOTTOM, TOP, share)
     parts = [_grid(x, y), '<g class="plot">']
     if target is not None and y.low <= target <= y.high:
-        parts.append(
-            f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y.at(target):.1f}" y2="{y.at(target):.1f}"/>'
-        )
+        at = f"{y.at(target):.1f}"
+        parts.append(f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/>')
     for curve in curves:
-        points = list(zip(curve.x["round"], curve.mean, strict=True))
-        band = [
-            *zip(curve.x["round"], curve.high, strict=True),
-            *zip(curve.x["round"][::-1], curve.low[::-1], strict=True),
-        ]
+        rounds = curve.x["round"]
+        points = list(zip(rounds, curve.mean, strict=True))
+        band = list(zip([*rounds, *rounds[::-1]], [*curve.high, *curve.low[::-1]], strict=True))
         shape = f'<path class="band" d="{path(band, x, y)}Z"/>' if curve.low != curve.high and band else ""
         name = escape(curve.name)
         parts.append(f'<g class="series s{curve.place % 8} d{curve.place // 8 % 3}" data-name="{name}">{shape}')
@@ -114,9 +111,8 @@ def _by_name(names: Sequence[str], x: Axis, inside: str, label: str) -> Markup:
         number = f'<text x="{at}" y="{foot + 16}" text-anchor="middle">{short(t)}</text>'
         parts.append(f'<g class="tick"><line x1="{at}" x2="{at}" y1="4" y2="{foot}"/>{number}</g>')
     for place, name in enumerate(names):
-        parts.append(
-            f'<text x="{NAMES - 10}" y="{ROW * place + 20}" text-anchor="end" class="who">{escape(_cut(name, 32))}</text>'
-        )
+        at = f'x="{NAMES - 10}" y="{ROW * place + 20}"'
+        parts.append(f'<text {at} text-anchor="end" class="who">{escape(_cut(name, 32))}</text>')
     parts.append(inside)
     middle = (NAMES + WIDTH) / 2
     parts.append(f'<text x="{middle}" y="{foot + 32}" text-anchor="middle" class="small">{escape(label)}</text>')
@@ -135,9 +131,8 @@ def heat_map(samples: np.ndarray, across: str, up: str) -> Markup:
                         for c, k in zip(*np.nonzero(levels == level), strict=True))  # fmt: skip
         parts.append(f'<path class="heat h{level}" d="{cells}"/>' if cells else "")
     foot = TOP + labels * high
-    parts.append(
-        f'<text class="small" x="{(LEFT + WIDTH) / 2}" y="{foot + 16:.0f}" text-anchor="middle">{escape(across)}</text>'
-    )
+    at = f'x="{(LEFT + WIDTH) / 2}" y="{foot + 16:.0f}"'
+    parts.append(f'<text class="small" {at} text-anchor="middle">{escape(across)}</text>')
     middle = (TOP + foot) / 2
     turned = f'transform="rotate(-90 20 {middle:.0f})"'
     parts.append(f'<text class="small" x="20" y="{middle:.0f}" text-anchor="middle" {turned}>{escape(up)}</text>')
@@ -152,10 +147,8 @@ def _grid(x: Axis, y: Axis) -> str:
                      f'<text x="{LEFT - 6}" y="{y.at(t) + 4:.1f}" text-anchor="end">{short(t)}</text></g>')  # fmt: skip
     for t in x.ticks():
         parts.append(f'<text x="{x.at(t):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{short(t)}</text>')
-    name = (
-        f'<text class="small name" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" text-anchor="middle">rounds</text>'
-    )
-    return "".join([*parts, "</g>", name])
+    at = f'x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}"'
+    return "".join([*parts, f'</g><text class="small name" {at} text-anchor="middle">rounds</text>'])
 
 
 def _svg(inside: str, height: int, label: str) -> Markup:

@@ -26,10 +26,8 @@ def rendered(shown: dict[str, Any], data: dict[str, list]) -> bytes:
     style, script = _part("page.css"), _part("page.js")
     embedded = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_part("page.html"))
+    options = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    template = jinja2.Environment(autoescape=True, **options).from_string(_part("page.html"))
     safe = {"style": Markup(style), "script": Markup(script), "data": Markup(embedded), "policy": policy}
     return template.render(**shown, **safe).encode()
 

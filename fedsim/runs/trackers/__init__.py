@@ -9,5 +9,5 @@ skipped (MLflow, wandb online).
 
 from fedsim.runs.trackers.log import PACKAGES as PACKAGES
 from fedsim.runs.trackers.log import TRACKERS as TRACKERS
+from fedsim.runs.trackers.log import Log as Log
 from fedsim.runs.trackers.log import named as named
-from fedsim.runs.trackers.log import tracking as tracking

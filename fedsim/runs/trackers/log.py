@@ -1,12 +1,11 @@
 """The trackers of a command: which were named, and what each of their runs gets."""
 
-import contextlib
 import importlib
 import itertools
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,20 +56,10 @@ def _installed(package: str) -> bool:
     return module.__file__ is not None  # else a folder of that name, such as wandb leaves behind
 
 
-@contextlib.contextmanager
-def tracking(names: Sequence[str], out: Path, resume: bool) -> Iterator["Log"]:
-    """Trackers for the time of a command; runs that have not ended by then are closed as they are."""
-    log = Log(names, out, resume)
-    try:
-        yield log
-    finally:
-        log.close()
-
-
 class Log:
-    """Called with every run whose journal has grown; passes on to the trackers what is new.
+    """Called with every run whose journal has grown; passes on to the trackers what is new, until it is closed.
 
-    A tracker that fails gets nothing more, with one warning; the run goes on.
+    A tracker that fails gets nothing more, with one warning; the run goes on. Runs that have not ended are closed as they are.
 
     Args:
       names: of the trackers.
@@ -106,9 +95,8 @@ class Log:
             self._end(run, None)
 
     def _begin(self, label: str, seed: int, config: dict[str, Any]) -> None:
-        tracked = TrackedRun(
-            out=self.out, label=label, seed=seed, config=config, resume=self.resume, session=self.session
-        )
+        command = {"out": self.out, "resume": self.resume, "session": self.session}
+        tracked = TrackedRun(label=label, seed=seed, config=config, **command)
         begun = {name: self._try(name, partial(TRACKERS[name], tracked)) for name in self.names}
         self.trackers[label, seed] = {name: tracker for name, tracker in begun.items() if tracker}
         self.logged[label, seed] = 0
