@@ -1,5 +1,7 @@
 """Pages, figures and paper tables: the same bytes from the frames that a run holds and from the files that it wrote."""
 
+import ast
+
 import pandas as pd
 import pytest
 from conftest import sampled
@@ -45,3 +47,16 @@ def test_what_is_derived_in_memory_is_what_is_derived_from_the_files(kind, tmp_p
         if table is not None:  # a switch that varies is a word in a file
             switches = dict.fromkeys({"client.shuffle"} & {*frames[name]}, str)
             pd.testing.assert_frame_equal(table, frames[name].astype(switches))
+
+
+def test_the_report_knows_no_path_and_no_run(root):
+    """Its own template, style and script aside: frames and records in, bytes out."""
+    for path in (root / "fedsim/report").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not {"pathlib", "shutil", "tempfile", "fedsim.disk", "fedsim.disk.files"} & names, path
+        assert not [name for name in names if name.startswith("fedsim.runs")] and not {"open", "read_table"} & used, (
+            path
+        )
