@@ -348,7 +348,6 @@ def source(module: str, changes: dict[str, str]) -> str:
 def forget() -> None:
     """Programs of the server are made anew."""
     programs.serving.cache_clear()
-    programs.receiving.cache_clear()
 
 
 def signatures(kinds: dict) -> dict:

@@ -1,7 +1,5 @@
 """Aggregation rules on a large stack, beside NumPy."""
 
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsim.bench.workload import TRIALS, spread, timed
 from fedsim.build import aggregate
 from fedsim.engine.clock import compile_seconds
 
-ROWS, COLUMNS, TRIALS = 100, 1_000_000, 5
+ROWS, COLUMNS = 100, 1_000_000
 F = 10  # malicious clients that Krum is told of; a tenth is trimmed from each tail
 
 
@@ -32,19 +31,12 @@ def bench_rules(say: Callable[[str], None], rows: int = ROWS, columns: int = COL
         ours = lambda link=link: jax.block_until_ready(aggregate([link], stack))
         ours()
         compiling = compile_seconds() - compiling
-        seconds, theirs = _seconds(ours), _seconds(lambda name=name: NUMPY[name](x))
+        seconds, theirs = (
+            spread([timed(work) for _ in range(TRIALS)]) for work in (ours, lambda name=name: NUMPY[name](x))
+        )
         workload = f"{name} {rows} × {columns:,}"
         yield {"workload": workload, "how": "fedsim", **seconds, "compile_seconds": compiling}
         yield {"workload": workload, "how": "NumPy", **theirs, "times_lanes": theirs["seconds"] / seconds["seconds"]}
-
-
-def _seconds(work: Callable[[], Any]) -> dict[str, float]:
-    taken = []
-    for _ in range(TRIALS):
-        begin = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - begin)
-    return {"seconds": statistics.median(taken), "least": min(taken), "most": max(taken)}
 
 
 def _median(x: np.ndarray) -> np.ndarray:

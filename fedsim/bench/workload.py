@@ -3,13 +3,13 @@
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.bench.baselines import Cohort, cohort, rivals
+from fedsim.bench.baselines import cohort, rivals
 from fedsim.build import Experiment, build
 from fedsim.build.experiment import numerics
 from fedsim.engine.clock import compile_seconds
@@ -25,19 +25,6 @@ TRIALS = 5
 RIVAL_SECONDS = 6.0  # after which a rival has shown what it can
 
 Say = Callable[[str], None]
-
-
-class Seconds(NamedTuple):
-    """What one round took, over several."""
-
-    median: float
-    least: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Seconds":
-        """Median and range."""
-        return cls(statistics.median(values), min(values), max(values))
 
 
 def bench(scenario: Scenario, say: Say = lambda text: None) -> Iterator[dict[str, Any]]:
@@ -58,7 +45,7 @@ def bench(scenario: Scenario, say: Say = lambda text: None) -> Iterator[dict[str
         yield {"workload": scenario.spec.name, "how": f"lanes ({experiment.program.width.lanes})", **rounds, **run}
         for name, seconds, compiling in _rivals(experiment, evaluation, say):
             rates = _rates(seconds, experiment, flops, peak)
-            against = {"times_lanes": seconds.median / ours.median, "compile_seconds": compiling}
+            against = {"times_lanes": seconds["seconds"] / ours["seconds"], "compile_seconds": compiling}
             yield {"workload": scenario.spec.name, "how": name, **rates, **against}
 
 
@@ -67,7 +54,7 @@ def matmul_peak(dtype: str) -> float:
     a = jnp.ones((SIDE, SIDE), dtype)
     product = jax.jit(lambda a: a @ a)
     product(a).block_until_ready()
-    return 2 * SIDE**3 / min(_timed(lambda: product(a).block_until_ready()) for _ in range(TRIALS))
+    return 2 * SIDE**3 / min(timed(lambda: product(a).block_until_ready()) for _ in range(TRIALS))
 
 
 def step_flops(experiment: Experiment) -> float:
@@ -87,14 +74,14 @@ def step_flops(experiment: Experiment) -> float:
     return float((counted or {}).get("flops", 0))
 
 
-def _lanes(experiment: Experiment) -> tuple[Seconds, float, dict[str, Any]]:
+def _lanes(experiment: Experiment) -> tuple[dict[str, float], float, dict[str, Any]]:
     """Our rounds -> (seconds of a steady one, seconds of an evaluation, the rest of the record)."""
     seed = next(iter(experiment.plans))
     run = experiment.run(seed)
     rows = [event[1] for event in events([run], run.program) if not isinstance(event, Quiesced)]
     walls = [row.timing["wall_seconds"] for row in rows]
-    steady = Seconds.of(np.diff(walls)[len(walls) // 3 :].tolist())
-    evaluation = min(_timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS))
+    steady = spread(np.diff(walls)[len(walls) // 3 :].tolist())
+    evaluation = min(timed(lambda: jax.block_until_ready(run.evaluate(run.server))) for _ in range(TRIALS))
     efficiency = [row.timing["lane_efficiency"] for row in rows[1:]]
     record = {
         "lane_efficiency": statistics.mean(efficiency),
@@ -115,52 +102,49 @@ def _plan_seconds(experiment: Experiment, run: Run) -> float:
         for first in range(0, len(work.ids), program.width.block):
             lay_out([Part(plan, work)], first, program.width, program.room, program.dtype, program.pack)
 
-    return statistics.median(_timed(lambda r=r: planned(r)) for r in range(1, TRIALS + 1))
+    return statistics.median(timed(lambda r=r: planned(r)) for r in range(1, TRIALS + 1))
 
 
-def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tuple[str, Seconds, float]]:
+def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tuple[str, dict[str, float], float]]:
     """Every rival's seconds a round, with an evaluation of the test set added, and its seconds of compiling."""
     seed, plan = next(iter(experiment.plans.items()))
     lr = experiment.scenario.spec.client.lr
     data = jax.device_put((np.asarray(plan.federation.x), plan.federation.y))
-    rounds: list[Cohort] = _cohorts(experiment)
+    rounds = range(1, min(experiment.scenario.spec.rounds, 2 * TRIALS) + 1)
+    T, B = max(int(plan.round(r).steps.max()) for r in rounds), experiment.program.room.batch
+    cohorts = [cohort(plan, r, T, B, experiment.program.dtype) for r in rounds]  # all of one shape
     for name, play in rivals(experiment.program.task, lr).items():
         say(f"{experiment.scenario.spec.name}: {name}")
         shared, compiling, taken = experiment.shared[seed], compile_seconds(), []
-        jax.block_until_ready(play(shared, rounds[0], data))
+        jax.block_until_ready(play(shared, cohorts[0], data))
         compiling, began = compile_seconds() - compiling, time.perf_counter()
-        for c in rounds:
-            taken.append(_timed(lambda c=c, shared=shared: jax.block_until_ready(play(shared, c, data))) + evaluation)
+        for c in cohorts:
+            taken.append(timed(lambda c=c, shared=shared: jax.block_until_ready(play(shared, c, data))) + evaluation)
             if time.perf_counter() - began > RIVAL_SECONDS:
                 break
-        yield name, Seconds.of(taken), compiling
+        yield name, spread(taken), compiling
 
 
-def _cohorts(experiment: Experiment) -> list[Cohort]:
-    """The first rounds' cohorts, all of one shape."""
-    plan = next(iter(experiment.plans.values()))
-    count = min(experiment.scenario.spec.rounds, 2 * TRIALS)
-    T = max(int(plan.round(r).steps.max()) for r in range(1, count + 1))
-    B = experiment.program.room.batch
-    return [cohort(plan, r, T, B, experiment.program.dtype) for r in range(1, count + 1)]
-
-
-def _rates(seconds: Seconds, experiment: Experiment, flops: float, peak: float) -> dict[str, Any]:
+def _rates(seconds: dict[str, float], experiment: Experiment, flops: float, peak: float) -> dict[str, Any]:
     plan = next(iter(experiment.plans.values()))
     rounds = range(1, experiment.scenario.spec.rounds + 1)
     steps = statistics.mean(int(plan.round(r).steps.sum()) for r in rounds)
     return {
-        "seconds": seconds.median,
-        "least": seconds.least,
-        "most": seconds.most,
-        "steps_per_second": steps / seconds.median,
-        "gflops": 1e-9 * steps * flops / seconds.median,
+        **seconds,
+        "steps_per_second": steps / seconds["seconds"],
+        "gflops": 1e-9 * steps * flops / seconds["seconds"],
         "peak_gflops": 1e-9 * peak,
-        "share_of_peak": steps * flops / seconds.median / peak,
+        "share_of_peak": steps * flops / seconds["seconds"] / peak,
     }
 
 
-def _timed(work: Callable[[], Any]) -> float:
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that some work takes."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """Median and range of several measurements."""
+    return {"seconds": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}

@@ -73,7 +73,10 @@ def checked(
     federation, N = _samples(problems, federations, data)
     K = problems.attempt(lambda cohort, N: cohort.nominal(N), cohort, N)
     problems.check(idle_keys, scenario, client)
-    _check_clients(problems, cohort, federations, N)
+    eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
+    problems.check(unknown_clients, scenario, N)
+    problems.check(unknown_members, scenario, cohort, N)
+    problems.check(large_cohort, scenario, cohort, eligible)
     _check_links(problems, links, cohort, K)
 
     net = problems.attempt(model_of, scenario, federation, model, params, loss)
@@ -89,7 +92,9 @@ def checked(
         problems.check(short_batches, scenario, net, each, local)
 
     problems.attempt(check_training, scenario, trained, shapes, federation, local)
-    _check_hooks(problems, links, problems.attempt(line_shapes, scenario, trained, shapes, K, N))
+    shown = problems.attempt(line_shapes, scenario, trained, shapes, K, N)
+    for path, section, made in links:
+        problems.attempt(check_link, scenario, path, section, made, shown)
     problems.raise_all()
     return Checked(
         federations=federations,
@@ -139,15 +144,6 @@ def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]
     return federation, section.clients if counted else UNKNOWN
 
 
-def _check_clients(problems: Problems, cohort: Any, federations: Any, N: Any) -> None:
-    """Clients that are named, counted or drawn are there."""
-    scenario = problems.scenario
-    eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
-    problems.check(unknown_clients, scenario, N)
-    problems.check(unknown_members, scenario, cohort, N)
-    problems.check(large_cohort, scenario, cohort, eligible)
-
-
 def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort: Any, K: Any) -> None:
     """Every link can work on the nominal cohort of K clients, behind the others."""
     scenario = problems.scenario
@@ -158,9 +154,3 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
             problems.check(repeated_clients, scenario, cohort, made)
             if not problems.refused("data.server"):
                 problems.check(unread_server_samples, scenario, made)
-
-
-def _check_hooks(problems: Problems, links: list[tuple[Path, Any, Any]], shapes: Any) -> None:
-    """Every link that fedsim did not bring returns what its caller takes."""
-    for path, section, made in links:
-        problems.attempt(check_link, problems.scenario, path, section, made, shapes)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.build.checked import Checked, checked
+from fedsim.build.checked import checked
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
 from fedsim.build.memory import check_memory, run_footprint
@@ -44,6 +44,7 @@ class Experiment(NamedTuple):
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """One seed, ready for `events` (inside `numerics`); `folder`: for client memory that does not fit."""
         spec = self.scenario.spec
+        still = any(getattr(section, "lr", None) == 0 for section in (spec.client, *spec.server))
         return Run(
             self.program,
             self.plans[seed],
@@ -51,7 +52,7 @@ class Experiment(NamedTuple):
             jax.random.key(seed),
             spec.rounds,
             spec.evaluate.every,
-            Policy(spec.on_nonfinite == "stop", spec.on_impossible == "stop", _still(spec)),
+            Policy(spec.on_nonfinite == "stop", spec.on_impossible == "stop", still),
             folder,
             int(spec.checkpoint.resident_mb * 1e6),
         )
@@ -114,7 +115,18 @@ def build(
     federations, learned, trained = inputs.federations, inputs.learned, inputs.trained
     shared, shapes = inputs.shared, inputs.shapes
     some = next(iter(federations.values()))
-    plans = {seed: _plan(spec, federation, inputs, seed) for seed, federation in federations.items()}
+    plans = {
+        seed: Plan(
+            federation=federation,
+            cohort=inputs.cohort,
+            local=inputs.local,
+            seed=seed,
+            rounds=spec.rounds,
+            malicious=malicious_mask(spec.fleet.malicious, federation.N, seed),
+            labelled="labels" in trained.client.needs,
+        )
+        for seed, federation in federations.items()
+    }
     one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
     K = one.cohort.nominal(some.N)
     model_bytes = tree.payload_bytes(shapes["params"])
@@ -123,7 +135,7 @@ def build(
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, shards)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    server, _ = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
+    server = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
     on = tuple(devices) if devices else None
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
@@ -148,30 +160,16 @@ def build(
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
 
 
-def _plan(spec: Any, federation: Federation, inputs: Checked, seed: int) -> Plan:
-    malicious = malicious_mask(spec.fleet.malicious, federation.N, seed)
-    labelled = "labels" in inputs.trained.client.needs
-    return Plan(
-        federation=federation,
-        cohort=inputs.cohort,
-        local=inputs.local,
-        seed=seed,
-        rounds=spec.rounds,
-        malicious=malicious,
-        labelled=labelled,
-    )
-
-
 def longest(plan: Plan) -> int:
     """Local steps of the plan's longest client."""
     return int(plan.steps.max(initial=0))
 
 
-def _server(scenario: Scenario, learned: tuple, **shape: Any) -> tuple[Server, bool]:
+def _server(scenario: Scenario, learned: tuple, **shape: Any) -> Server:
     """Wire and server lists as one program; a wrong order is a line that names the link."""
     wire, server = (tuple(map(Written, links)) for links in (scenario.spec.wire, scenario.spec.server))
     try:
-        return serving(*learned, wire, server, **shape)
+        return serving(learned, wire, server, **shape)
     except OrderError as error:
         where = ("server",) if error.index is None else ("server", error.index)
         raise scenario.error(where, str(error)) from None
@@ -186,11 +184,6 @@ def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
     lanes_ = even if wanted.lanes == "auto" else wanted.lanes
     block = max(min(K, 1024, (1 << 28) // max(model_bytes, 1)), 1) if wanted.block == "auto" else wanted.block
     return Width(lanes_, block)
-
-
-def _still(spec: Any) -> bool:
-    """Whether a learning rate of the clients or of the server is 0 throughout."""
-    return any(getattr(section, "lr", None) == 0 for section in (spec.client, *spec.server))
 
 
 def _method(spec: Any) -> str:

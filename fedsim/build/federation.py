@@ -32,7 +32,6 @@ def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> 
       DataError: for samples that cannot be learned from.
     """
     sets, classes = _load(scenario, data, dtype)
-    check_memory_of_clients(scenario, len(sets.y), classes)
     return {seed: _partition(scenario, sets, classes, seed) for seed in scenario.spec.seeds}
 
 
@@ -45,7 +44,6 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
       DataError: for samples that cannot be learned from.
     """
     sets, classes = _load(scenario, data, dtype)
-    check_memory_of_clients(scenario, len(sets.y), classes)
     n, clients = len(sets.y), scenario.spec.data.clients
     return federate(sets, classes, Parts(np.arange(n, dtype=np.int32), offsets_of(even(n, clients))))
 
@@ -88,6 +86,7 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
     if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
         text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
         raise scenario.error(("data", "clients"), text)
+    check_memory_of_clients(scenario, len(sets.y), classes)
     return sets, classes
 
 

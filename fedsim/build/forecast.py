@@ -102,11 +102,8 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
         params, local = client.step(task, gradient, variables["params"], local, shared, work)
         message = client.finish(task, shared, {"params": params, "stats": stats}, local, row, work)
-    return {
-        "loss": float(loss),
-        "largest_gradient": _largest(gradient),
-        "largest_update": _largest(message.delta),
-    }
+    largest = lambda tree: max((float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(tree) if leaf.size), default=0.0)
+    return {"loss": float(loss), "largest_gradient": largest(gradient), "largest_update": largest(message.delta)}
 
 
 def stacking(experiment: Experiment) -> list[str]:
@@ -133,10 +130,6 @@ def notes(experiment: Experiment) -> list[str]:
     if plan.malicious.any() and not attacks:
         lines.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
     return lines + label_warnings(plan.federation)
-
-
-def _largest(values: Any) -> float:
-    return max((float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(values) if leaf.size), default=0.0)
 
 
 def _temporary(program: Any, *arguments: Any) -> int:

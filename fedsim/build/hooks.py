@@ -23,7 +23,10 @@ from fedsim.types import Batch, Client, Context, RowStage, Rule, Stage, Updates,
 
 Shape: Any = jax.ShapeDtypeStruct
 SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many cells with the same links
-NOUNS: dict[str, type] = {"client": Client, "cohort": Cohort}  # family -> what its factories make
+NOUNS = {
+    "client": (Client, "types.Client"),
+    "cohort": (Cohort, "fleet.selection.Cohort"),
+}  # what factories make, and its name
 MOST_ROWS = 1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
 
 
@@ -70,9 +73,9 @@ def make_link(scenario: Scenario, path: Path, section: Any) -> Any:
       ScenarioError: for one that fedsim did not bring and that makes something else.
     """
     with located_hooks(scenario, path, section) as file:
-        made, noun = factory_of(section)(), NOUNS.get(section.family)
-        if file is not None and noun is not None and not isinstance(made, noun):
-            raise ContractError(f"made {type(made).__name__}, needed is a fedsim.types.{noun.__name__}")
+        made, (noun, name) = factory_of(section)(), NOUNS.get(section.family, (object, ""))
+        if file is not None and not isinstance(made, noun):
+            raise ContractError(f"made {type(made).__name__}, needed is a fedsim.{name}")
         return made
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from fedsim.compose import FAMILIES, scheduled
 from fedsim.compose.shapes import ContractError
 from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
 from fedsim.scenario.order import index_of_rule
+from fedsim.scenario.sections import sections_within
 from fedsim.types import RowStage, Rule, Stage
 
 
@@ -50,7 +51,8 @@ def _first_line(error: Exception) -> str:
 def located(scenario: Any, error: LinkError) -> ScenarioError:
     """A refusal with its place in the scenario."""
     refusal = scenario.too_large if error.large else scenario.error
-    located_error = refusal(path_of(scenario.spec, error.section), str(error))
+    path = next((path for path, other in sections_within(scenario.spec) if other is error.section), ())
+    located_error = refusal(path, str(error))
     located_error.__cause__ = error
     return located_error
 
@@ -66,27 +68,6 @@ def locate_link_errors(make: Callable) -> Callable:
             raise located(scenario, error) from error
 
     return locating
-
-
-def path_of(spec: Any, section: Any) -> tuple:
-    """The path of a section in a scenario, or the empty one."""
-    return next((path for path, other in sections_within(spec) if other is section), ())
-
-
-def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
-    """(path, section) of every section in a scenario or below a value of it."""
-    if isinstance(value, BaseModel):
-        yield path, value
-        for name in type(value).model_fields:
-            yield from sections_within(getattr(value, name), (*path, name))
-    elif isinstance(value, list):
-        for i, item in enumerate(value):
-            yield from sections_within(item, (*path, i))
-
-
-def stages_of(sections: Sequence[Any]) -> list[Stage | RowStage]:
-    """A list of attacks and stages."""
-    return [factory_of(section)() for section in sections]
 
 
 def server_of(sections: Sequence[Any]) -> tuple[list[Stage | RowStage], Rule, list[Any]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeGuard
 import jax
 import jax.numpy as jnp
 
-from fedsim.build.links import factory_of, server_of, stages_of
+from fedsim.build.links import factory_of, server_of
 from fedsim.build.rates import client_rate, counts_steps
 from fedsim.clients import carrying, mean_loss
 from fedsim.compose import FAMILIES, server_step
@@ -116,39 +116,14 @@ def evaluation(net: Model, cost: Callable, classes: int) -> Evaluate:
 
 
 @functools.lru_cache(KEPT)
-def serving(
-    net: Model,
-    loss: Callable | str,
-    classes: int,
-    client: Written,
-    wire: tuple[Written, ...],
-    server: tuple[Written, ...],
-    **shape: Any,
-) -> tuple[Server, bool]:
-    """The server's program for what `training` of the first four sends -> (it, whether its rule is a sum).
+def serving(learned: tuple, wire: tuple[Written, ...], server: tuple[Written, ...], **shape: Any) -> Server:
+    """The server's program for what `training(*learned)` sends; without the optimisers behind its rule it is made once.
 
     Raises:
       OrderError: for a server list in an order that means nothing.
     """
-    _, rule, tail = server_of([w.section for w in server])
-    plain = receiving(
-        net, loss, classes, client, wire, tuple(w for w in server if w.section.family != "optimizer"), **shape
-    )
-    made = plain.with_optimiser(server_step(*tail)) if tail else plain
-    return made, rule.fold is not None
-
-
-@functools.lru_cache(KEPT)
-def receiving(
-    net: Model,
-    loss: Callable | str,
-    classes: int,
-    client: Written,
-    wire: tuple[Written, ...],
-    server: tuple[Written, ...],
-    **shape: Any,
-) -> Server:
-    """The server's program without the optimisers behind its rule."""
-    stages, rule, _ = server_of([w.section for w in server])
-    before, trained = stages_of([w.section for w in wire]), training(net, loss, classes, client)
+    stages, rule, tail = server_of([w.section for w in server])
+    if tail:
+        return serving(learned, wire, server[: -len(tail)], **shape).with_optimiser(server_step(*tail))
+    before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     return Server(before, stages, rule, trained.memories, trained.client, trained.task, **shape)

@@ -1,4 +1,7 @@
-"""The decorators of the families, for our own kinds and for those of plug-ins alike."""
+"""The decorators of the families, for our own kinds and for those of plug-ins alike.
+
+All of them raise a RegistrationError for a parameter without annotation, or a name that another module has taken.
+"""
 
 import functools
 from collections.abc import Callable
@@ -34,9 +37,6 @@ def dataset(factory: F) -> F:
 
     Returns:
       The factory, as it was.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return register("dataset", factory)
 
@@ -63,9 +63,6 @@ def partition(factory: F) -> F:
 
     Returns:
       The factory, as it was.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return register("partition", factory)
 
@@ -89,9 +86,6 @@ def model(factory: F) -> F:
 
     Returns:
       The factory, as it was.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return register("model", factory)
 
@@ -116,9 +110,6 @@ def cohort(factory: F) -> F:
 
     Returns:
       The factory, as it was.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return register("cohort", factory)
 
@@ -144,9 +135,6 @@ def client(factory: F) -> F:
 
     Returns:
       The factory, as it was.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return register("client", factory)
 
@@ -166,9 +154,6 @@ def method(factory: F) -> F:
 
     Returns:
       The factory, as it was.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return register("method", factory)
 
@@ -187,9 +172,6 @@ def optimizer(factory: F) -> F:
 
     Returns:
       The factory, as it was.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return register("optimizer", factory)
 
@@ -225,11 +207,8 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
 
     Returns:
       The factory, which returns a `Rule` now.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return _wrapped("rule", factory, _rule)
+    return _wrapped("rule", factory, lambda f: Rule(apply=lambda rows, state, context: (f(rows, context), state, {})))
 
 
 def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage | RowStage]:
@@ -250,9 +229,6 @@ def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage 
 
     Returns:
       The factory, which returns a `Stage` or a `RowStage` now.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
     return _wrapped("stage", factory, _stage)
 
@@ -275,11 +251,8 @@ def attack(factory: Callable[P, Stage | RowStage | Reduce]) -> Callable[P, Stage
 
     Returns:
       The factory, which returns a `Stage` or a `RowStage` now.
-
-    Raises:
-      RegistrationError: for a parameter without annotation, or a name that another module has taken.
     """
-    return _wrapped("attack", factory, _attack)
+    return _wrapped("attack", factory, lambda corrupt: _stage(_corrupting(corrupt)))
 
 
 def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
@@ -314,16 +287,8 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any])
     return register(family, build)
 
 
-def _rule(reduce: Reduce) -> Rule:
-    return Rule(apply=lambda updates, state, context: (reduce(updates, context), state, {}))
-
-
 def _stage(change: Change) -> Stage:
     return Stage(apply=lambda updates, state, context: (change(updates, context), state, {}))
-
-
-def _attack(corrupt: Reduce) -> Stage:
-    return _stage(_corrupting(corrupt))
 
 
 def _corrupting(corrupt: Reduce) -> Change:

@@ -134,10 +134,7 @@ def _product(columns, W):
     return columns @ W
 
 
-_product.defvjp(
-    lambda columns, W: (columns @ W, (columns, W)),
-    lambda inputs, g: (g @ inputs[1].T, inputs[0].T @ g),
-)
+_product.defvjp(lambda columns, W: (columns @ W, (columns, W)), lambda pair, g: (g @ pair[1].T, pair[0].T @ g))
 
 
 def pool(x):
@@ -152,11 +149,6 @@ def _maximum(squares):
     return squares.max((2, 4))
 
 
-def _maximum_and_inputs(squares):
-    top = squares.max((2, 4))
-    return top, (squares, top)
-
-
 def _gradient_of_maximum(inputs, g):
     squares, top = inputs
     a, b, c = (squares[:, :, i, :, j] == top for i, j in ((0, 0), (0, 1), (1, 0)))
@@ -165,4 +157,4 @@ def _gradient_of_maximum(inputs, g):
     return (jnp.stack(rows, 2),)
 
 
-_maximum.defvjp(_maximum_and_inputs, _gradient_of_maximum)
+_maximum.defvjp(lambda squares: (top := squares.max((2, 4)), (squares, top)), _gradient_of_maximum)

@@ -77,7 +77,7 @@ def nnx(module: Any, make: Callable) -> Model:
     def split(m) -> Any:
         return flax_nnx.split(m, flax_nnx.Param, flax_nnx.RngState, ...)
 
-    pure = flax_nnx.to_pure_dict
+    pure, is_key = flax_nnx.to_pure_dict, lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     graph, *parts = split(module)
     names = asked(type(module).__call__, 2)
 
@@ -94,7 +94,7 @@ def nnx(module: Any, make: Callable) -> Model:
         params, streams, stats = parts
         leaves, tree = jax.tree.flatten(streams)
         if key is not None:
-            leaves = [jax.random.fold_in(key, i) if _is_key(leaf) else leaf for i, leaf in enumerate(leaves)]
+            leaves = [jax.random.fold_in(key, i) if is_key(leaf) else leaf for i, leaf in enumerate(leaves)]
         merged = flax_nnx.merge(
             graph, fill(params, variables["params"]), tree.unflatten(leaves), fill(stats, variables["stats"])
         )
@@ -153,7 +153,3 @@ def asked(function: Callable, skip: int) -> frozenset[str]:
 def given(names: frozenset[str], mask, key, train: bool) -> dict[str, Any]:
     """The arguments asked for."""
     return {n: mask if n == "mask" else key if n == "key" else SWITCHES[n](train) for n in sorted(names)}
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -107,19 +107,17 @@ def _checked(model: Model, classes: int, targets: int) -> Model:
         with reported("", "model: apply"):
             require_parts(returned, ("outputs", "stats"))
         outputs, stats = returned
-        shape = getattr(outputs, "shape", None)
+        shape, text = getattr(outputs, "shape", None), ""
         if shape is None:
             raise ContractError(f"model: apply returned {type(outputs).__name__}, not one array of outputs")
         if not shape or shape[0] != len(x):
-            raise ContractError(
-                f"model: apply returned outputs {shape} for a batch of {len(x)}; the first axis is the batch"
-            )
-        if classes and (len(shape) != 2 or shape[1] < classes):
-            raise ContractError(
-                f"model: apply returned outputs {shape}; the data have {classes} classes: [{len(x)}, {classes}]"
-            )
-        if targets and math.prod(shape[1:]) != targets:
-            raise ContractError(f"model: apply returned outputs {shape}; a target of the data has {targets} numbers")
+            text = f" for a batch of {len(x)}; the first axis is the batch"
+        elif classes and (len(shape) != 2 or shape[1] < classes):
+            text = f"; the data have {classes} classes: [{len(x)}, {classes}]"
+        elif targets and math.prod(shape[1:]) != targets:
+            text = f"; a target of the data has {targets} numbers"
+        if text:
+            raise ContractError(f"model: apply returned outputs {shape}{text}")
         if train:
             with reported("", "model: apply"):
                 require_like(stats, variables["stats"], "the start", "stats")

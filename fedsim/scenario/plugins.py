@@ -4,15 +4,14 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
 from fedsim.compose import FAMILIES
 from fedsim.errors import Problem, RegistrationError, ScenarioError, did_you_mean
+from fedsim.scenario.sections import sections_within
 
 GROUP = "fedsim.plugins"
 ENABLED: list[str] = []  # as they were given, for processes that are started later
@@ -80,21 +79,10 @@ def _failure(error: Exception) -> str:
 def own_links(spec: BaseModel) -> dict[str, str]:
     """Links of a scenario that fedsim did not bring: their names, and the SHA-256 of the file that defines each."""
     hashes = {}
-    for family, kind in _links(spec):
+    kinds = ((section.family, section.kind) for _, section in sections_within(spec) if hasattr(section, "family"))
+    for family, kind in kinds:
         module = sys.modules.get(FAMILIES[family][kind].__module__)
         if module is not None and not module.__name__.startswith("fedsim."):
             path = Path(getattr(module, "__file__", None) or "")
             hashes[f"{family} {kind}"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
     return dict(sorted(hashes.items()))
-
-
-def _links(value: Any) -> Iterator[tuple[str, str]]:
-    """(family, kind) of every section inside a value."""
-    if isinstance(value, BaseModel):
-        if hasattr(value, "family"):
-            yield value.family, value.kind  # type: ignore[attr-defined]
-        for name in type(value).model_fields:
-            yield from _links(getattr(value, name))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _links(item)

@@ -1,5 +1,6 @@
 """The sections of a scenario that are the same whatever kind is chosen: the keys that no factory's signature declares."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, Lt, MinLen
@@ -136,3 +137,14 @@ class Compare(Section):
     """The method that the others are compared with; left out: `fedavg` where it is compared, else the first."""
     score: Literal["final", "best", "mean_last_k"] = "final"
     """What of a run's metric is compared."""
+
+
+def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
+    """(path, section) of every section in a scenario or below a value of it."""
+    if isinstance(value, BaseModel):
+        yield path, value
+        for name in type(value).model_fields:
+            yield from sections_within(getattr(value, name), (*path, name))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from sections_within(item, (*path, i))
