@@ -102,12 +102,8 @@ def _recording(planned: Planned, path: Path | None, seed: int) -> Recording:
         folder = folder_of(path, label_of(planned.who), seed)
         files.make_folder(folder)
     journal = Journal(folder, identity(planned.record, seed), Pace(pace.seconds, pace.rounds))
-    return Recording(
-        run=planned.experiment.run(seed, folder),
-        journal=journal,
-        who={**planned.who, "seed": seed},
-        experiment=planned.experiment,
-    )
+    run, who = planned.experiment.run(seed, folder), {**planned.who, "seed": seed}
+    return Recording(run=run, journal=journal, who=who, experiment=planned.experiment)
 
 
 def run_group(

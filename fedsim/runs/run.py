@@ -129,13 +129,8 @@ def run(
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
             if place:
                 _open(place, record, experiment, force)
-            planned = Planned(
-                experiment=experiment,
-                record=record,
-                who={"method": experiment.method},
-                numerics=within,
-                seeds=list(experiment.plans),
-            )
+            who, all_seeds = {"method": experiment.method}, list(experiment.plans)
+            planned = Planned(experiment=experiment, record=record, who=who, numerics=within, seeds=all_seeds)
             try:
                 (result,) = execute([planned], place.path if place else None, calls, listener(watch, log), ask)
             except Interrupted:

@@ -64,13 +64,8 @@ def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogene
       seed: of its partition, where there are several: a column of the rows.
     """
     counts = label_counts(federation)
-    seeds = {} if seed is None else {"seed": seed}
-    return Heterogeneity(
-        rows={**seeds, **partition_rows(counts)},
-        counts=counts,
-        clients=client_skew(counts),
-        overall=overall_skew(counts),
-    )
+    rows = {**({} if seed is None else {"seed": seed}), **partition_rows(counts)}
+    return Heterogeneity(rows=rows, counts=counts, clients=client_skew(counts), overall=overall_skew(counts))
 
 
 def label_counts(federation: Federation) -> LabelCounts:
