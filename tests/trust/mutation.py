@@ -21,12 +21,21 @@ from trust.mutants import MODULES, Mutant, path_of
 from trust.table import Figure
 
 SURVIVED = Path(__file__).with_name("survivors.json")
+EQUIVALENT = Path(__file__).with_name(
+    "equivalent.json"
+)  # mutants that change no result, each read by hand, with the reason
 LOG = ROOT / ".pytest_cache" / "mutants.json"  # what was killed once is not run again
 FILES = {
     "rules": ("test_survivors", "test_rules", "test_robust_oracles"),
     "persistence": ("test_survivors", "test_power", "test_resume", "test_persistence"),
     "statistics": ("test_survivors", "test_statistics"),
     "plan": ("test_survivors", "test_lanes"),
+}
+WIDER = {  # what those that survive these meet as well
+    "rules": ("test_oracles", "test_methods", "test_fixed_points", "test_reference_rules", "test_reference_methods"),
+    "persistence": ("test_locks", "test_commits", "test_records", "test_again", "test_faults", "test_verify"),
+    "statistics": ("test_compare", "test_power", "test_derived"),
+    "plan": ("test_loop", "test_bits", "test_partitions", "test_run_ends"),
 }
 ONLY = {  # of the tests of rules, those that concern a module (-k)
     "rules/agnostic": "defaults_of or agnostic",
@@ -64,7 +73,7 @@ IMPORTED = (
 )  # fmt: skip
 COUNT = 200
 LIMIT = float(os.environ.get("FEDSIM_MUTANTS_SECONDS", "7200"))  # after which no more mutants are tried
-SECONDS = 90  # of CPU that the tests of a mutant may take
+SECONDS = 300  # of CPU that the tests of a mutant may take, at a time
 PATIENCE = 600.0  # seconds of wall time
 
 
@@ -99,10 +108,15 @@ def planted(mutant: Mutant):
     SourceFileLoader.path_stats, SourceFileLoader.get_data = stats, data
 
 
+def paths(names: Sequence[str]) -> list[str]:
+    """Files of tests, those that are there."""
+    return [f"tests/{name}.py" for name in names if (ROOT / "tests" / f"{name}.py").exists()]
+
+
 def tests_of(module: str) -> list[str]:
     """Words for pytest: the tests that concern a module."""
     group = group_of(module)
-    files = [f"tests/{name}.py" for name in FILES[group] if (ROOT / "tests" / f"{name}.py").exists()]
+    files = paths(FILES[group])
     if group != "rules":
         return files
     return [*(files[:1] if module in ("rules/fedadam", "rules/fedavgm") else files), "-k", ONLY[module]]
@@ -112,7 +126,7 @@ def tested(mutant: Mutant | None, files: Sequence[str]) -> str:
     """What becomes of a mutant (None: of the sound source): `killed`, `survived`, or `endless`."""
     pid = os.fork()
     if pid == 0:
-        code = 70  # of a child that outcomes to grief before it could test
+        code = 70  # of a child that fails before it could test
         try:
             code = _child(mutant, files)
         finally:
@@ -162,7 +176,8 @@ def score(quick: bool) -> Figure:
     imported()
     outcomes, survivors, chosen = Counter(), [], mutants.sample(6 if quick else COUNT)
     killed = set(json.loads(LOG.read_text())) if LOG.exists() else set()
-    for words in {tuple(tests_of(mutant.module)) for mutant in chosen}:
+    equivalent = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
+    for words in {*(tuple(tests_of(mutant.module)) for mutant in chosen), *map(tuple, map(paths, WIDER.values()))}:
         assert tested(None, words) == "survived", f"{words}: the tests fail on the sound source"
     random.Random(0).shuffle(chosen)  # so that any first part of it is a random sample too
     end = time.monotonic() + LIMIT
@@ -170,12 +185,17 @@ def score(quick: bool) -> Figure:
         if time.monotonic() > end:
             break
         key = f"{mutant.module}:{mutant.change}:{hashlib.sha256(mutant.source.encode()).hexdigest()[:16]}"
-        outcome = "killed" if key in killed else tested(mutant, tests_of(mutant.module))
+        name = f"{mutant.module}.py: {mutant.change}"
+        outcome = "killed" if key in killed else "equivalent" if name in equivalent else "survived"
+        if outcome == "survived":
+            outcome = tested(mutant, tests_of(mutant.module))
+        if outcome == "survived":
+            outcome = tested(mutant, paths(WIDER[group_of(mutant.module)]))
         outcomes[outcome] += 1
         if outcome == "survived":
-            survivors.append(f"{mutant.module}.py:{mutant.line}: {mutant.change}")
-            print(f"  {n}: survived {survivors[-1]}", flush=True)
-        else:
+            survivors.append(name)
+            print(f"  {n}: survived {name} (line {mutant.line})", flush=True)
+        elif outcome != "equivalent":
             killed.add(key)
             LOG.parent.mkdir(exist_ok=True)
             LOG.write_text(json.dumps(sorted(killed)))
@@ -183,12 +203,13 @@ def score(quick: bool) -> Figure:
             print(f"  {n}: {dict(outcomes)}", flush=True)
     if not quick:
         SURVIVED.write_text(json.dumps(survivors, indent=1) + "\n")
-    tried = outcomes.total()
+    tried = outcomes.total() - outcomes["equivalent"]
     share, branches = 1 - outcomes["survived"] / tried, None if quick else covered()
     text = (
         f"{tried - outcomes['survived']} of {tried} mutants killed ({share:.1%}; {outcomes['endless']} of them by the time "
         f"limit), a fixed random sample of {len(mutants.everything()):,} over rules, persistence, statistics and plan, by fast "
-        "tests; those that survived are in tests/trust/survivors.json"
+        f"tests; those that survived are in tests/trust/survivors.json; {outcomes['equivalent']} more change no result, "
+        "with the reason of each in tests/trust/equivalent.json"
     )
     if branches:
         text += "; branches: " + ", ".join(f"{name} {value:.1%}" for name, value in branches.items())
