@@ -24,10 +24,7 @@ from fedsim.scenario.docs import docs_of
 from fedsim.scenario.schema import SpelledOut, scenario_model, union
 
 Json = dict[str, Any]
-NOT_TEXT: Json = {
-    "not": {"type": "string"},
-    "properties": {},
-}  # `properties` distinguishes it from other nameless schemas
+NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 SCHEDULE = "A number, or a schedule of the steps that were taken."
 DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -180,8 +177,8 @@ def _required(model: Any) -> list[str]:
 
 def _call(factory: Any, parameters: list[inspect.Parameter]) -> str:
     """`krum(f, neighbours=null)`."""
-    defaults = ["" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default)) for p in parameters]
-    return f"{factory.__name__}({', '.join(p.name + default for p, default in zip(parameters, defaults, strict=True))})"
+    default = lambda p: "" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default))
+    return f"{factory.__name__}({', '.join(p.name + default(p) for p in parameters)})"
 
 
 def _allow_calls(method: Json, draft: Draft) -> None:

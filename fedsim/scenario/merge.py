@@ -41,9 +41,8 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
         return written
     match = CALL.fullmatch(str(written))
     if not match or not isinstance(written, str):
-        raise _method_error(
-            document, f"should be a method, NAME or NAME(a=1) (fedsim list methods), found {value_in_words(written)}"
-        )
+        text = f"should be a method, NAME or NAME(a=1) (fedsim list methods), found {value_in_words(written)}"
+        raise _method_error(document, text)
     inside = ", ".join(part.replace("=", ": ", 1) for part in top_level(match[2] or ""))
     try:
         values = parse(f"value: {{{inside}}}", "method").values["value"]
@@ -51,9 +50,8 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
         text = error.problems[0].what.partition(" (it began")[0]
         raise _method_error(document, f"{text}; write NAME(a=1, b=2), found {value_in_words(written)}") from None
     if "kind" in values:
-        raise _method_error(
-            document, f"the kind stands before the bracket; write NAME(a=1), found {value_in_words(written)}"
-        )
+        text = f"the kind stands before the bracket; write NAME(a=1), found {value_in_words(written)}"
+        raise _method_error(document, text)
     return {"kind": match[1], **values}
 
 

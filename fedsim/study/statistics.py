@@ -15,9 +15,8 @@ from scipy.special import stdtrit
 
 EXACT = 16  # pairs up to which all 2ⁿ signs are tried; beyond, a fixed sample of them
 FLIPS = 1 << 16
-ROUNDING = (
-    1e-9  # of the sum of all |d_s|, below which two sums are the same: scores near 1 differ by 1e-16 of themselves
-)
+# of the sum of all |d_s|, below which two sums are the same: scores near 1 differ by 1e-16 of themselves
+ROUNDING = 1e-9
 RANKED = 6  # pairs from which Wilcoxon's test can say anything at the usual levels
 LEVEL = 0.95
 
