@@ -38,14 +38,10 @@ def factory_of(section: Any) -> Callable:
             text = str(error) if isinstance(error, TooLarge) else f"needs more memory than there is ({error})"
             raise LinkError(f"{text}; make it smaller", section, large=True) from error
         except (ValueError, ArithmeticError) as error:
-            raise LinkError(f"{section.kind}: {_first_line(error)}", section) from error
+            lines = str(error).strip("'\" \n").splitlines() or [type(error).__name__]
+            raise LinkError(f"{section.kind}: {lines[0]}", section) from error
 
     return make
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip("'\" \n").splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def located(scenario: Any, error: LinkError) -> ScenarioError:

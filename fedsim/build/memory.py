@@ -59,19 +59,14 @@ def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
     try:
         require_memory(process=memory_now(), **parts)
     except TooLarge as error:
-        raise _located(scenario, error) from None
-
-
-def _located(scenario: Scenario, error: TooLarge) -> Exception:
-    """A refusal at the place of what takes most of the memory."""
-    largest = max((part for part in error.parts.items() if part[0] != "process"), key=lambda part: part[1])[0]
-    (path, remedy), spec = REMEDY[largest], scenario.spec
-    if largest == "lanes":  # what was written, or else the model is to blame
-        written = [name for name in ("lanes", "block") if getattr(spec.numerics, name) != "auto"]
-        path, remedy = (("numerics", written[0]), remedy) if written else REMEDY["server"]
-    if largest == "batches":
-        path = ("client", "epochs" if spec.client.steps is None else "steps")
-    return scenario.too_large(path, f"{error}; {remedy}")
+        largest = max((part for part in error.parts.items() if part[0] != "process"), key=lambda part: part[1])[0]
+        (path, remedy), spec = REMEDY[largest], scenario.spec
+        if largest == "lanes":  # what was written, or else the model is to blame
+            written = [name for name in ("lanes", "block") if getattr(spec.numerics, name) != "auto"]
+            path, remedy = (("numerics", written[0]), remedy) if written else REMEDY["server"]
+        if largest == "batches":
+            path = ("client", "epochs" if spec.client.steps is None else "steps")
+        raise scenario.too_large(path, f"{error}; {remedy}") from None
 
 
 def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:

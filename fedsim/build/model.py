@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.build.hooks import hook_error, located_hooks, own_file
-from fedsim.build.programs import Training, Written, is_pair, registered_model, user_model
+from fedsim.build.programs import Training, Written, registered_model, user_model
 from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import widest
@@ -54,7 +54,8 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
             return registered_model(Written(scenario.spec.model, {"loss"}), shape, outputs, tuple(expects.items()))
         if callable(model) and params is not None and not hasattr(model, "apply") and required(model) >= 2:
             return as_model(lambda key: params, model, shape=shape, **expects)
-        if is_pair(model):
+        # functions are what they are: an object with state may have changed since the last run
+        if type(model) is tuple and len(model) == 2 and callable(model[0]) and callable(model[1]):
             return user_model(*model, shape, tuple(expects.items()))
         return as_model(model, shape=shape, **expects)
 

@@ -6,7 +6,7 @@ in nothing else are compiled once: seeds, learning rates, and all rules behind o
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,11 +72,6 @@ def registered_model(
     known: Any = dict(expects)
     model = as_model(factory_of(section.section)()(shape, outputs), shape=shape, **known)
     return model._replace(init=jax.jit(model.init))
-
-
-def is_pair(model: Any) -> TypeGuard[tuple[Callable, Callable]]:
-    """Two plain functions, which are what they are: an object with state may have changed since the last run."""
-    return type(model) is tuple and len(model) == 2 and callable(model[0]) and callable(model[1])
 
 
 @functools.lru_cache(KEPT)

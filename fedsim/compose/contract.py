@@ -1,6 +1,9 @@
 """What the hooks of a link must return, checked by their shapes alone: nothing is computed for it.
 
-Every check takes shapes (or arrays, or tracers) in place of values, and raises a `ContractError`.
+Every check takes shapes (or arrays, or tracers) in place of values, and raises a `ContractError`: `updates` of a stack
+`[K, ...]`, `context` of what may be known of it, `present` of the mask of all clients `[N]`, `shared` of the shared
+variables, `batch` of a batch, `work` of what is known about one client. `file` is that of the factory, to name the line of
+an error by.
 """
 
 from functools import partial
@@ -21,11 +24,6 @@ def check_rule(
     """What a rule makes of a stack `[K, ...]` is one row, and its state stays what it was.
 
     Args:
-      rule: as made by its factory.
-      updates: shapes of the stack.
-      context: shapes of what it may know.
-      present: shape of the mask of all clients `[N]`.
-      file: of the factory, to name the line of an error by.
       types: whether what it returns must have the dtype of a row.
     """
     row, params = _row(updates.delta), context.shared["params"]
@@ -52,15 +50,7 @@ def check_rule(
 
 
 def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, present: Any, file: str = "") -> None:
-    """A stage (or an attack) keeps the structure and the shapes of the stack, or of the one row it is written for.
-
-    Args:
-      stage: as made by its factory.
-      updates: shapes of the stack `[K, ...]`.
-      context: shapes of what it may know.
-      present: shape of the mask of all clients `[N]`.
-      file: of the factory, to name the line of an error by.
-    """
+    """A stage (or an attack) keeps the structure and the shapes of the stack, or of the one row it is written for."""
     if isinstance(stage, RowStage):
         row, ids, malicious = _row((updates, context.ids, context.malicious))
         with reported(file):
@@ -77,16 +67,7 @@ def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, pre
 
 
 def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = "") -> None:
-    """The hooks of a client method return what the local loop carries from step to step, and what it sends.
-
-    Args:
-      client: as made by its factory.
-      task: what it works on.
-      shared: shapes of the shared variables.
-      batch: shapes of a batch.
-      work: shapes of what it knows about one client.
-      file: of the factory, to name the line of an error by.
-    """
+    """The hooks of a client method return what the local loop carries from step to step, and what it sends."""
     with reported(file, "memory"):
         row = traced(client.memory, shared, jax.eval_shape(jax.random.key, 0))
     message = _loop(client, task, shared, row, batch, work, file)

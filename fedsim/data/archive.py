@@ -4,7 +4,6 @@ import math
 import re
 import stat
 import zipfile
-from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, BinaryIO
 
@@ -75,16 +74,13 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         raise DataError("two arrays have the same name")
     missing = [name for name in ("x", "y") if name not in named]
     if missing:
-        raise DataError(f"no array '{missing[0]}'; there are {_listed(named)}")
+        names = sorted(ascii(name[:40]) for name in named)
+        listed = f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
+        raise DataError(f"no array '{missing[0]}'; there are {listed}")
     for name in named.keys() - set(Arrays._fields):
         if near := get_close_matches(name, Arrays._fields, 1, 0.8):
             raise DataError(f"array {name!a} has no meaning here; did you mean '{near[0]}'?")
     return {name: named[name] for name in Arrays._fields if name in named}
-
-
-def _listed(arrays: Iterable[str]) -> str:
-    names = sorted(ascii(name[:40]) for name in arrays)
-    return f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:

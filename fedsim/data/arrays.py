@@ -49,7 +49,9 @@ def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
     _require_rows("y", y)
     if len(x) == 0:
         raise DataError("x: no samples")
-    arrays = _without_empty_test_set(arrays)
+    pair = [None if part is None else np.asarray(part) for part in (arrays.x_test, arrays.y_test)]
+    if all(part is not None and part.ndim > 0 and len(part) == 0 for part in pair):
+        arrays = arrays._replace(x_test=None, y_test=None)  # a test set of no rows is none, whatever its type
     if arrays.x_test is None and arrays.y_test is not None:
         raise DataError("y_test is given without x_test")
     if arrays.x_test is not None and arrays.y_test is None:
@@ -73,13 +75,6 @@ def _require_rows(name: str, values: np.ndarray) -> None:
         raise DataError(f"{name}: a single number; needed is an array with a row for every sample")
     if values.size == 0 and len(values):
         raise DataError(f"{name}: samples of shape {values.shape[1:]} hold no numbers")
-
-
-def _without_empty_test_set(arrays: Arrays) -> Arrays:
-    """A test set of no rows is none, whatever its type."""
-    pair = [None if part is None else np.asarray(part) for part in (arrays.x_test, arrays.y_test)]
-    empty = [part is not None and part.ndim > 0 and len(part) == 0 for part in pair]
-    return arrays._replace(x_test=None, y_test=None) if all(empty) else arrays
 
 
 def numbered(ids: np.ndarray) -> tuple[np.ndarray, int]:
@@ -111,9 +106,8 @@ def _labels(name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.
     if len(y) and y.min() < 0:
         raise DataError(f"{name}: row {int(y.argmin())} has label {y.min()}; classes are 0, 1, 2, ...")
     if len(y) and y.max() >= MOST_CLASSES:
-        raise DataError(
-            f"{name}: row {int(y.argmax())} has label {y.max()}; classes are 0, 1, 2, ..., numbered closely"
-        )
+        row = int(y.argmax())
+        raise DataError(f"{name}: row {row} has label {y.max()}; classes are 0, 1, 2, ..., numbered closely")
     return np.ascontiguousarray(y, np.int32)
 
 
@@ -138,9 +132,8 @@ def _finite_in_file(name: str, values: np.ndarray, dtype: np.dtype | None) -> An
         for part in chunks(mapped):
             sound = np.isfinite(part).reshape(len(part), -1).all(1)
             if not sound.all():
-                raise DataError(
-                    f"{name}: row {first + int((~sound).argmax())} is not finite, or does not fit {mapped.dtype}"
-                )
+                row = first + int((~sound).argmax())
+                raise DataError(f"{name}: row {row} is not finite, or does not fit {mapped.dtype}")
             first += len(part)
     return mapped
 

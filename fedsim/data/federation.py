@@ -82,21 +82,21 @@ def federate(
     if client_test:
         assert rng is not None
         tested = _drawn_per_client(parts, client_test, rng)
-    train, test = _where(parts, ~tested), _where(parts, tested)
+    starts = [np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[parts.offsets] for kept in (~tested, tested)]
     return Federation(
         x=sets.x,
         y=sets.y,
         x_test=sets.x_test,
         y_test=sets.y_test,
-        indices=train.indices,
-        offsets=train.offsets,
+        indices=parts.indices[~tested],
+        offsets=starts[0],
         classes=classes,
         x_validation=sets.x_validation,
         y_validation=sets.y_validation,
         x_server=sets.x_server,
         y_server=sets.y_server,
-        test_indices=test.indices,
-        test_offsets=test.offsets,
+        test_indices=parts.indices[tested],
+        test_offsets=starts[1],
         named=sets.owner is not None,
     )
 
@@ -112,11 +112,6 @@ def _drawn_per_client(parts: Parts, share: float, rng: np.random.Generator) -> n
     drawn = np.zeros(len(owner), bool)
     drawn[order] = rank < take[owner]
     return drawn
-
-
-def _where(parts: Parts, keep: np.ndarray) -> Parts:
-    kept_before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
-    return Parts(parts.indices[keep], kept_before[parts.offsets])
 
 
 def _sha256(*arrays: np.ndarray) -> str:

@@ -64,7 +64,6 @@ def natural() -> Assign:
     """
 
     def assign(pool, clients, rng):
-        del clients, rng
         if pool.owner is None:
             raise PartitionError("natural deals out by client ids, and these samples bring none; use iid or dirichlet")
         return parts_of(np.arange(len(pool.y)), pool.owner, pool.owners)

@@ -135,7 +135,8 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
         sets = _mixed(sets[rng.permutation(clients)], rng)
         takers = np.argsort(sets.ravel(), kind="stable") // classes  # clients by class
         rows = np.concatenate([rng.permutation(rows) for rows in members])
-        return parts_of(rows, np.repeat(takers, _equal_shares(counts, holders)), clients)
+        shares = np.concatenate([even(n, parts) for n, parts in zip(counts, holders, strict=True) if parts])
+        return parts_of(rows, np.repeat(takers, shares), clients)
 
     return assign
 
@@ -150,13 +151,6 @@ def _require_holders(high: np.ndarray, clients: int, k: int) -> None:
     if high.sum() < clients * k:
         bound = int(high.sum()) // clients
         raise PartitionError(f"too few samples for {k} classes at each of {clients} clients; classes at most {bound}")
-
-
-def _equal_shares(counts: np.ndarray, holders: np.ndarray) -> np.ndarray:
-    """Samples of every (class, holder), classes in order: those of a class shared equally, ±1."""
-    label = np.repeat(np.arange(len(counts)), holders)
-    rank = np.arange(len(label)) - offsets_of(holders)[label]
-    return counts[label] // holders[label] + (rank < counts[label] % holders[label])
 
 
 def _mixed(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:

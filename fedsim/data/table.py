@@ -114,12 +114,8 @@ def _table(rows, header: list[str], target: int, client: int | None) -> Arrays:
 
 
 def _no_number(names: list[str], row: list[str]) -> str:
-    for name, cell in zip(names, row, strict=True):
-        try:
-            float(cell)
-        except ValueError:
-            return f"column {name!a}: {cell[:40]!a} is no number"
-    return "no numbers"
+    wrong = ((name, cell) for name, cell in zip(names, row, strict=True) if not _is_number(cell))
+    return next((f"column {name!a}: {cell[:40]!a} is no number" for name, cell in wrong), "no numbers")
 
 
 def _labels(cells: list[str], name: str, lines) -> np.ndarray:

@@ -56,11 +56,7 @@ def poisson(rate: Annotated[float, Gt(0), Le(1)] = 0.1) -> Cohort:
     Args:
       rate: probability of taking part.
     """
-
-    def draw(population, round, rng):
-        del round
-        return population.ids[rng.random(len(population.ids)) < rate]
-
+    draw = lambda population, round, rng: population.ids[rng.random(len(population.ids)) < rate]
     return Cohort(draw, lambda N: max(round(rate * N), 1))
 
 
@@ -75,7 +71,6 @@ def weighted(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     """
 
     def draw(population, round, rng):
-        del round
         return rng.choice(population.ids, size, p=population.samples / population.samples.sum())
 
     return Cohort(draw, lambda N: size, repeats=True)
@@ -92,7 +87,6 @@ def cyclic(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     """
 
     def draw(population, round, rng):
-        del rng
         return population.ids[((round - 1) * size + np.arange(size)) % len(population.ids)]
 
     return Cohort(draw, lambda N: size)
@@ -105,10 +99,6 @@ def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(
     Args:
       rounds: client ids of each round, cycled.
     """
-
-    def draw(population, round, rng):
-        del population, rng
-        return np.asarray(rounds[(round - 1) % len(rounds)])
-
+    draw = lambda population, round, rng: np.asarray(rounds[(round - 1) % len(rounds)])
     named = tuple(sorted({i for ids in rounds for i in ids}))
     return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=any(len(set(ids)) < len(ids) for ids in rounds))

@@ -71,7 +71,6 @@ def cnn(
             return affine(variables["params"]["last"], h)
 
         def apply(variables, x, *, mask=None, key=None, train=False):
-            del mask, key
             h = body(variables["params"], x, convolution if train else plain_convolution)
             return head(variables, h), variables["stats"]
 

@@ -44,12 +44,10 @@ def _affine(shape: tuple[int, ...], outputs: int, bias: bool = True) -> Model:
     features = math.prod(shape)
 
     def init(key):
-        del key
         b = {"b": jnp.zeros(outputs)} if bias else {}
         return {"params": {"W": jnp.zeros((features, outputs)), **b}, "stats": {}}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        del mask, key, train
         params, x = variables["params"], x.reshape(len(x), -1)
         return affine(params, x) if bias else product(x, params["W"]), variables["stats"]
 
@@ -88,7 +86,6 @@ def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B00
             return affine(variables["params"][last], h)
 
         def apply(variables, x, *, mask=None, key=None, train=False):
-            del mask, key, train
             return head(variables, features(variables, x)), variables["stats"]
 
         return Model(init=init, apply=apply, features=features, head=head)

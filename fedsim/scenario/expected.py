@@ -162,19 +162,19 @@ def _instead_of_text(text: str, takes: set[Any]) -> str:
 
 def plain_types(annotation: Any) -> set[Any]:
     """The types of scalars, and `list`, that may stand somewhere besides sections and single words."""
-    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        return plain_types(inside[0])
-    if origin in (Union, types.UnionType):
-        return set().union(*map(plain_types, inside))
-    return {origin or annotation} & {int, float, str, bool, list}
+    return {typing.get_origin(member) or member for member in _members(annotation)} & {int, float, str, bool, list}
 
 
 def literal_words(annotation: Any) -> list[str]:
     """The single words that may stand somewhere."""
+    literals = [member for member in _members(annotation) if typing.get_origin(member) is Literal]
+    return [word for literal in literals for word in typing.get_args(literal) if isinstance(word, str)]
+
+
+def _members(annotation: Any) -> list[Any]:
+    """What may stand somewhere, one by one and without bounds."""
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Literal:
-        return [value for value in inside if isinstance(value, str)]
     if origin is Annotated:
-        return literal_words(inside[0])
-    return [word for member in inside for word in literal_words(member)] if origin in (Union, types.UnionType) else []
+        return _members(inside[0])
+    union = origin in (Union, types.UnionType)
+    return [inner for member in inside for inner in _members(member)] if union else [annotation]

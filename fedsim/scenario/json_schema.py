@@ -24,10 +24,7 @@ from fedsim.scenario.docs import docs_of
 from fedsim.scenario.schema import SpelledOut, scenario_model, union
 
 Json = dict[str, Any]
-NOT_TEXT: Json = {
-    "not": {"type": "string"},
-    "properties": {},
-}  # `properties` distinguishes it from other nameless schemas
+NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 SCHEDULE = "A number, or a schedule of the steps that were taken."
 DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -45,7 +42,11 @@ def editor_schema(plugins: bool = True) -> Json:
     field = Field(default=text.default, description=text.description)
     draft = Draft(plugins)
     sections = draft.section(create_model("Scenario", __base__=model, method=(method, field)))
-    _allow_calls(sections["properties"]["method"], draft)
+    kinds = [kind for key, kind in draft.definitions.items() if key.startswith(("method.", "rule."))]
+    names = "|".join(dict.fromkeys(name for kind in kinds for name in kind["properties"]["kind"]["enum"]))
+    written = sections["properties"]["method"]  # also as `name(a=1)`
+    written["anyOf"].insert(-1, {"pattern": rf"^\s*({names})\s*\(.*\)\s*$"})
+    written["examples"] = ["fedprox(mu=0.1)"]
     head = {"$schema": DRAFT, "$comment": f"optax {optax.__version__}", "description": "A scenario of fedsim."}
     return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
 
@@ -106,7 +107,8 @@ class Draft:
             return {"type": "object"}
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             return self.section(annotation)
-        return _leaf(Annotated[annotation, *notes] if notes else annotation)
+        schema = TypeAdapter(Annotated[annotation, *notes] if notes else annotation).json_schema()
+        return {"type": schema["type"], "enum": [schema["const"]]} if "const" in schema else schema
 
     def kinds(self, models: list[Any], default: str) -> Json:
         """A name alone, or a mapping whose other keys depend on its `kind`."""
@@ -180,22 +182,8 @@ def _required(model: Any) -> list[str]:
 
 def _call(factory: Any, parameters: list[inspect.Parameter]) -> str:
     """`krum(f, neighbours=null)`."""
-    defaults = ["" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default)) for p in parameters]
-    return f"{factory.__name__}({', '.join(p.name + default for p, default in zip(parameters, defaults, strict=True))})"
-
-
-def _allow_calls(method: Json, draft: Draft) -> None:
-    """A method is also written `name(a=1)`."""
-    kinds = [kind for key, kind in draft.definitions.items() if key.startswith(("method.", "rule."))]
-    names = "|".join(dict.fromkeys(name for kind in kinds for name in kind["properties"]["kind"]["enum"]))
-    method["anyOf"].insert(-1, {"pattern": rf"^\s*({names})\s*\(.*\)\s*$"})
-    method["examples"] = ["fedprox(mu=0.1)"]
-
-
-def _leaf(annotation: Any) -> Json:
-    """Numbers, words and choices, as pydantic says them."""
-    schema = TypeAdapter(annotation).json_schema()
-    return {"type": schema["type"], "enum": [schema["const"]]} if "const" in schema else schema
+    default = lambda p: "" if p.default is p.empty else "=" + json.dumps(to_jsonable_python(p.default))
+    return f"{factory.__name__}({', '.join(p.name + default(p) for p in parameters)})"
 
 
 def _of_list(notes: tuple) -> Json:

@@ -41,9 +41,8 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
         return written
     match = CALL.fullmatch(str(written))
     if not match or not isinstance(written, str):
-        raise _method_error(
-            document, f"should be a method, NAME or NAME(a=1) (fedsim list methods), found {value_in_words(written)}"
-        )
+        text = f"should be a method, NAME or NAME(a=1) (fedsim list methods), found {value_in_words(written)}"
+        raise _method_error(document, text)
     inside = ", ".join(part.replace("=", ": ", 1) for part in top_level(match[2] or ""))
     try:
         values = parse(f"value: {{{inside}}}", "method").values["value"]
@@ -51,9 +50,8 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
         text = error.problems[0].what.partition(" (it began")[0]
         raise _method_error(document, f"{text}; write NAME(a=1, b=2), found {value_in_words(written)}") from None
     if "kind" in values:
-        raise _method_error(
-            document, f"the kind stands before the bracket; write NAME(a=1), found {value_in_words(written)}"
-        )
+        text = f"the kind stands before the bracket; write NAME(a=1), found {value_in_words(written)}"
+        raise _method_error(document, text)
     return {"kind": match[1], **values}
 
 
@@ -140,16 +138,12 @@ def _server(listed: list, fragment: list[dict], keep_tail: bool) -> list[tuple[i
 
     Links that are out of order or unknown stay where they are: what is wrong with the file is not mended silently.
     """
-    families = ["rule" if _kind(link) in FAMILIES["rule"] else "optimizer" if _is_tail(link) else "" for link in listed]
+    families = [next((f for f in ("rule", "optimizer") if _kind(link) in FAMILIES[f]), "") for link in listed]
     rules = [i for i, family in enumerate(families) if family == "rule"]
     after = rules[0] + 1 if rules else families.index("optimizer") if "optimizer" in families else len(listed)
     head = [(i, listed[i]) for i in range(rules[0] if rules else after)]
     tail = [(i, listed[i]) for i in range(after, len(listed)) if keep_tail or families[i] != "optimizer"]
     return [*head, *((None, link) for link in fragment), *tail]
-
-
-def _is_tail(link: Any) -> bool:
-    return _kind(link) in FAMILIES["optimizer"]
 
 
 def _moved(places: dict, order: list[int | None]) -> dict:
@@ -190,7 +184,8 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     for i, link in enumerate(listed):
         if _kind(link) in FAMILIES["rule"]:
             problems += _difference(document, ("server", i), link, fragment["server"][0], name)
-    tails, optimisers = [i for i, link in enumerate(listed) if _is_tail(link)], fragment["server"][1:]
+    tails = [i for i, link in enumerate(listed) if _kind(link) in FAMILIES["optimizer"]]
+    optimisers = fragment["server"][1:]
     if "client" in fragment and len(tails) == len(optimisers):
         for i, link in zip(tails, optimisers, strict=True):
             problems += _difference(document, ("server", i), listed[i], link, name)

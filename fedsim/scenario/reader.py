@@ -101,18 +101,13 @@ def _printable(text: str, file: str) -> str:
     text = text.removeprefix("\ufeff")
     if hidden := _HIDDEN.search(text):
         refusal = f"the character U+{ord(hidden[0]):04X}, which editors do not show; delete it"
-        raise ScenarioError([Problem("", refusal, *_line_of(text, hidden.start()))], file)
+        lines = re.split(r"\r\n|\r|\n", text[: hidden.start()])
+        raise ScenarioError([Problem("", refusal, len(lines), len(lines[-1]) + 1)], file)
     return text
 
 
 def _place(mark: Any) -> tuple[int, int]:
     return mark.line + 1, mark.column + 1
-
-
-def _line_of(text: str, at: int) -> tuple[int, int]:
-    """Line and column of a character."""
-    lines = re.split(r"\r\n|\r|\n", text[:at])
-    return len(lines), len(lines[-1]) + 1
 
 
 def _not_yaml(error: yaml.MarkedYAMLError) -> Problem:

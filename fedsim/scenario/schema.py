@@ -193,8 +193,13 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
     """The model of one kind: its factory's parameters, described by its docstring, beside the family's common ones."""
     fields: dict[str, Any] = {"kind": (Literal[name], ..., None)}
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
-        if parameter.name not in without:
-            fields[parameter.name] = _field_of(family, factory, parameter)
+        if parameter.name in without:
+            continue
+        annotation: Any = within_int32(parameter.annotation)
+        if family == "optimizer" and parameter.name == "lr":
+            annotation = annotation | union("schedule")  # of the steps that it takes
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (annotation, default, docs_of(factory).args.get(parameter.name))
     for key, annotation in typed.items():  # common keys whose types depend on what is registered
         fields[key] = (annotation, common.model_fields[key].default, common.model_fields[key].description)
     annotations = {key: annotation for key, (annotation, _, _) in fields.items()}
@@ -206,15 +211,6 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
         **{key: field for key, (_, field) in _validated(fields).items()},
     }
     return types.new_class(name, (common,), {}, lambda namespace: namespace.update(body))
-
-
-def _field_of(family: str, factory: Callable, parameter: inspect.Parameter) -> tuple[Any, Any, str | None]:
-    """(type, default, text) of a parameter; the learning rate of an optimizer may change, by the steps it takes."""
-    annotation: Any = within_int32(parameter.annotation)
-    if family == "optimizer" and parameter.name == "lr":
-        annotation = annotation | union("schedule")
-    default = ... if parameter.default is parameter.empty else parameter.default
-    return annotation, default, docs_of(factory).args.get(parameter.name)
 
 
 def within_int32(annotation: Any) -> Any:

@@ -150,15 +150,19 @@ def overall_skew(counts: LabelCounts) -> dict[str, Any]:
     clients are never quite alike.
     """
     sizes = counts.sizes
+    N, total = len(sizes), int(sizes.sum())
     numbers = {
-        "clients": len(sizes),
+        "clients": N,
         "clients_without_samples": int((sizes == 0).sum()),
-        "samples": int(sizes.sum()),
-        "samples_min": int(sizes.min()) if len(sizes) else None,
-        "samples_median": float(np.median(sizes)) if len(sizes) else None,
-        "samples_mean": float(sizes.mean()) if len(sizes) else None,
-        "samples_max": int(sizes.max()) if len(sizes) else None,
-        "samples_gini": _gini(sizes),
+        "samples": total,
+        "samples_min": int(sizes.min()) if N else None,
+        "samples_median": float(np.median(sizes)) if N else None,
+        "samples_mean": float(sizes.mean()) if N else None,
+        "samples_max": int(sizes.max()) if N else None,
+        # Σ_i (2i − N − 1) n_(i) / (N Σ n), sizes in rising order
+        "samples_gini": float(((2 * np.arange(1, N + 1) - N - 1) * np.sort(sizes)).sum() / (N * total))
+        if total
+        else None,
         "samples_cv": float(sizes.std() / sizes.mean()) if sizes.any() else None,
     }
     if counts.labels and sizes.any():
@@ -186,12 +190,6 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 def _entropy_bits(shares: np.ndarray) -> np.ndarray:
     logarithm = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
     return -(shares * logarithm).sum(-1) + 0.0  # one label: 0, not −0
-
-
-def _gini(sizes: np.ndarray) -> float | None:
-    """G = Σ_i (2i − N − 1) n_(i) / (N Σ n), sizes in rising order."""
-    N, total = len(sizes), int(sizes.sum())
-    return float(((2 * np.arange(1, N + 1) - N - 1) * np.sort(sizes)).sum() / (N * total)) if total else None
 
 
 def _total_variation_iid(counts: LabelCounts) -> float:

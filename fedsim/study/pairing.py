@@ -73,7 +73,8 @@ def verdict(table: Sequence[Record], baseline: str) -> list[str]:
         rows = sorted((row for row in table if row.get("variant", "") == variant), key=_benefit, reverse=True)
         where = f"With {variant}: " if variant else ""
         sure = [row for row in rows if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
-        leaning = [row for row in rows if row not in sure and _leans(row)]
+        clear = [row for row in rows if row["ci_low"] is not None and (row["ci_low"] > 0 or row["ci_high"] < 0)]
+        leaning = [row for row in clear if row not in sure]  # by its interval, which the exact test cannot confirm
         level = [row for row in rows if row["seeds"] and row not in sure and row not in leaning]
         lines += [f"{where}{_sentence(row, baseline)}" for row in sure]
         lines += [f"{where}{_sentence(row, baseline)} Too few seeds to be sure of it." for row in leaning]
@@ -83,11 +84,6 @@ def verdict(table: Sequence[Record], baseline: str) -> list[str]:
         failed = [row["method"] for row in rows if not row["seeds"]]
         lines += [f"{where}{', '.join(failed)} failed under all seeds, compared with nothing."] if failed else []
     return [*lines, *_power(table)]
-
-
-def _leans(row: Record) -> bool:
-    """Whether a difference is clear by its interval, and the exact test cannot confirm it."""
-    return row["ci_low"] is not None and (row["ci_low"] > 0 or row["ci_high"] < 0)
 
 
 def _benefit(row: Record) -> float:

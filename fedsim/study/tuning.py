@@ -50,21 +50,17 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
       score: `final`, `best` or `mean_last_k`.
     """
     better, column = larger_is_better(metric), validation_of(metric)
-    validation = [_final(trial, column, better) for trial in trials]
+    validation: list[np.ndarray] = []
+    for trial in trials:
+        last = {row["seed"]: row.get(column) for row in trial.rounds}
+        diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary}
+        validation.append(scored(list(last.values()), [diverged[seed] for seed in last], better))
     best, rows = best_setting(validation, better), []
     for place, trial in enumerate(trials):
-        diverged = [bool(row["diverged"]) for row in trial.summary]
-        test = scored([row[score] for row in trial.summary], diverged, better)
+        test = scored([row[score] for row in trial.summary], [bool(row["diverged"]) for row in trial.summary], better)
         spreads = {**_spread("validation", validation[place]), **_spread("test", test)}
         rows.append({**trial.who, "metric": column, **spreads, "chosen": int(place == best)})
     return best, rows
-
-
-def _final(trial: Trial, column: str, better: bool) -> np.ndarray:
-    """The last value of a column, per seed; a run that diverged counts as the worst."""
-    last = {row["seed"]: row.get(column) for row in trial.rounds}
-    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary}
-    return scored(list(last.values()), [diverged[seed] for seed in last], better)
 
 
 def _spread(name: str, values: np.ndarray) -> Record:
