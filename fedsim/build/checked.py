@@ -31,27 +31,16 @@ from fedsim.scenario.schema import Scenario
 
 
 class Checked(NamedTuple):
-    """The parts of a scenario that can run.
+    """The parts of a scenario that can run."""
 
-    Attributes:
-      federations: by seed.
-      cohort: who takes part in a round.
-      local: how much a client trains, on which learning rate.
-      learned: model, loss, classes and client, as `training` and `serving` take them.
-      trained: what `training` makes of them.
-      shared: start variables by seed where a model or parameters were given; else none, they are made at last.
-      shapes: of start variables.
-      activations: bytes of the largest value in a pass of a batch through the model.
-    """
-
-    federations: dict[int, Federation]
-    cohort: Cohort
-    local: Local
-    learned: tuple
-    trained: Training
-    shared: dict[int, Any]
-    shapes: Any
-    activations: int
+    federations: dict[int, Federation]  # by seed
+    cohort: Cohort  # who takes part in a round
+    local: Local  # how much a client trains, on which learning rate
+    learned: tuple  # model, loss, classes and client, as `training` and `serving` take them
+    trained: Training  # what `training` makes of them
+    shared: dict[int, Any]  # start variables by seed where model or parameters were given; else none, made at last
+    shapes: Any  # of start variables
+    activations: int  # bytes of the largest value in a pass of a batch through the model
 
 
 def checked(

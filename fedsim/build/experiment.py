@@ -23,9 +23,7 @@ from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
-from fedsim.engine.server import Server
 from fedsim.engine.threads import TINY, useful_threads
-from fedsim.errors import OrderError
 from fedsim.fleet import Plan, malicious_mask
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client
@@ -131,11 +129,13 @@ def build(
     K = one.cohort.nominal(some.N)
     model_bytes = tree.payload_bytes(shapes["params"])
     width, threads = _width(spec, model_bytes, K, platform()), useful_threads(model_bytes)
-    check_memory(scenario, least(model_bytes, width, max(plans.values(), key=longest), K, len(spec.seeds)))
+    longest = max(plans.values(), key=lambda plan: int(plan.steps.max(initial=0)))
+    check_memory(scenario, least(model_bytes, width, longest, K, len(spec.seeds)))
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, shards)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    server = _server(scenario, learned, drop=spec.on_nonfinite != "keep", **shape)
+    wire, links = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server))
+    server = serving(learned, wire, links, drop=spec.on_nonfinite != "keep", **shape)
     on = tuple(devices) if devices else None
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
@@ -158,21 +158,6 @@ def build(
     settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
-
-
-def longest(plan: Plan) -> int:
-    """Local steps of the plan's longest client."""
-    return int(plan.steps.max(initial=0))
-
-
-def _server(scenario: Scenario, learned: tuple, **shape: Any) -> Server:
-    """Wire and server lists as one program; a wrong order is a line that names the link."""
-    wire, server = (tuple(map(Written, links)) for links in (scenario.spec.wire, scenario.spec.server))
-    try:
-        return serving(learned, wire, server, **shape)
-    except OrderError as error:
-        where = ("server",) if error.index is None else ("server", error.index)
-        raise scenario.error(where, str(error)) from None
 
 
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:

@@ -42,12 +42,8 @@ def run_footprint(scenario: Scenario, program: Program, plan: Plan, shared: Any,
     """
     spec = scenario.spec
     resident = Kept(spec.data.resident_mb * 1e6, spec.checkpoint.resident_mb * 1e6)
-    return footprint(program, plan, shared, resident, rows_of(spec), activations)
-
-
-def rows_of(spec: Any) -> int:
-    """Evaluated rounds of all seeds."""
-    return len(spec.seeds) * (2 + spec.rounds // spec.evaluate.every)
+    rows = len(spec.seeds) * (2 + spec.rounds // spec.evaluate.every)  # of evaluated rounds, of all seeds
+    return footprint(program, plan, shared, resident, rows, activations)
 
 
 def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:

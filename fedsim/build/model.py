@@ -52,11 +52,11 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
     with model_errors(scenario, model):
         if model is None:
             return registered_model(Written(scenario.spec.model, {"loss"}), shape, outputs, tuple(expects.items()))
+        # functions are what they are: an object with state may have changed since the last run
+        if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
+            return user_model(*model, shape, tuple(expects.items()))
         if callable(model) and params is not None and not hasattr(model, "apply") and required(model) >= 2:
             return as_model(lambda key: params, model, shape=shape, **expects)
-        # functions are what they are: an object with state may have changed since the last run
-        if type(model) is tuple and len(model) == 2 and callable(model[0]) and callable(model[1]):
-            return user_model(*model, shape, tuple(expects.items()))
         return as_model(model, shape=shape, **expects)
 
 

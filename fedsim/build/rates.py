@@ -8,17 +8,12 @@ from fedsim.build.links import factory_of
 
 
 class ClientRate(NamedTuple):
-    """A client section's `lr` and `lr_per`.
+    """A client section's `lr` and `lr_per`."""
 
-    Attributes:
-      of_round: round, from 1 -> learning rate.
-      of_step: local step, from 0 -> learning rate instead, where a schedule counts steps; else None.
-      schedule: that schedule for traced values, part of the compiled program; else None.
-    """
-
-    of_round: Callable[[int], float]
+    of_round: Callable[[int], float]  # round, from 1 -> learning rate
+    # local step, from 0 -> learning rate instead, where a schedule counts steps; else None
     of_step: Callable[[int], float] | None = None
-    schedule: Callable[[Any], Any] | None = None
+    schedule: Callable[[Any], Any] | None = None  # that schedule for traced values, part of the compiled program
 
 
 def counts_steps(section: Any) -> bool:

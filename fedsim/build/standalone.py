@@ -15,7 +15,7 @@ from fedsim.build.programs import KEPT, Written
 from fedsim.build.stack_inputs import arrays_of, checked_links, mask_of, weights_of
 from fedsim.compose import chain, line
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
-from fedsim.scenario.order import index_of_rule as index_of_rule
+from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree
@@ -103,19 +103,12 @@ def transmit(
 
 
 class Prepared(NamedTuple):
-    """A list of links, ready for stacks of any shape.
+    """A list of links, ready for stacks of any shape."""
 
-    Attributes:
-      scenario: whose document says where a problem is; there is nothing else in it.
-      links: (path, section, what its factory made) of every link.
-      function: compiled, (updates, context) -> tree.
-      needs: what the rule asks for.
-    """
-
-    scenario: Scenario
-    links: list[tuple[Path, Any, Any]]
-    function: Callable[[Updates, Context], Tree]
-    needs: frozenset[str] = frozenset()
+    scenario: Scenario  # whose document says where a problem is; there is nothing else in it
+    links: list[tuple[Path, Any, Any]]  # (path, section, what its factory made) of every link
+    function: Callable[[Updates, Context], Tree]  # compiled, (updates, context) -> tree
+    needs: frozenset[str] = frozenset()  # what the rule asks for
 
 
 @functools.lru_cache(KEPT)

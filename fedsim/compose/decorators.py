@@ -208,7 +208,9 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
     Returns:
       The factory, which returns a `Rule` now.
     """
-    return _wrapped("rule", factory, lambda f: Rule(apply=lambda rows, state, context: (f(rows, context), state, {})))
+    return _wrapped(
+        "rule", factory, lambda f: Rule(apply=lambda updates, state, context: (f(updates, context), state, {}))
+    )
 
 
 def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage | RowStage]:

@@ -16,19 +16,12 @@ from fedsim.errors import PartitionError
 
 
 class Pool(NamedTuple):
-    """Training samples as a partition sees them.
+    """Training samples as a partition sees them."""
 
-    Attributes:
-      y: labels `[n]` (targets, when there are no classes).
-      classes: how many; 0 for regression.
-      owner: client number of every sample `[n]`, where the samples brought ids.
-      owners: clients that the ids name.
-    """
-
-    y: np.ndarray
-    classes: int
-    owner: np.ndarray | None = None
-    owners: int = 0
+    y: np.ndarray  # labels `[n]` (targets, when there are no classes)
+    classes: int  # how many; 0 for regression
+    owner: np.ndarray | None = None  # client number of every sample `[n]`, where the samples brought ids
+    owners: int = 0  # clients that the ids name
 
 
 class Parts(NamedTuple):

@@ -10,19 +10,12 @@ from fedsim.errors import PartitionError
 
 
 class Sets(NamedTuple):
-    """Checked samples by purpose; sets that were not asked for are empty.
+    """Checked samples by purpose; sets that were not asked for are empty."""
 
-    Attributes:
-      x: training features.
-      y: training labels.
-      owner: client number of every training row, where the samples brought ids.
-      owners: clients that the ids name, those included whose samples were all set apart.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    owner: np.ndarray | None
-    owners: int
+    x: np.ndarray  # training features
+    y: np.ndarray  # training labels
+    owner: np.ndarray | None  # client number of every training row, where the samples brought ids
+    owners: int  # clients that the ids name, those included whose samples were all set apart
     x_test: np.ndarray
     y_test: np.ndarray
     x_validation: np.ndarray

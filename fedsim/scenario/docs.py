@@ -28,19 +28,12 @@ _SPHINX = (  # pattern, replacement
 
 
 class Docs(NamedTuple):
-    """Parts of a docstring, as plain text.
+    """Parts of a docstring, as plain text."""
 
-    Attributes:
-      summary: the first paragraph, on one line.
-      body: the paragraphs after it: the equation, then what it resists, costs and needs; lines as written.
-      args: hyper-parameter -> its text, on one line.
-      sections: `Args`, `Raises`, `References`, `Examples` ... -> text; lines as written.
-    """
-
-    summary: str
-    body: str
-    args: dict[str, str]
-    sections: dict[str, str]
+    summary: str  # the first paragraph, on one line
+    body: str  # the paragraphs after it: the equation, then what it resists, costs and needs; lines as written
+    args: dict[str, str]  # hyper-parameter -> its text, on one line
+    sections: dict[str, str]  # `Args`, `Raises`, `References`, `Examples` ... -> text; lines as written
 
 
 @functools.cache

@@ -113,7 +113,10 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         yield from _prose(text)
     for part in explained.get("parts", ()):
         yield False, ""
-        yield from _lines_of_part(part)
+        yield True, f"  {part['section']}: {_written(part['link'])}"
+        factory = FAMILIES[part["family"]][part["link"]["kind"]]
+        short = factory.__module__ == "fedsim.rules.optimizers" or not part["body"]  # optax's texts are long
+        yield from _prose(part["summary"] if short else part["body"], "    ")
     if parameters:
         yield False, ""
     for p in parameters:
@@ -125,14 +128,6 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         yield False, ""
         yield True, f"  {title}"
         yield from _prose(text, "    ")
-
-
-def _lines_of_part(part: dict[str, Any]) -> Iterator[tuple[bool, str]]:
-    """A link of a method; of optax's, whose texts are long, the summary alone."""
-    yield True, f"  {part['section']}: {_written(part['link'])}"
-    factory = FAMILIES[part["family"]][part["link"]["kind"]]
-    short = factory.__module__ == "fedsim.rules.optimizers" or not part["body"]
-    yield from _prose(part["summary"] if short else part["body"], "    ")
 
 
 def _prose(text: str, indent: str = "  ") -> Iterator[tuple[bool, str]]:

@@ -107,7 +107,8 @@ class Draft:
             return {"type": "object"}
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             return self.section(annotation)
-        schema = TypeAdapter(Annotated[annotation, *notes] if notes else annotation).json_schema()
+        bounded: Any = Annotated[annotation, *notes] if notes else annotation
+        schema = TypeAdapter(bounded).json_schema()
         return {"type": schema["type"], "enum": [schema["const"]]} if "const" in schema else schema
 
     def kinds(self, models: list[Any], default: str) -> Json:

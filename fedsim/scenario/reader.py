@@ -42,21 +42,14 @@ _IN_WORDS = {  # PyYAML's words -> ours
 
 
 class Document(NamedTuple):
-    """A file as read.
+    """A file as read."""
 
-    Attributes:
-      values: what it says.
-      places: where each value stands.
-      file: its name.
-      roots: folders that it may name data files in; None: it is the user's own program, which may read anything.
-      edits: (path, as typed) of every `--set`.
-    """
-
-    values: dict[str, Any]
-    places: dict[Path, tuple[int, int]]
-    file: str
+    values: dict[str, Any]  # what it says
+    places: dict[Path, tuple[int, int]]  # where each value stands
+    file: str  # its name
+    # folders that it may name data files in; None: it is the user's own program, which may read anything
     roots: tuple[str, ...] | None = None
-    edits: tuple[tuple[Path, str], ...] = ()
+    edits: tuple[tuple[Path, str], ...] = ()  # (path, as typed) of every `--set`
 
 
 def parse(text: str, file: str) -> Document:

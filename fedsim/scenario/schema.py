@@ -164,13 +164,9 @@ def union(family: str, common: type[Section] = Section, kind: str = "", also=(),
 
 
 class SpelledOut(NamedTuple):
-    """Validator: a bare name, an alias or a left-out kind -> a mapping with our `kind`.
+    """Validator: a bare name, an alias or a left-out kind -> a mapping with our `kind`."""
 
-    Attributes:
-      kind: what a mapping without `kind` means; empty where it must have one.
-    """
-
-    kind: str
+    kind: str  # what a mapping without `kind` means; empty where it must have one
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):

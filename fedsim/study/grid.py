@@ -20,25 +20,15 @@ Axes = Sequence[str] | Mapping[str, Sequence[Any]]  # `PATH=V1,V2` texts, or pat
 
 
 class Cell(NamedTuple):
-    """One configuration of the grid.
+    """One configuration of the grid."""
 
-    Attributes:
-      method: label of the method.
-      variant: joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does.
-      varied: path -> value as written.
-      tuned: path -> value of what is tuned.
-      scenario: as read, with all of it.
-      edits: what was changed in the base scenario, as `--set` takes it.
-      written: the method, in the form that it was given in.
-    """
-
-    method: str
-    variant: str
-    varied: dict[str, Any]
-    tuned: dict[str, Any]
-    scenario: Scenario
-    edits: tuple[str, ...]
-    written: Any
+    method: str  # label of the method
+    variant: str  # joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does
+    varied: dict[str, Any]  # path -> value as written
+    tuned: dict[str, Any]  # path -> value of what is tuned
+    scenario: Scenario  # as read, with all of it
+    edits: tuple[str, ...]  # what was changed in the base scenario, as `--set` takes it
+    written: Any  # the method, in the form that it was given in
 
     @property
     def who(self) -> dict[str, Any]:
@@ -49,19 +39,12 @@ class Cell(NamedTuple):
 
 
 class Design(NamedTuple):
-    """A comparison as it was described.
+    """A comparison as it was described."""
 
-    Attributes:
-      scenario: without its grid, and with all that is compared in its `compare` section.
-      cells: of the grid.
-      baseline: label of the method that the others are compared with.
-      score: what of a run is compared.
-    """
-
-    scenario: Scenario
-    cells: list[Cell]
-    baseline: str
-    score: str
+    scenario: Scenario  # without its grid, and with all that is compared in its `compare` section
+    cells: list[Cell]  # of the grid
+    baseline: str  # label of the method that the others are compared with
+    score: str  # what of a run is compared
 
 
 def design_of(

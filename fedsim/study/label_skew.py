@@ -18,17 +18,11 @@ MEANS = ("classes", "entropy_bits", "total_variation", "largest_share")
 
 
 class LabelCounts(NamedTuple):
-    """Samples per client and label.
+    """Samples per client and label."""
 
-    Attributes:
-      clients: ids `[N]`, rising.
-      labels: names `[C]` in order; none where targets are no classes.
-      samples: `[N, C]`; `[N, 1]` where targets are no classes.
-    """
-
-    clients: np.ndarray
-    labels: list[Any]
-    samples: np.ndarray
+    clients: np.ndarray  # ids `[N]`, rising
+    labels: list[Any]  # names `[C]` in order; none where targets are no classes
+    samples: np.ndarray  # `[N, C]`; `[N, 1]` where targets are no classes
 
     @property
     def sizes(self) -> np.ndarray:
@@ -37,19 +31,12 @@ class LabelCounts(NamedTuple):
 
 
 class Heterogeneity(NamedTuple):
-    """How far the clients of a partition differ.
+    """How far the clients of a partition differ."""
 
-    Attributes:
-      rows: of `partition.csv`, as one stack.
-      counts: the same, counted.
-      clients: a row per client, see `client_skew`.
-      overall: of all clients together, see `overall_skew`.
-    """
-
-    rows: Record
-    counts: LabelCounts
-    clients: pd.DataFrame
-    overall: dict[str, Any]
+    rows: Record  # of `partition.csv`, as one stack
+    counts: LabelCounts  # the same, counted
+    clients: pd.DataFrame  # a row per client, see `client_skew`
+    overall: dict[str, Any]  # of all clients together, see `overall_skew`
 
     def plain(self) -> dict[str, Any]:
         """Plain values for JSON; a value that does not apply is None."""

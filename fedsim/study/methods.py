@@ -10,17 +10,11 @@ from fedsim.scenario.reader import scalar
 
 
 class ComparedMethod(NamedTuple):
-    """A method of a comparison: `fedprox(mu=0.1)`, or the same with a label and values for it alone.
+    """A method of a comparison: `fedprox(mu=0.1)`, or the same with a label and values for it alone."""
 
-    Attributes:
-      method: in any of the forms that a scenario's `method:` takes; None: as the scenario stands.
-      label: what stands in the `method` column.
-      edits: `PATH=VALUE`, for this method alone.
-    """
-
-    method: Any
-    label: str
-    edits: tuple[str, ...] = ()
+    method: Any  # in any of the forms that a scenario's `method:` takes; None: as the scenario stands
+    label: str  # what stands in the `method` column
+    edits: tuple[str, ...] = ()  # `PATH=VALUE`, for this method alone
 
     @property
     def written(self) -> Any:

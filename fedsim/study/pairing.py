@@ -131,21 +131,13 @@ def _power(table: Iterable[Record]) -> list[str]:
 
 
 class Scores(NamedTuple):
-    """Scores of methods over variations that all of them completed.
+    """Scores of methods over variations that all of them completed."""
 
-    Attributes:
-      methods: labels.
-      metric: what was scored.
-      table: `[methods, variations, seeds]`; None where there are no two variations.
-      variations: how many count.
-      left_out: how many do not, for want of complete scores.
-    """
-
-    methods: list[str]
-    metric: str
-    table: np.ndarray
-    variations: int
-    left_out: int
+    methods: list[str]  # labels
+    metric: str  # what was scored
+    table: np.ndarray  # `[methods, variations, seeds]`; None where there are no two variations
+    variations: int  # how many count
+    left_out: int  # how many do not, for want of complete scores
 
 
 def scores_of(summary: Sequence[Record], score: str) -> Scores | None:

@@ -21,27 +21,16 @@ LEVEL = 0.95
 
 
 class Paired(NamedTuple):
-    """Differences of one method to the baseline; None where it cannot be said.
+    """Differences of one method to the baseline; None where it cannot be said."""
 
-    Attributes:
-      seeds: pairs.
-      difference: their mean.
-      ci_low: lower end of Student's 95 % interval of the mean.
-      ci_high: upper end.
-      p_value: exact sign-flip test, two-sided.
-      p_wilcoxon: Wilcoxon's signed-rank test, two-sided, from six pairs on.
-      effect_size: mean difference over their standard deviation (Cohen's d_z).
-      probability_of_improvement: share of seeds in which the method was better, ties counting half.
-    """
-
-    seeds: int
-    difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p_value: float | None
-    p_wilcoxon: float | None
-    effect_size: float | None
-    probability_of_improvement: float
+    seeds: int  # pairs
+    difference: float | None  # their mean
+    ci_low: float | None  # lower end of Student's 95 % interval of the mean
+    ci_high: float | None  # upper end
+    p_value: float | None  # exact sign-flip test, two-sided
+    p_wilcoxon: float | None  # Wilcoxon's signed-rank test, two-sided, from six pairs on
+    effect_size: float | None  # mean difference over their standard deviation (Cohen's d_z)
+    probability_of_improvement: float  # share of seeds in which the method was better, ties counting half
 
 
 def scored(values: Sequence[float | None], diverged: Sequence[bool], larger_is_better: bool) -> np.ndarray:
