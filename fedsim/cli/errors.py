@@ -63,7 +63,8 @@ def print_error(error: Exception, farewell: str) -> int:
         with tempfile.NamedTemporaryFile("w", prefix="fedsim-", suffix=".txt", delete=False) as file:
             file.write(traceback.format_exc())
         place = _in_a_plugin(error) or f"unforeseen {type(error).__name__}"
-        click.echo(printable(f"fedsim: {place}; traceback saved in {file.name}"), err=True)
+        text = str(error) if isinstance(error, Failure) else f"fedsim: {place}"
+        click.echo(printable(f"{text}; traceback saved in {file.name}"), err=True)
         return code
     text = str(error)
     if code == 4 and isinstance(error, OSError) and error.filename:
