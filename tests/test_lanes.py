@@ -98,6 +98,7 @@ def test_one_full_batch_step_is_centralised_gradient_descent():
     np.testing.assert_allclose(federated["W"], alone.model()["W"], rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.long
 def test_a_client_split_in_two_changes_nothing_under_full_batches():
     data = ragged()
     halves = np.asarray(data.client) * 2 + np.arange(len(data.y)) % 2
@@ -129,6 +130,7 @@ def test_lane_efficiency_on_lognormal_sizes():
     assert useful / total > 0.9
 
 
+@pytest.mark.long
 def test_client_optimizer_starts_afresh_each_round():
     """Two rounds of one step with momentum are two rounds without: a buffer that leaked would show."""
     data, plain = ragged(), {"lr": 0.3, "batch": "full", "steps": 1}
@@ -138,6 +140,7 @@ def test_client_optimizer_starts_afresh_each_round():
     np.testing.assert_allclose(a["W"], b["W"], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.long
 def test_uniform_and_step_weights():
     data = ragged()
     client = {"lr": 0.3, "batch": "full", "steps": 2}

@@ -128,7 +128,7 @@ TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
             {"server": [*UNIFORM, {"kind": "fedadam", "lr": {"kind": "constant_schedule", "value": 0.1}}]},
             {"method": "fedadam"},
         ),
-    ], 12),
+    ], 40),
 )  # fmt: skip
 def test_limit_identity(one, other):
     np.testing.assert_allclose(weights(**one), weights(**other), **CLOSE)

@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import optax
 import pytest
+from conftest import sampled
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
 from fedsim import compose
@@ -200,6 +201,7 @@ def kind_models() -> dict[str, type[BaseModel]]:
 WRONG = (None, False, "no such word", "full", -1, 0, 2, 10**12, 0.5, -0.5, [], [0], [1, 2], ["x"], {}, {"kind": "-"})
 
 
+@pytest.mark.long
 def test_reader_and_schema_agree_on_every_single_value(validator):
     """Each hyper-parameter of each kind takes each of these values, while the others are as they should be."""
     checked = 0
@@ -286,7 +288,7 @@ def most() -> int:
     return max(len(defaults(FAMILIES[p.values[0]][p.values[1]])) for p in BUILT_IN)
 
 
-@pytest.mark.parametrize("turn", range(most()))
+@pytest.mark.parametrize("turn", sampled(range(most()), 3))
 def test_every_default_of_every_kind_is_in_the_schema(turn, golden, monkeypatch):
     """In turn `turn` every kind loses one default, its `turn`-th."""
     lost = []
