@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import some
+from conftest import sampled, some
 
 import fedsim
 from fedsim.disk.tables import to_csv
@@ -151,8 +151,7 @@ def variant(name, **sections):
     return fedsim.run(written)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", some(VARIANTS, 3))
+@pytest.mark.parametrize("name", sampled(VARIANTS, 99))
 def test_block_under_every_kind_of_link(name):
     whole = digest(variant(name))
     for block in (3, 7):

@@ -72,6 +72,11 @@ class Blocks:
         elif block.round < max(plan.rounds for plan in self.plans):
             self.next = self._made(block.round + 1, 0, block.playing, self.probes)
 
+    def following(self, block: Block) -> Block | None:
+        """The next block of the same pass of a round; None behind the last."""
+        first = block.first + self.width.block
+        return self.get(block.round, first, block.playing, block.probe) if first < block.longest else None
+
     def _made(
         self, r: int, first: int, playing: tuple[bool, ...], probe: bool, parts: list[Part | None] | None = None
     ) -> Block:

@@ -6,7 +6,7 @@ calls that cut a long training into pieces.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -144,14 +144,17 @@ class Played(NamedTuple):
 
 def play(round: Round) -> tuple[list[Played | None], Buffers]:
     """A round of runs side by side -> (what every run did, None where it took no part; the buffers for the next round)."""
+    block: Block | None
     block, works = plan(round)
     buffers, lane_steps = round.buffers, 0
     if round.program.probe is not None:
         block, works, buffers = probe(round, block, works)
-    for trained in train(round, round.program.mesh, block, works, buffers.rows):
+    while block is not None:
+        trained = train(round, round.program.mesh, block, works, buffers.rows)
         works = wire(round, works, trained)
         buffers = buffers._replace(rows=trained.buffer)
-        lane_steps += trained.block.steps * round.program.width.lanes * round.program.mesh.shards
+        lane_steps += block.steps * round.program.width.lanes * round.program.mesh.shards
+        block = round.blocks.following(block)
     served = serve(works)
     return keep(works, served, lane_steps), buffers
 
@@ -172,29 +175,28 @@ def probe(round: Round, block: Block, works: list[RoundWork]) -> tuple[Block, li
     """The pass at x before the training, where method or rule asks for one -> (first block of the training, works, buffers)."""
     mesh, buffers = round.program.probe, round.buffers
     assert mesh is not None
-    for trained in train(round, mesh, block, works, buffers.probe):
+    following: Block | None = block
+    while following is not None:
+        trained = train(round, mesh, following, works, buffers.probe)
         works = [_probed(*each) for each in zip(works, trained.jobs, trained.rows, strict=True)]
         buffers = buffers._replace(probe=trained.buffer)
+        following = round.blocks.following(following)
     return round.blocks.get(round.number, 0, round.playing), list(map(_with_probe, works)), buffers
 
 
-def train(
-    round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer: list[Rows] | None
-) -> Iterator[TrainedBlock]:
-    """Step 2, on the device: the cohorts on their lanes, block by block from `block` on."""
+def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer: list[Rows] | None) -> TrainedBlock:
+    """Step 2, on the device: a block of the cohorts on its lanes."""
     program, runs, size = round.program, len(works), round.program.width.block
     bank, roots = tuple(work.server.shared for work in works), tuple(work.info.root for work in works)
-    for first in range(0, max(block.longest, 1), size):
-        block = block if first == 0 else round.blocks.get(block.round, first, block.playing, block.probe)
-        layout = placed(block.layout, [work.places[first : first + size] for work in works], size)
-        data = mesh.spread(block.samples) if round.data is None else round.data
-        shard_jobs, columns = mesh.jobs(layout)
-        jobs = _by_run(by_slot(columns) if runs > 1 else columns, runs)
-        memory = () if block.probe else _remembered(program.memories, works, jobs)
-        lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
-        buffer = _train_block(mesh, lent, mesh.empty(buffer, lent, layout.seats), block.steps, round.pieces)
-        round.blocks.prepare(block)  # while the device works
-        yield TrainedBlock(block, jobs, _by_run(mesh.collect(buffer, shard_jobs), runs), buffer)
+    layout = placed(block.layout, [work.places[block.first : block.first + size] for work in works], size)
+    data = mesh.spread(block.samples) if round.data is None else round.data
+    shard_jobs, columns = mesh.jobs(layout)
+    jobs = _by_run(by_slot(columns) if runs > 1 else columns, runs)
+    memory = () if block.probe else _remembered(program.memories, works, jobs)
+    lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
+    buffer = _train_block(mesh, lent, mesh.empty(buffer, lent, layout.seats), block.steps, round.pieces)
+    round.blocks.prepare(block)  # while the device works
+    return TrainedBlock(block=block, jobs=jobs, rows=_by_run(mesh.collect(buffer, shard_jobs), runs), buffer=buffer)
 
 
 def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
