@@ -20,7 +20,7 @@ from fedsim.fleet import Plan
 Shape = jax.ShapeDtypeStruct
 TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
 ROW_BYTES = 2000  # of an evaluated round in the log and in the tables (measured with a thousand: 1,630 at the most)
-MANY = 1000  # messages of a round from which on it is looked at what a rule makes of them: distances of all pairs
+MANY = 1000  # messages of a round from which on what a rule computes is traced and counted: distances of all pairs
 LANE_BYTES = 200  # of a lane's queue on the host
 
 
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
 
 
 def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dict[str, int]:
-    """Bytes by purpose that any run holds, before a round of it is looked at: much less than `footprint` counts.
+    """Bytes by purpose that any run holds, before a round of it is planned: much less than `footprint` counts.
 
     Args:
       model_bytes: of the parameters.

@@ -41,10 +41,10 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
             return jax.value_and_grad(mean_loss, has_aux=True)(variables["params"], variables["stats"], batch)
 
         def mean_objective(params, stats):
-            now = {"params": params, "stats": stats}
-            outputs, stats = model.apply(now, batch.x, mask=batch.mask, key=batch.key, train=True)
+            variables = {"params": params, "stats": stats}
+            outputs, stats = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
             reported = mean(loss(outputs, batch.y), batch.mask)  # the loss, whatever is minimised
-            return mean(objective(now, outputs, batch), batch.mask), (reported, stats)
+            return mean(objective(variables, outputs, batch), batch.mask), (reported, stats)
 
         (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["stats"])
         return reported, g
