@@ -15,6 +15,7 @@ from fedsim.report.results import metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
 from fedsim.scenario import Scenario
+from fedsim.study.words import variation
 
 SHOWN = {"train_loss": "train loss", "test_loss": "test loss", "test_accuracy": "accuracy"}  # beside the bar
 
@@ -108,10 +109,9 @@ def table(result: Result, out: Path) -> None:
 
 
 def verdict(comparison: Comparison, out: Path) -> None:
-    """The verdict in words, then a line per method, and where the files are."""
-    for line in comparison.verdict:
-        print(line)
-    print()
+    """The headline, a line per method, the verdict in words, and where the files are."""
+    headline, *lines = comparison.verdict
+    print(f"{headline}\n")
     summary, compare = comparison.records["summary"], comparison.records["compare"]
     variants = list(dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes))
     varied = ["variant"] if comparison.varied else []
@@ -119,8 +119,12 @@ def verdict(comparison: Comparison, out: Path) -> None:
     titles = {"score": f"{comparison.score} {metric_of(summary)}"}
     view = _table([titles.get(name, name) for name in names], left=("method", "variant"))
     for row in results(summary, compare, comparison.score, variants):
+        row["variant"] = (variation(str(row.get("variant", ("",))[0]), comparison.scenario), "")
         view.add_row(*(row[name][0] for name in names))
     _print(view, 150)
+    print()
+    for line in lines:
+        print(line)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.study.standings import wins
 from fedsim.study.summary import larger_is_better
 
 Row = dict[str, Any]
@@ -15,7 +16,6 @@ DIFFERENCES = {  # title -> column of `compare.csv` that decides whether there i
     "difference": ("difference", "{difference:+.4f}"),
     "95 %": ("ci_low", "{ci_low:+.4f} to {ci_high:+.4f}"),
     "p (Holm)": ("p_adjusted", "{p_adjusted:.3g}"),
-    "better in": ("probability_of_improvement", "{probability_of_improvement:.0%}"),
 }
 
 
@@ -59,7 +59,9 @@ def results(
       variants: in their order; left out: as they appear.
     """
     keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
-    differences = None if compare is None else {_key(row): row for row in compare}
+    compared = None if compare is None else [row for row in compare if row["method"] != row["baseline"]]
+    differences = None if compared is None else {_key(row): row for row in compared}
+    runs = by(summary, "method", "variant")
     better = larger_is_better(metric_of(summary))
     reached = any(row.get("rounds_to_target") is not None for row in summary)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
@@ -71,7 +73,9 @@ def results(
             row["rounds to target"] = _reached(group, "rounds_to_target", 1, ".0f")
             row["MB to target"] = _reached(group, "bytes_to_target", 1e6, ".2f")
         if differences is not None:
-            row |= _difference(differences.get(key))
+            difference = differences.get(key)
+            row |= _difference(difference)
+            row["better in"] = _wins(difference, group, runs, score, better) if difference else ("", "")
         mean: Any = row["score"][1]
         worse = math.inf if mean == "" else -mean if better else mean
         ranked.append(((variants.index(key[1]), differences is not None and key in differences, worse), row))
@@ -126,6 +130,13 @@ def _reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
         return "not reached", 1e300
     some = "" if len(known) == len(rows) else f" ({len(known)} of {len(rows)})"
     return f"{statistics.fmean(known):{form}}{some}", statistics.fmean(known)
+
+
+def _wins(row: Row, group: Sequence[Row], runs: Mapping[tuple, list[Row]], score: str, better: bool) -> Cell:
+    """Under how many of the shared seeds a method is better than the baseline, and under how many the same."""
+    won, tied = wins(group, runs.get((row["baseline"], row.get("variant")), []), score, better)
+    words = f"{won} of {row['seeds']}{f', {tied} tied' if tied else ''}"
+    return words if row["seeds"] else "", row["probability_of_improvement"]
 
 
 def _difference(row: Row | None) -> dict[str, Cell]:

@@ -11,8 +11,10 @@ from fedsim.disk.tables import Record
 from fedsim.runs.filenames import label_of
 from fedsim.runs.result import ORDER, Result, State, Tables
 from fedsim.study.grid import Cell
-from fedsim.study.pairing import conclusions, verdict
+from fedsim.study.pairing import conclusions
+from fedsim.study.standings import chance_levels
 from fedsim.study.tuning import Trial, settings, tuned
+from fedsim.study.verdict import verdict
 
 MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
@@ -45,7 +47,7 @@ class Comparison(Tables):
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
-      verdict: the table in sentences.
+      verdict: the table in sentences, the headline first.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
       outcomes: every configuration that is reported, with its result.
@@ -62,7 +64,7 @@ class Comparison(Tables):
         self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
         self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
-        self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning)]
+        self.verdict = [*self._verdict(), *settings(tuning)]
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -136,6 +138,12 @@ class Comparison(Tables):
                 who = {name: value for name, value in outcome.cell.who.items() if name != "method"}
                 rows += [{**who, **record} for record in outcome.result.records[name]]
         return rows
+
+    def _verdict(self) -> list[str]:
+        compared, summary = self.records["compare"], self.records["summary"]
+        metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
+        chance = chance_levels(self.partition, metric)
+        return verdict(compared, summary, self.baseline, self.score, chance, self.scenario)
 
     def _reasons(self) -> Iterator[tuple[str, str]]:
         for outcome in self.outcomes:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedsim.report.figures.drawing import COLOURS, GREY, SMALL, literal, sheet, style
 from fedsim.report.series import by_variant
-from fedsim.study.pairing import SURE
+from fedsim.study.standings import SURE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

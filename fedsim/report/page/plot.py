@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from fedsim.report.page.scales import Axis, axis, short
-from fedsim.study.pairing import SURE
+from fedsim.study.standings import SURE
 
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 12, 40

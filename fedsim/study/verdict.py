@@ -1,0 +1,170 @@
+"""A comparison in sentences: one headline, then what is sure, what leans, what is level, variation by variation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fedsim.study.standings import SURE, Standing, standings
+from fedsim.study.statistics import smallest_p
+from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.words import attacks, variation
+
+
+def verdict(
+    compared: Sequence[Record],
+    summary: Sequence[Record],
+    baseline: str,
+    score: str = "final",
+    chance: Mapping[str, float] | None = None,
+    scenario: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """A comparison in sentences, the headline first: who leads, by how much, how sure.
+
+    Args:
+      compared: rows of `compare.csv`.
+      summary: rows of `summary.csv`.
+      baseline: label of the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+      chance: what guessing gives, by variation; left out: nothing is said of it.
+      scenario: as in `run.json`, for the names of what varies.
+    """
+    compared = [row for row in compared if row["method"] != baseline]
+    by_variant = standings(compared, summary, baseline, score, chance)
+    if not any(s.mean is not None for group in by_variant.values() for s in group):
+        return ["No run has a score." if by_variant else "Nothing was run."]
+    metric = next(str(run["metric"]) for run in summary if run.get("metric"))
+    words = {name: variation(name, scenario) for name in by_variant}
+    lines = [_headline(by_variant, words, baseline, metric)]
+    for name, group in by_variant.items():
+        where = f"With {words[name]}: " if name else ""
+        lines += [f"{where}{line[0].lower() if where else line[0]}{line[1:]}" for line in _group(group, baseline)]
+    return [*lines, *_power(compared)]
+
+
+def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str], baseline: str, metric: str) -> str:
+    """Who leads; where something varies: who holds where the baseline does worst, and who leads where it does best."""
+    name, rising = metric.replace("_", " "), larger_is_better(metric)
+    if len(by_variant) == 1:
+        text = _leading(next(iter(by_variant.values())), baseline, name)
+        return f"{text.replace('no method', 'No method', text.startswith('no method'))}."
+    leaders = {variant: group[0] for variant, group in by_variant.items() if group[0].mean is not None}
+    first = next(iter(leaders.values()))
+    if len({leader.method for leader in leaders.values()}) == 1 and not first.chance:
+        means = [leader.mean for leader in leaders.values() if leader.mean is not None]
+        ends = f"{name} {min(means):.3f} to {max(means):.3f}"
+        sure = sum(leader.sure for leader in leaders.values())
+        versus = f"surely better than {baseline} in {sure} of them" if first.row else "the baseline"
+        return f"{first.method} leads in all {len(by_variant)} variations, with {ends}; {versus}."
+    worth = lambda variant: _worth(by_variant[variant], baseline, rising)
+    hard, easy = min(leaders, key=worth), max(leaders, key=worth)
+    verb = "holds" if attacks(hard) else "leads"
+    text = f"With {words[hard]}, {_leading(by_variant[hard], baseline, name, verb)}"
+    return f"{text}; with {words[easy]}, {_brief(by_variant[easy], baseline)}." if easy != hard else f"{text}."
+
+
+def _worth(group: Sequence[Standing], baseline: str, rising: bool) -> float:
+    """How well the baseline does, or without it the best: larger is better."""
+    mean = next((s.mean for s in group if s.method == baseline and s.mean is not None), group[0].mean)
+    return 0.0 if mean is None else mean if rising else -mean
+
+
+def _leading(group: Sequence[Standing], baseline: str, metric: str, verb: str = "leads") -> str:
+    """The best method under one variation: its score, what it gains on the baseline, and how sure that is."""
+    best, base = group[0], next((s for s in group if s.method == baseline), None)
+    if best.chance:
+        return f"no method does better than chance: {best.method}, the best, has {metric} {best.mean:.3f}"
+    if best.row is None or base is None or base.mean is None:
+        others = [s for s in group if s.row and s.row["seeds"]]
+        sure = sum(s.sure for s in others)
+        how = f"; {_of(sure, len(others))} surely worse" if others else ""
+        kept = ", the baseline," if best.method == baseline and others else ""
+        return f"{best.method}{kept} {verb} with {metric} {best.mean:.3f}{how}"
+    guess = ", which is at chance level" if base.chance else ""
+    start = f"{best.method} {verb} with {metric} {best.mean:.3f} against {base.mean:.3f} of {baseline}{guess}"
+    if best.sure:
+        return f"{start} ({_gain(best)}; {best.seeds}, p = {best.row['p_adjusted']:.2g} after Holm)"
+    if best.clear:
+        return f"{start} ({_gain(best)}; {best.seeds}, too few to be sure)"
+    return f"{start}, but cannot be told apart from it ({_gain(best)}; {best.seeds})"
+
+
+def _gain(standing: Standing) -> str:
+    """How much better than the baseline, with its interval, as far as these are numbers."""
+    row = standing.row or {}
+    if row["difference"] is None:
+        return "better" if standing.benefit > 0 else "no better"
+    side = 1 if larger_is_better(row["metric"]) else -1
+    ends = (
+        ""
+        if row["ci_low"] is None
+        else ", 95 % {:.3g} to {:.3g}".format(*sorted((side * row["ci_low"], side * row["ci_high"])))
+    )
+    return f"{standing.benefit:.3g} better{ends}"
+
+
+def _brief(group: Sequence[Standing], baseline: str) -> str:
+    best, base = group[0], next((s for s in group if s.method == baseline), None)
+    if best.chance:
+        return "no method does better than chance"
+    against = f" against {base.mean:.3f} of {baseline}" if best.row and base and base.mean is not None else ""
+    how = "" if best.row is None or best.sure else ", which is not sure"
+    return f"{best.method} leads with {best.mean:.3f}{against}{how}"
+
+
+def _of(count: int, total: int) -> str:
+    """So many of the others, as the subject of a sentence.
+
+    >>> _of(2, 2), _of(1, 3), _of(0, 3)
+    ('all 2 others are', '1 of the 3 others is', 'none of the 3 others is')
+    """
+    if count == total:
+        return "the other is" if total == 1 else f"all {total} others are"
+    some = f"{count or 'none'} of the {total} others" if total > 1 else "the other"
+    return f"{some} {'are' if count > 1 else 'is' if total > 1 else 'is not'}"
+
+
+def _group(group: Sequence[Standing], baseline: str) -> list[str]:
+    """Sentences about one variation: what is surely better and worse, what leans, what is level, at chance, failed."""
+    others = [s for s in group if s.row is not None]
+    guessing = [s.method for s in group if s.chance]
+    compared = [s for s in others if s.row and s.row["seeds"] and not (s.chance and baseline in guessing)]
+    compared.sort(key=lambda s: -s.benefit)
+    sure, clear = [s for s in compared if s.sure], [s for s in compared if s.clear and not s.sure]
+    parts = {
+        f"Surely better than {baseline} (p < {SURE} after Holm)": [s for s in sure if s.benefit > 0],
+        f"Surely worse than {baseline} (p < {SURE} after Holm)": [s for s in sure if s.benefit <= 0],
+        f"Better than {baseline} by the 95 % interval, too few seeds to be sure": [s for s in clear if s.benefit > 0],
+        f"Worse than {baseline} by the 95 % interval, too few seeds to be sure": [s for s in clear if s.benefit <= 0],
+        f"Not told apart from {baseline}": [s for s in compared if not s.sure and not s.clear],
+    }
+    lines = [f"{title}: {', '.join(map(_item, some))}." for title, some in parts.items() if some]
+    if guessing:
+        several = "; what they differ by means nothing" if len(guessing) > 1 else ""
+        lines.append(f"At chance level: {', '.join(guessing)}{several}.")
+    failed = [s.method for s in others if not (s.row and s.row["seeds"])]
+    return [*lines, *([f"Failed under all seeds, compared with nothing: {', '.join(failed)}."] if failed else [])]
+
+
+def _item(standing: Standing) -> str:
+    """A method with its difference, its interval, and how often it was better."""
+    row = standing.row or {}
+    lost = f"; {row['diverged']} of {row['seeds']} runs diverged" if row["diverged"] else ""
+    ends = "" if row["ci_low"] is None else f", 95 % {row['ci_low']:+.3g} to {row['ci_high']:+.3g}"
+    number = "" if row["difference"] is None else f"{row['difference']:+.3g}{ends}; "
+    return f"{standing.method} ({number}{standing.seeds}{lost})"
+
+
+def _power(table: Iterable[Record]) -> list[str]:
+    """What so few seeds could not have shown, whatever had come out."""
+    rows = [row for row in table if row["seeds"]]
+    if not rows:
+        return []
+    seeds, tests = min(row["seeds"] for row in rows), sum(row["p_value"] is not None for row in rows)
+    least = smallest_p(seeds) * max(tests, 1)
+    if least < SURE:
+        return []
+    needed = next(n for n in range(2, 64) if smallest_p(n) * max(tests, 1) < SURE)
+    of = f"{tests} comparisons" if tests > 1 else "one comparison"
+    return [
+        f"With {seeds} seed{'s' * (seeds > 1)} no difference can be called sure: of {of} the smallest p that a two-sided "
+        f"test can give is {min(least, 1):.3g}. {needed} seeds could."
+    ]
