@@ -97,9 +97,19 @@ def _near(mean: float, level: float) -> bool:
     return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
 
 
+def order_of(by_variant: Mapping[str, Sequence[Standing]], rising: bool) -> list[str]:
+    """Methods in the order of the result: by their mean over variations, the best first."""
+    means: dict[str, list[float]] = {}
+    worst = -math.inf if rising else math.inf
+    for group in by_variant.values():
+        for standing in group:
+            means.setdefault(standing.method, []).append(worst if standing.mean is None else standing.mean)
+    return sorted(means, key=lambda method: (-1 if rising else 1) * float(np.mean(means[method])))
+
+
 def mean_score(runs: Sequence[Record], score: str, rising: bool) -> float | None:
     """The mean score of runs; diverged ones count as the worst there is, failed ones not at all."""
-    values = _scores(runs, score, rising)
+    values = seed_scores(runs, score, rising)
     return float(np.mean(list(values.values()))) if values else None
 
 
@@ -110,14 +120,14 @@ def wins(runs: Sequence[Record], base: Sequence[Record], score: str, rising: boo
     >>> wins(runs, base, "final", rising=True)
     (1, 1)
     """
-    scores, others = _scores(runs, score, rising), _scores(base, score, rising)
+    scores, others = seed_scores(runs, score, rising), seed_scores(base, score, rising)
     shared = scores.keys() & others.keys()
     better = sum(scores[s] > others[s] if rising else scores[s] < others[s] for s in shared)
     return better, sum(scores[s] == others[s] for s in shared)
 
 
-def _scores(runs: Sequence[Record], score: str, rising: bool) -> dict[int, float]:
-    """Scores by seed, of runs that did not fail."""
+def seed_scores(runs: Sequence[Record], score: str, rising: bool) -> dict[int, float]:
+    """Scores by seed of runs that did not fail; diverged ones have the worst score there is."""
     ran = [run for run in runs if run.get("status") != "failed"]
     values = scored([run.get(score) for run in ran], [bool(run.get("diverged")) for run in ran], rising)
     return dict(zip((run["seed"] for run in ran), map(float, values), strict=True))

@@ -62,6 +62,20 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     return Paired(n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), effect, improvement)
 
 
+def interval(values: np.ndarray) -> tuple[float, float] | None:
+    """Student's 95 % interval of the mean of values `[n]`; None below two of them, or where one is not finite.
+
+    >>> [round(end, 3) for end in interval(np.array([1.0, 2.0, 3.0]))]
+    [-0.484, 4.484]
+    """
+    n = len(values)
+    if n < 2 or not np.isfinite(values).all():
+        return None
+    mean = float(values.mean())
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * float(values.std(ddof=1)) / math.sqrt(n)
+    return mean - half, mean + half
+
+
 def sign_flip(d: np.ndarray) -> float:
     """Sign-flip test of differences symmetric about 0: P(|Σ ±d_s| ≥ |Σ d_s|) over all 2ⁿ signs, two-sided and exact.
 

@@ -5,9 +5,20 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedsim.report.page import pictures
+from fedsim.report.page import charts, pictures, setting
+from fedsim.report.page.outcome import headline, numbers
+from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
-from fedsim.report.results import metric_of, results, rows_of, sentences, times
+from fedsim.report.results import metric_of, results, rows_of, times
+from fedsim.study.standings import chance_levels, order_of, standings
+from fedsim.study.summary import larger_is_better
+from fedsim.study.words import axis, variation
+
+FEW = 4  # pictures that are shown without being asked for
+COLUMNS = [1, 1, 2, 3, 2, *[3] * 10_000]  # by the number of pictures: no row is left half empty
+ENDED = {"done": "", "running": "This run has not ended: what follows is what it has done so far.",
+         "interrupted": "This run was interrupted: what follows is what it had done until then.",
+         "incomplete": "Not all of these runs ended as planned."}  # fmt: skip
 
 
 class Source(NamedTuple):
@@ -33,26 +44,64 @@ class Source(NamedTuple):
 
 def page_of(sources: Sequence[Source]) -> bytes:
     """The page of one run or comparison, or of several runs beside one another."""
-    first = sources[0].record
+    record, alone = sources[0].record, len(sources) == 1
+    scenario, score = record["scenario"], record.get("score", "final")
+    baseline = record.get("baseline") if alone else None
     rounds, summary, timing, clients = (_tables(sources, name) for name in ("rounds", "summary", "timing", "clients"))
-    compare = sources[0].table("compare") if len(sources) == 1 else None
-    names = list(dict.fromkeys(str(name) for t in (rounds, clients) if t is not None for name in t["method"]))
-    charts, data = pictures.charts(rounds, names, first["scenario"])
+    compare = sources[0].table("compare") if alone else None
+    runs = [] if summary is None else rows_of(summary)
+    metric = metric_of(runs)
+    chance = chance_levels(sources[0].table("partition"), metric) if alone else {}
+    compared = [] if compare is None else rows_of(compare)
+    by_variation = standings(compared, runs, baseline or "", score, chance) if runs and score in runs[0] else {}
+    names = order_of(by_variation, larger_is_better(metric))
+    names += [
+        str(name) for t in (rounds, clients) if t is not None for name in t["method"].unique() if name not in names
+    ]
+    classes = looks(names, baseline)
+    groups, data = charts.charts(rounds, classes, scenario, metric)
+    several, evaluated = len(names) > 1, [] if rounds is None or len(names) > 1 else rows_of(rounds)
+    lines = list(record.get("verdict") or []) if alone else []
+    dots = (
+        pictures.scores(summary, by_variation, names, baseline, score, chance, scenario) if several and runs else None
+    )
     shown = {
-        "title": first["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs",
-        "verdict": _verdict(sources, summary),
-        "setting": [_setting(source) for source in sources],
-        "table": _table(summary, compare, first.get("score", "final")),
-        "names": names,
-        "charts": charts,
-        "forests": pictures.forests(compare),
-        "spreads": pictures.spreads(clients, names),
+        "title": scenario["name"] if alone else f"{len(sources)} runs",
+        "mark": _mark(sources),
+        "headline": lines[0] if lines else headline(runs, evaluated, names, score, chance.get("")),
+        "lines": [*lines[1:], *_remarks(sources)],
+        "numbers": [] if several or not runs else numbers(runs, evaluated),
+        "dots": dots,
+        "groups": groups,
+        "rest_open": len(groups) - 1 <= FEW and all(len(group["panels"]) == 1 for group in groups),
+        "columns": COLUMNS,
+        "names": list(classes.items()),
+        "strong": STRONG,
+        "forests": pictures.forests(compare, names, scenario),
+        "table": _table(runs, compared if compare is not None else None, score, scenario),
+        "spreads": pictures.spreads(clients, names, scenario),
+        "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
         "time": times(timing, names),
-        "again": [" ".join(map(_quoted, source.record["surroundings"]["command"])) for source in sources],
-        "provenance": [(source.label or str(source.record["scenario"]["name"]), _provenance(source)) for source in sources],
+        "again": [" ".join(map(setting.quoted, source.record["surroundings"]["command"])) for source in sources],
+        "provenance": [(s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record)) for s in sources],
     }  # fmt: skip
-    return rendered(shown, data)
+    return rendered({**shown, "sections": _sections(shown)}, data)
+
+
+def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the page is divided into: the anchor of each part, and what it is called."""
+    parts = (
+        ("result", "Result", True),
+        ("curves", "Curves", shown["groups"]),
+        ("table", "All numbers", shown["table"] and len(shown["table"]["rows"]) > 1),
+        ("differences", "Differences", shown["forests"]),
+        ("clients", "Clients", shown["spreads"]),
+        ("setting", "What was run", True),
+        ("time", "Time", shown["time"]),
+        ("again", "Once more", True),
+    )
+    return [(anchor, title) for anchor, title, there in parts if there]
 
 
 def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
@@ -60,83 +109,49 @@ def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
     return pd.concat(tables, ignore_index=True) if tables else None
 
 
-def _verdict(sources: Sequence[Source], summary: pd.DataFrame | None) -> list[str]:
-    """The verdict of a comparison; of runs what they came to."""
-    if len(sources) == 1 and sources[0].record.get("verdict"):
-        return list(sources[0].record["verdict"])
-    reasons = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("reasons", {}).items()]
-    notes = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("notes", {}).items()]
-    return [*(sentences(summary) if summary is not None else []), *reasons, *notes]
+def _mark(sources: Sequence[Source]) -> list[str]:
+    """A line for every run that did not end as planned."""
+    lines = []
+    for source in sources:
+        status = source.record["status"]
+        text = source.record.get("mark") or ENDED.get(status, f"This run ended as {status}.")
+        if text:
+            lines.append(f"{source.label}: {text}" if source.label else str(text))
+    return lines
 
 
-def _table(summary: pd.DataFrame | None, compare: pd.DataFrame | None, score: str) -> dict[str, Any] | None:
-    """The results of all methods."""
-    if summary is None or score not in summary:
+def _remarks(sources: Sequence[Source]) -> list[str]:
+    """Why seeds did not end as planned, and what to know of those that did."""
+    lines = []
+    for source in sources:
+        for kind in ("reasons", "notes"):
+            for who, why in source.record.get(kind, {}).items():
+                seed = who if source.record.get("kind") == "compare" else f"seed {who}"
+                lines.append(f"{f'{source.label}, ' if source.label else ''}{seed}: {why}")
+    return lines
+
+
+def _table(
+    runs: Sequence[dict[str, Any]], compared: Sequence[dict[str, Any]] | None, score: str, scenario: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The results of all methods, names of variations and settings in words."""
+    if not runs or score not in runs[0]:
         return None
-    runs = rows_of(summary)
-    rows = results(runs, None if compare is None else rows_of(compare), score)
-    titles = {"score": f"{score} {metric_of(runs).replace('_', ' ')}"}
-    words = sum(name in summary for name in ("method", "variant", "tuned"))
+    rows = results(runs, compared, score)
+    titles = {"score": f"{score} {metric_of(runs)}".replace("_", " "), "variant": "variation", "tuned": "chosen"}
+    for name in ("variant", "tuned"):
+        labels = [str(row[name][0]) for row in rows if name in row]
+        paths = {label.partition("=")[0] for label in labels}
+        if name == "tuned" and len(paths) == 1 and not any("," in label for label in labels):
+            titles[name] = axis(paths.pop(), scenario)
+            words = {label: label.partition("=")[2] for label in labels}
+        else:
+            words = {label: variation(label, scenario) for label in labels}
+        for row in rows:
+            if name in row:
+                row[name] = (words[str(row[name][0])], row[name][1])
     return {
         "head": [titles.get(name, name) for name in rows[0]],
         "rows": [[*row.values()] for row in rows],
-        "words": words,
+        "words": sum(name in rows[0] for name in ("method", "variant", "tuned")),
     }
-
-
-def _setting(source: Source) -> dict[str, Any]:
-    """How data flows through the scenario, and what attacks it: the parts in their order, as they were written."""
-    scenario, halves = source.record["scenario"], source.record.get("halves") or {}
-    data, client, wire = scenario["data"], scenario["client"], scenario.get("wire") or []
-    compare = scenario.get("compare") or {}
-    malicious, vary = scenario.get("fleet", {}).get("malicious") or 0, compare.get("vary") or {}
-    attacked = bool(wire) and bool(malicious or "fleet.malicious" in vary)
-    methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
-    steps = [
-        ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}"),
-        ("model", _named(scenario["model"])),
-        ("cohort", _named(scenario["cohort"])),
-        ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
-        ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
-    ]
-    if attacked:
-        share = f"{malicious:.0%} of the clients" if isinstance(malicious, float) else f"clients {malicious}"
-        steps.append(("malicious", share if malicious else "as varied"))
-    if methods:  # each with its client and its server half
-        steps.append(("methods", "; ".join(f"{name}: {halves[name]}" if name in halves else name for name in methods)))
-    else:
-        steps.append(("server", " → ".join(map(_named, scenario["server"]))))
-    steps += [("varied", f"{path} = {', '.join(map(str, values))}") for path, values in vary.items()]
-    seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
-    against = f"; {len(methods)} methods, compared with {source.record.get('baseline')}" if methods else ""
-    return {"label": source.label, "steps": steps, "size": f"{scenario['rounds']} rounds, {seeds}{against}"}
-
-
-def _named(part: Mapping[str, Any]) -> str:
-    """A link as it would be written, `krum(f=6)`."""
-    rest = [f"{k}={v}" for k, v in part.items() if k != "kind" and isinstance(v, int | float | str | list) and v != []]
-    return f"{part['kind']}({', '.join(rest)})" if rest else str(part["kind"])
-
-
-def _provenance(source: Source) -> list[tuple[str, str]]:
-    """The environment, the machine and the hashes, a line each."""
-    record = source.record
-    environment, surroundings, hashes = record["environment"], record["surroundings"], record["hashes"]
-    git = surroundings.get("git") or {}
-    commit = f"{git['commit'][:12]}{' with changes' if git.get('dirty') else ''}" if git.get("commit") else "not known"
-    packages = ("fedsim", "jax", "jaxlib", "numpy", "optax")
-    versions = ", ".join(f"{name} {environment[name]}" for name in packages if name in environment)
-    machine = f"{', '.join(surroundings['devices'])}; {surroundings['cores']} cores; {surroundings['platform']}"
-    return [
-        ("status", record["status"]),
-        ("versions", versions),
-        ("commit", commit),
-        ("machine", machine),
-        ("scenario", f"SHA-256 {hashes['scenario']}"),
-        *([("data", f"SHA-256 {hashes['data']}")] if "data" in hashes else []),
-        ("files", "rounds.csv, summary.csv and the others beside this page; fedsim verify checks them"),
-    ]
-
-
-def _quoted(word: str) -> str:
-    return word if word.replace("/", "").replace("-", "").replace(".", "").replace("_", "").isalnum() else f"'{word}'"
