@@ -83,6 +83,20 @@ def test_nova_divides_by_the_effort_and_multiplies_by_the_mean_one():
     close(played("nova")[0], effort * (BY_SAMPLES / EFFORT) @ DELTA / BY_SAMPLES.sum())
 
 
+def test_nova_takes_no_step_from_clients_without_effort():
+    updates = Updates(
+        {"w": jnp.ones((2, 1))},
+        {},
+        {},
+        *(jnp.asarray(v, jnp.float32) for v in ([2, 2], [1, 1], [0, 0], [4, 0], [4, 0])),
+    )
+    context = Context(
+        jax.random.key(0), *(jnp.float32(v) for v in (1, 2, 0.5)), {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0
+    )
+    step, _, _ = FAMILIES["rule"]["nova"]().apply(updates, (), context)
+    assert np.asarray(step["w"]) == pytest.approx((2 / 4) * (2 * 4 + 2 * 0) / 4 / 4)
+
+
 def test_fedexp_steps_as_far_as_the_updates_disagree():
     mean, squares = weighted(HERE), HERE @ (DELTA**2).sum(1)
     wanted = squares / (2 * HERE.sum() * (mean @ mean + 0.01))
@@ -474,6 +488,14 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
     said = pytest.raises(files.DirectoryError, match=rf"^{tmp_path}: Input/output error \(99999 bytes free there\)$")
     with said, files.naming(tmp_path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
+    inside, outside = tmp_path / "run", tmp_path / "elsewhere"
+    for name, place in (
+        (inside.name, inside),
+        (str(outside), outside),
+        (b"run", inside),
+    ):  # the first as a descriptor gives it
+        with pytest.raises(files.DirectoryError, match=rf"^{place}: "), files.naming(inside):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), name)
     files.demand_room(tmp_path, 99_999)
     with pytest.raises(files.DirectoryError, match=r"99999 bytes free, this run may need 0\.1 MB; free some"):
         files.demand_room(tmp_path, 100_000)

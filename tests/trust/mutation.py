@@ -74,7 +74,7 @@ IMPORTED = (
 COUNT = 200
 LIMIT = float(os.environ.get("FEDSIM_MUTANTS_SECONDS", "7200"))  # after which no more mutants are tried
 SECONDS = 300  # of CPU that the tests of a mutant may take, at a time
-PATIENCE = 600.0  # seconds of wall time
+PATIENCE = 3600.0  # seconds of wall time: the limit of CPU time ends what is endless, beside other work too
 
 
 def imported() -> None:
