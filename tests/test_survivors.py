@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim import tree
 from fedsim.build.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import files
@@ -23,6 +24,7 @@ from fedsim.fleet import plan as planning
 from fedsim.fleet import selection
 from fedsim.fleet.plan import Local, Plan
 from fedsim.fleet.streams import Stream, generator
+from fedsim.rules.geometric_median import _search_shares
 from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
 from fedsim.study import pairing
@@ -143,6 +145,14 @@ def test_agnostic_climbs_and_projects():
     close(step, steps[-1])
     close(carry.lambda_, weights)
     assert (weights == 0).any() and weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("iterations", [None, 3])
+def test_shares_of_rows_far_apart_are_searched_without_their_points(iterations):
+    rows, w = {"w": jnp.eye(4)}, jnp.full(4, 0.25)
+    share, trusted = _search_shares(tree.gram(rows, w > 0), w, 1e-6, iterations)
+    assert trusted
+    close(share, np.full(4, 0.25))
 
 
 def krum_scores(neighbours):

@@ -186,11 +186,10 @@ def score(quick: bool) -> Figure:
             break
         key = f"{mutant.module}:{mutant.change}:{hashlib.sha256(mutant.source.encode()).hexdigest()[:16]}"
         name = f"{mutant.module}.py: {mutant.change}"
-        outcome = "killed" if key in killed else "equivalent" if name in equivalent else "survived"
+        outcome = "killed" if key in killed else tested(mutant, tests_of(mutant.module))
         if outcome == "survived":
-            outcome = tested(mutant, tests_of(mutant.module))
-        if outcome == "survived":
-            outcome = tested(mutant, paths(WIDER[group_of(mutant.module)]))
+            known = name in equivalent
+            outcome = "equivalent" if known else tested(mutant, paths(WIDER[group_of(mutant.module)]))
         outcomes[outcome] += 1
         if outcome == "survived":
             survivors.append(name)
