@@ -132,6 +132,10 @@ def test_q_fair_weighs_by_losses(q, L, lr):
     close(played("q_fair", q=q, L=L, client_lr=lr)[0], (HERE * LOSS**q) @ (smooth * DELTA) / (HERE @ h))
 
 
+def test_q_fair_without_a_learning_rate_takes_no_step():
+    close(played("q_fair", q=1.0, client_lr=0.0)[0], np.zeros(D))
+
+
 def test_agnostic_climbs_and_projects():
     weights, steps = np.where(np.arange(12) < N, 1 / N, 0), []
     for _ in range(2):
