@@ -61,7 +61,8 @@ def _spread(values: list[float]) -> str:
 
 def _difference(row: dict[str, Any] | None) -> dict[str, str]:
     if row is None or pd.isna(row["difference"]):
-        return {"difference": "baseline" if row is None else "", "95 % interval": "", "p (Holm)": ""}
+        first = row is None or row["method"] == row["baseline"]
+        return {"difference": "baseline" if first else "", "95 % interval": "", "p (Holm)": ""}
     interval = "" if pd.isna(row["ci_low"]) else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
     p = "" if pd.isna(row["p_adjusted"]) else f"{row['p_adjusted']:.3g}"
     return {"difference": f"{row['difference']:+.4f}", "95 % interval": interval, "p (Holm)": p}

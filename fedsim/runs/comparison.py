@@ -41,7 +41,8 @@ class Comparison(Tables):
       partition: a row per variation, seed, client and label; methods share it.
       summary: a row per method, variation and seed; runs that failed or diverged too.
       timing: a row per evaluated round: what may differ between two equal comparisons.
-      table: a row per method other than the baseline, as in `compare.csv`: paired differences, and how sure they are.
+      table: a row per method, as in `compare.csv`: paired differences to the baseline, and how sure they are; of the
+        baseline its scores alone.
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
