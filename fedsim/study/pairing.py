@@ -28,7 +28,7 @@ def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequen
     for row in summary:
         groups.setdefault((row.get("variant", ""), row["method"]), []).append(row)
     table = []
-    for (variant, method), rows in groups.items():
+    for (variant, _), rows in groups.items():
         who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
         table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
     adjusted = holm([row["p_value"] for row in table])
@@ -45,8 +45,8 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
     method_scores, base_scores = (_scored(part, shared, score, better) for part in (rows, base))
-    tests = dict.fromkeys(TESTS) if rows is base else paired(method_scores, base_scores, better)._asdict()
-    tests.pop("seeds", None)
+    tests = {} if rows is base else paired(method_scores, base_scores, better)._asdict()
+    tests = {name: tests.get(name) for name in TESTS}
     known = len(method_scores) > 1 and np.isfinite(method_scores).all()
     spread = float(method_scores.std(ddof=1)) if known else None
     return {**heads, "mean": float(method_scores.mean()), "sd": spread, **tests, **counts}
