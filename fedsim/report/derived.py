@@ -40,5 +40,5 @@ def _figures(frames: Mapping[str, pd.DataFrame], scenario: Mapping[str, Any]) ->
         first = next(iter(by_variant(partition).values()))
         counts = counts_of_rows(first, clients if clients <= LISTED else None)
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None).items()
-    if compared is not None and (compared["method"] != compared["baseline"]).any():
+    if compared is not None and set(compared["method"]) - set(compared["baseline"]):
         yield from figures.differences(compared, scenario).items()

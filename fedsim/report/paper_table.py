@@ -192,9 +192,9 @@ def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
     for name, unit, title, form in (("rounds", 1, "rounds", ".0f"), ("bytes", 1e6, "MB", ".2f")):
         cells, column = [], f"{name}_to_target"
         for method in methods:
-            values = [row.get(column) for row in summary if row["method"] == method]
-            all_reached = bool(values) and None not in values
-            cells.append(word(f"{statistics.fmean(values) / unit:{form}}" if all_reached else ""))
+            runs = [row for row in summary if row["method"] == method]
+            values = [row[column] / unit for row in runs if row.get(column) is not None]
+            cells.append(word(f"{statistics.fmean(values):{form}}" if len(values) == len(runs) else ""))
         if any(cell[0][0] for cell in cells):
             columns.append(Column(("r",), [title], cells))
     return columns
