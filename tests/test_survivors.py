@@ -546,8 +546,12 @@ LEVEL = [b + d for b, d in zip(BASE, [0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01
 
 def test_a_table_of_differences_by_hand():
     found = pairing.against(rows_of({"base": BASE, "level": LEVEL, "better": BETTER}), "base", "final")
-    level, better = found
-    assert [row["method"] for row in found] == ["level", "better"] and level["baseline"] == "base"
+    base, level, better = found
+    assert [row["method"] for row in found] == ["base", "level", "better"] and level["baseline"] == "base"
+    assert (base["seeds"], base["diverged"], base["failed"], base["metric"]) == (7, 0, 0, "test_accuracy")
+    assert base["mean"] == pytest.approx(np.mean(BASE)) and base["sd"] == pytest.approx(np.std(BASE, ddof=1))
+    tests = (*pairing.TESTS, "p_adjusted")
+    assert [base[name] for name in tests] == [None] * len(tests) and pairing.others(found) == [level, better]
     assert better["seeds"] == 7 and better["failed"] == better["diverged"] == 0 and better["score"] == "final"
     assert better["mean"] == pytest.approx(np.mean(BETTER)) and better["sd"] == pytest.approx(np.std(BETTER, ddof=1))
     assert (
@@ -562,15 +566,16 @@ def test_only_seeds_that_both_ran_are_paired():
     rows[-1] |= {"status": "failed", "final": None}
     rows[0] |= {"status": "failed", "final": None}
     rows[8]["diverged"] = 1
-    (found,) = pairing.against(rows[::-1], "base", "final")
+    base, found = sorted(pairing.against(rows[::-1], "base", "final"), key=lambda row: row["method"])
+    assert (base["seeds"], base["failed"]) == (6, 1) and base["mean"] == pytest.approx(np.mean(BASE[1:]))
     assert (found["seeds"], found["failed"], found["diverged"]) == (5, 1, 1)
     kept = [0.0, *BETTER[2:6]]
     assert found["mean"] == pytest.approx(np.mean(kept)) and found["difference"] == pytest.approx(
         np.mean(kept) - np.mean(BASE[1:6])
     )
-    none = pairing.against([{**row, "status": "failed"} for row in rows], "base", "final")[0]
+    none = pairing.against([{**row, "status": "failed"} for row in rows], "base", "final")[1]
     assert none["seeds"] == 0 and none["mean"] is none["p_value"] is none["metric"] is None and none["failed"] == 7
-    one = pairing.against(rows_of({"base": [0.5], "other": [0.75]}), "base", "final")[0]
+    one = pairing.against(rows_of({"base": [0.5], "other": [0.75]}), "base", "final")[1]
     assert (one["seeds"], one["mean"], one["sd"], one["difference"], one["p_value"]) == (1, 0.75, None, 0.25, None)
 
 
@@ -579,7 +584,8 @@ def test_variations_are_compared_each_with_its_own_baseline():
         {"base": BETTER, "m": BASE}, variant="b", lr=2
     )
     found = pairing.against(rows, "base", "final", ["lr"])
-    assert [(row["variant"], row["lr"], round(row["difference"], 6)) for row in found] == [
+    assert [(row["variant"], row["lr"]) for row in found] == [("a", 1), ("a", 1), ("b", 2), ("b", 2)]
+    assert [(row["variant"], row["lr"], round(row["difference"], 6)) for row in pairing.others(found)] == [
         ("a", 1, 0.112857),
         ("b", 2, -0.112857),
     ]
@@ -601,7 +607,7 @@ def test_a_verdict_in_sentences():
         "Could not be told apart from base: level (+0, 95 % -0.013 to +0.013).",
     ]
     losses = pairing.against(rows_of({"base": BASE, "more": BETTER}, "test_loss"), "base", "final")
-    assert losses[0]["probability_of_improvement"] == 0.0
+    assert losses[1]["probability_of_improvement"] == 0.0
     assert pairing.verdict(losses, "base")[0].startswith("more is worse than base in test loss by 0.113")
 
 
@@ -636,7 +642,7 @@ def test_a_verdict_of_failures_and_of_losses_without_bound():
         "wild is worse than base in test loss: better under 0 of 7 seeds, p = 0.016 after Holm; 7 of 7 runs diverged."
     )
     assert lines[1] == "gone failed under all seeds, compared with nothing." and len(lines) == 2
-    assert found[1]["mean"] == math.inf and found[1]["sd"] is None and found[1]["difference"] is None
+    assert found[2]["mean"] == math.inf and found[2]["sd"] is None and found[2]["difference"] is None
 
 
 def test_scores_over_all_variations():

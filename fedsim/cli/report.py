@@ -52,9 +52,14 @@ def report_command(directories: tuple[Path, ...], out: Path | None, open_page: b
 @click.option("--format", "form", type=click.Choice(FORMATS), default="csv", show_default=True, help="Of the table.")
 @click.option("--table", metavar="NAME", help="rounds, summary, compare ... [what a paper shows: a row per method].")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
+@click.option(
+    "--spread", type=click.Choice(["sd", "interval"]), default="sd", show_default=True, help="Behind a paper's means."
+)
 @click.option("--excel-safe", is_flag=True, help="Put ' before text that a spreadsheet would compute.")
 @options.debug
-def export_command(directory: Path, form: str, table: str | None, out: Path | None, excel_safe: bool) -> None:
+def export_command(
+    directory: Path, form: str, table: str | None, out: Path | None, spread: str, excel_safe: bool
+) -> None:
     """Give a table of a run to other programs: CSV, Parquet, LaTeX with booktabs, Markdown, or JSON.
 
     \b
@@ -66,7 +71,7 @@ def export_command(directory: Path, form: str, table: str | None, out: Path | No
     from fedsim.disk import files
     from fedsim.runs.export import exported
 
-    content = exported(directory, table, form, excel_safe)
+    content = exported(directory, table, form, excel_safe, spread)
     if out is not None:
         files.write_named(out, content)
         click.echo(f"{out} written")

@@ -7,6 +7,8 @@ import pandas as pd
 
 from fedsim.disk.tables import LISTED
 from fedsim.report import figures, page, tables
+from fedsim.report.paper_table import paper_table
+from fedsim.report.results import rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
 
@@ -23,9 +25,9 @@ def derived_files(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any])
     summary, compared, score = frames.get("summary"), frames.get("compare"), record.get("score", "final")
     files = {f"figures/{name}": content for name, content in _figures(frames, record["scenario"])}
     if summary is not None and score in summary:
-        table = tables.for_paper(summary, compared, score)
-        files["tables/summary.tex"] = tables.latex(table).encode()
-        files["tables/summary.md"] = tables.markdown(table).encode()
+        rows = (rows_of(summary), None if compared is None else rows_of(compared))
+        files["tables/summary.tex"] = paper_table(*rows, score, record["scenario"]).encode()
+        files["tables/summary.md"] = tables.markdown(tables.for_paper(summary, compared, score)).encode()
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
@@ -38,5 +40,5 @@ def _figures(frames: Mapping[str, pd.DataFrame], scenario: Mapping[str, Any]) ->
         first = next(iter(by_variant(partition).values()))
         counts = counts_of_rows(first, clients if clients <= LISTED else None)
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None).items()
-    if compared is not None and len(compared):
+    if compared is not None and set(compared["method"]) - set(compared["baseline"]):
         yield from figures.differences(compared, scenario).items()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.study.pairing import others
 from fedsim.study.summary import larger_is_better
 
 Row = dict[str, Any]
@@ -59,7 +60,7 @@ def results(
       variants: in their order; left out: as they appear.
     """
     keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
-    differences = None if compare is None else {_key(row): row for row in compare}
+    differences = None if compare is None else {_key(row): row for row in others(compare)}
     better = larger_is_better(metric_of(summary))
     reached = any(row.get("rounds_to_target") is not None for row in summary)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))

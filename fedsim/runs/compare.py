@@ -53,7 +53,8 @@ def compare(
     Args:
       scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
       methods: labels such as `["fedavg", "fedprox(mu=0.1)"]`, one text of them, or mappings `{"method": ..., "label": ...,
-        "set": {path: value}}`; left out: the scenario's `compare.methods`.
+        "set": {path: value}, "tune": {path: [values]}}`; left out: the scenario's `compare.methods`. Of
+        `"fedprox(mu=0.1|1)"` and of what a method's own `tune` lists one value is chosen, as of `tune`.
       vary: axes of a grid, `{path: [values]}` or `PATH=V1,V2` texts; left out: the scenario's `compare.vary`.
       tune: settings that every method is tried with, in the form of `vary`; the one with the best final validation metric
         (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.

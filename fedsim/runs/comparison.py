@@ -12,7 +12,7 @@ from fedsim.runs.filenames import label_of
 from fedsim.runs.result import ORDER, Result, State, Tables
 from fedsim.study.grid import Cell
 from fedsim.study.pairing import conclusions, verdict
-from fedsim.study.tuning import Trial, settings, tuned
+from fedsim.study.tuning import Trial, edges, settings, tuned
 
 MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
@@ -41,11 +41,13 @@ class Comparison(Tables):
       partition: a row per variation, seed, client and label; methods share it.
       summary: a row per method, variation and seed; runs that failed or diverged too.
       timing: a row per evaluated round: what may differ between two equal comparisons.
-      table: a row per method other than the baseline, as in `compare.csv`: paired differences, and how sure they are.
+      table: a row per method, as in `compare.csv`: paired differences to the baseline, and how sure they are; of the
+        baseline its scores alone.
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
       verdict: the table in sentences.
+      edges: those of them that warn of a setting at the edge of what was tried.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
       outcomes: every configuration that is reported, with its result.
@@ -62,7 +64,8 @@ class Comparison(Tables):
         self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
         self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
-        self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning)]
+        self.edges = edges(tuning, self.tuned)
+        self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning), *self.edges]
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -186,6 +189,9 @@ def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Re
         return outcomes, []
     kept, rows = [], []
     for group in groups.values():
+        if len(group) == 1:  # of this method nothing is tuned
+            kept.append(group[0])
+            continue
         trials = [Trial(o.cell.who, *(o.result.records[n] if o.result else [] for n in TRIED)) for o in group]
         best, tuning = tuned(trials, group[0].cell.scenario.spec.evaluate.metric, score)
         kept.append(group[best])

@@ -2,16 +2,19 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from fedsim.disk.tables import as_written, inert, read_table
 from fedsim.errors import DirectoryError
 from fedsim.report import tables
+from fedsim.report.paper_table import paper_table
+from fedsim.report.results import rows_of
 from fedsim.runs import directory
 
 
-def exported(path: Path, table: str | None, form: str, excel_safe: bool = False) -> bytes:
+def exported(path: Path, table: str | None, form: str, excel_safe: bool = False, spread: str = "sd") -> bytes:
     """One table in one form.
 
     Args:
@@ -19,11 +22,14 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False)
       table: name of one of its tables; None: a row per method, as a paper shows it.
       form: `csv`, `parquet`, `latex`, `markdown` or `json`.
       excel_safe: put an apostrophe before text that a spreadsheet would compute.
+      spread: of a paper's table, `sd` or `interval` of the mean.
 
     Raises:
       DirectoryError: when there is no such run or table, or what the form needs is not installed.
     """
-    frame = _table(path, table)
+    if table is None and form == "latex":
+        return _paper(path, spread)
+    frame = _table(path, table, spread)
     if excel_safe:
         words = frame.select_dtypes(exclude="number").columns
         frame[words] = frame[words].map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
@@ -44,16 +50,31 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False)
     return file.getvalue()
 
 
-def _table(path: Path, name: str | None) -> pd.DataFrame:
-    record = directory.sound_record(path)
+def _paper(path: Path, spread: str) -> bytes:
+    """A paper's table."""
+    record, summary = _summary(path)
+    compare = read_table(path, "compare")
+    with as_written(path):
+        rows = rows_of(summary), None if compare is None else rows_of(compare)
+        return paper_table(*rows, record.get("score", "final"), record["scenario"], spread).encode()
+
+
+def _summary(path: Path) -> tuple[dict[str, Any], pd.DataFrame]:
+    """The record of a run and its `summary.csv`."""
+    record, summary = directory.sound_record(path), read_table(path, "summary")
+    if summary is None:
+        raise DirectoryError(f"{path}: has no summary.csv; the run has not ended")
+    return record, summary
+
+
+def _table(path: Path, name: str | None, spread: str) -> pd.DataFrame:
     if name is not None:
+        directory.sound_record(path)
         names = sorted(file.stem for file in path.glob("*.csv"))
         table = read_table(path, name) if name in names else None  # a name, no path
         if table is None:
             raise DirectoryError(f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}")
         return table
-    summary = read_table(path, "summary")
-    if summary is None:
-        raise DirectoryError(f"{path}: has no summary.csv; the run has not ended")
+    record, summary = _summary(path)
     with as_written(path):
-        return tables.for_paper(summary, read_table(path, "compare"), record.get("score", "final"))
+        return tables.for_paper(summary, read_table(path, "compare"), record.get("score", "final"), spread)

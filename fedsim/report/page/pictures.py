@@ -11,6 +11,7 @@ from fedsim.report.page import plot
 from fedsim.report.results import rows_of
 from fedsim.report.series import by_variant, series, tracks
 from fedsim.study.label_skew import counts_of_rows
+from fedsim.study.pairing import others
 from fedsim.study.summary import larger_is_better
 
 METRICS = {
@@ -88,7 +89,8 @@ def forests(compare: pd.DataFrame | None) -> list[tuple[str, Markup]]:
     """A forest plot per variation."""
     forests = []
     for variant, table in by_variant(compare).items() if compare is not None else ():
-        rows = rows_of(table)
+        if not (rows := others(rows_of(table))):
+            continue
         metric, baseline = str(rows[0]["metric"]), rows[0]["baseline"]
         side = "right is better" if larger_is_better(metric) else "left is better"
         forests.append((variant, plot.forest(rows, f"difference to {baseline} in {metric.replace('_', ' ')} ({side})")))
