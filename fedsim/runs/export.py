@@ -1,6 +1,8 @@
 """Tables of a run directory for other programs."""
 
 import io
+import warnings
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -8,11 +10,14 @@ import pandas as pd
 from fedsim.disk.tables import as_written, inert, read_table
 from fedsim.errors import DirectoryError
 from fedsim.report import tables
+from fedsim.report.mark import in_latex, in_markdown, mark_of
 from fedsim.runs import directory
+from fedsim.runs.derive import contents
+from fedsim.runs.unfinished import ended
 
 
 def exported(path: Path, table: str | None, form: str, excel_safe: bool = False) -> bytes:
-    """One table in one form.
+    """One table in one form; of a run that has not ended what it has committed so far, with a warning that says so.
 
     Args:
       path: of the run directory.
@@ -22,15 +27,18 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False)
 
     Raises:
       DirectoryError: when there is no such run or table, or what the form needs is not installed.
+      CheckpointError: for a log or a commit that is damaged.
     """
-    frame = _table(path, table)
+    frame, mark = _table(path, table)
     if excel_safe:
         words = frame.select_dtypes(exclude="number").columns
         frame[words] = frame[words].map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
+    if mark:
+        warnings.warn(f"{path}: {mark}", stacklevel=2)
     if form == "latex":
-        return tables.latex(frame.fillna("")).encode()
+        return in_latex(tables.latex(frame.fillna("")), mark).encode()
     if form == "markdown":
-        return tables.markdown(frame.fillna("")).encode()
+        return in_markdown(tables.markdown(frame.fillna("")), mark).encode()
     if form == "json":
         return f"{frame.to_json(orient='records', double_precision=15, force_ascii=False)}\n".encode()
     if form == "csv":
@@ -44,16 +52,20 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False)
     return file.getvalue()
 
 
-def _table(path: Path, name: str | None) -> pd.DataFrame:
-    record = directory.sound_record(path)
+def _table(path: Path, name: str | None) -> tuple[pd.DataFrame, str]:
+    """A table, and the mark of a run that has not ended."""
+    record, frames = directory.sound_record(path), {}
+    if not ended(record):
+        record, frames = contents(path)
+    read = frames.get if frames else partial(read_table, path)
     if name is not None:
-        names = sorted(file.stem for file in path.glob("*.csv"))
-        table = read_table(path, name) if name in names else None  # a name, no path
+        names = sorted(frames) or sorted(file.stem for file in path.glob("*.csv"))
+        table = read(name) if name in names else None  # a name, no path
         if table is None:
             raise DirectoryError(f"{path}: has no table {ascii(name)[:80]}; there are {', '.join(names) or 'none'}")
-        return table
-    summary = read_table(path, "summary")
+        return table, mark_of(record)
+    summary = read("summary")
     if summary is None:
-        raise DirectoryError(f"{path}: has no summary.csv; the run has not ended")
+        raise DirectoryError(f"{path}: has no summary.csv")
     with as_written(path):
-        return tables.for_paper(summary, read_table(path, "compare"), record.get("score", "final"))
+        return tables.for_paper(summary, read("compare"), record.get("score", "final")), mark_of(record)
