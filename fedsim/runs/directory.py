@@ -140,8 +140,7 @@ def _lock(path: Path, stack: contextlib.ExitStack) -> None:
 def in_use(path: Path) -> bool:
     """Whether a process is writing there."""
     try:
-        with files.naming(path):
-            demand_free(path)
+        demand_free(path)
     except LockedError:
         return True
     return False
