@@ -153,6 +153,8 @@ class Comparison(Tables):
         for name, records in self.records.items():
             if records or name in ORDER or name == "compare":
                 files.write(path / f"{name}.csv", tables.to_csv(records, self.order(name)))
+            else:  # of an earlier state there may be one
+                files.remove(path / f"{name}.csv")
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.save_models(path)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedsim.report.mark import mark_of
 from fedsim.report.page import pictures
 from fedsim.report.page.render import rendered
 from fedsim.report.results import metric_of, results, rows_of, sentences, times
@@ -31,8 +32,13 @@ class Source(NamedTuple):
         return table.assign(method=self.label) if self.label and "method" in table else table
 
 
-def page_of(sources: Sequence[Source]) -> bytes:
-    """The page of one run or comparison, or of several runs beside one another."""
+def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
+    """The page of one run or comparison, or of several runs beside one another.
+
+    Args:
+      sources: runs and comparisons.
+      refresh: seconds after which a browser reads the page again, which is being rewritten; 0: never.
+    """
     first = sources[0].record
     rounds, summary, timing, clients = (_tables(sources, name) for name in ("rounds", "summary", "timing", "clients"))
     compare = sources[0].table("compare") if len(sources) == 1 else None
@@ -40,6 +46,8 @@ def page_of(sources: Sequence[Source]) -> bytes:
     charts, data = pictures.charts(rounds, names, first["scenario"])
     shown = {
         "title": first["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs",
+        "mark": "; ".join(_marks(sources)),
+        "refresh": refresh,
         "verdict": _verdict(sources, summary),
         "setting": [_setting(source) for source in sources],
         "table": _table(summary, compare, first.get("score", "final")),
@@ -53,6 +61,12 @@ def page_of(sources: Sequence[Source]) -> bytes:
         "provenance": [(source.label or str(source.record["scenario"]["name"]), _provenance(source)) for source in sources],
     }  # fmt: skip
     return rendered(shown, data)
+
+
+def _marks(sources: Sequence[Source]) -> list[str]:
+    """What has not ended, each with its label."""
+    marked = [(source.label, mark_of(source.record)) for source in sources]
+    return [f"{label}: {mark}" if label else mark for label, mark in marked if mark]
 
 
 def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
