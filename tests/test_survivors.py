@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim import tree
 from fedsim.build.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import files
@@ -23,6 +24,7 @@ from fedsim.fleet import plan as planning
 from fedsim.fleet import selection
 from fedsim.fleet.plan import Local, Plan
 from fedsim.fleet.streams import Stream, generator
+from fedsim.rules.geometric_median import _search_shares
 from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
 from fedsim.study import pairing
@@ -83,6 +85,20 @@ def test_nova_divides_by_the_effort_and_multiplies_by_the_mean_one():
     close(played("nova")[0], effort * (BY_SAMPLES / EFFORT) @ DELTA / BY_SAMPLES.sum())
 
 
+def test_nova_takes_no_step_from_clients_without_effort():
+    updates = Updates(
+        {"w": jnp.ones((2, 1))},
+        {},
+        {},
+        *(jnp.asarray(v, jnp.float32) for v in ([2, 2], [1, 1], [0, 0], [4, 0], [4, 0])),
+    )
+    context = Context(
+        jax.random.key(0), *(jnp.float32(v) for v in (1, 2, 0.5)), {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0
+    )
+    step, _, _ = FAMILIES["rule"]["nova"]().apply(updates, (), context)
+    assert np.asarray(step["w"]) == pytest.approx((2 / 4) * (2 * 4 + 2 * 0) / 4 / 4)
+
+
 def test_fedexp_steps_as_far_as_the_updates_disagree():
     mean, squares = weighted(HERE), HERE @ (DELTA**2).sum(1)
     wanted = squares / (2 * HERE.sum() * (mean @ mean + 0.01))
@@ -116,6 +132,10 @@ def test_q_fair_weighs_by_losses(q, L, lr):
     close(played("q_fair", q=q, L=L, client_lr=lr)[0], (HERE * LOSS**q) @ (smooth * DELTA) / (HERE @ h))
 
 
+def test_q_fair_without_a_learning_rate_takes_no_step():
+    close(played("q_fair", q=1.0, client_lr=0.0)[0], np.zeros(D))
+
+
 def test_agnostic_climbs_and_projects():
     weights, steps = np.where(np.arange(12) < N, 1 / N, 0), []
     for _ in range(2):
@@ -129,6 +149,14 @@ def test_agnostic_climbs_and_projects():
     close(step, steps[-1])
     close(carry.lambda_, weights)
     assert (weights == 0).any() and weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("iterations", [None, 3])
+def test_shares_of_rows_far_apart_are_searched_without_their_points(iterations):
+    rows, w = {"w": jnp.eye(4)}, jnp.full(4, 0.25)
+    share, trusted = _search_shares(tree.gram(rows, w > 0), w, 1e-6, iterations)
+    assert trusted
+    close(share, np.full(4, 0.25))
 
 
 def krum_scores(neighbours):
@@ -474,6 +502,14 @@ def test_what_the_system_says_has_its_place_and_the_room_left(tmp_path, monkeypa
     said = pytest.raises(files.DirectoryError, match=rf"^{tmp_path}: Input/output error \(99999 bytes free there\)$")
     with said, files.naming(tmp_path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
+    inside, outside = tmp_path / "run", tmp_path / "elsewhere"
+    for name, place in (
+        (inside.name, inside),
+        (str(outside), outside),
+        (b"run", inside),
+    ):  # the first as a descriptor gives it
+        with pytest.raises(files.DirectoryError, match=rf"^{place}: "), files.naming(inside):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), name)
     files.demand_room(tmp_path, 99_999)
     with pytest.raises(files.DirectoryError, match=r"99999 bytes free, this run may need 0\.1 MB; free some"):
         files.demand_room(tmp_path, 100_000)
