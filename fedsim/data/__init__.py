@@ -10,6 +10,8 @@ from fedsim.data.generators import leaf_synthetic as leaf_synthetic
 from fedsim.data.generators import linear_regression as linear_regression
 from fedsim.data.generators import quadratics as quadratics
 from fedsim.data.generators import synthetic as synthetic
+from fedsim.data.mixtures import extended_dirichlet as extended_dirichlet
+from fedsim.data.mixtures import similarity as similarity
 from fedsim.data.partition import Assign as Assign
 from fedsim.data.partition import Parts as Parts
 from fedsim.data.partition import Pool as Pool
