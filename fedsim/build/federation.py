@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
-from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare, sha256_of
+from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare, sha256_of_data
 from fedsim.data.partition import even, offsets_of
 from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
 from fedsim.fleet.streams import Stream, generator
@@ -60,7 +60,7 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
         path = _data_file(scenario, section.path)
         known["path"] = str(path.resolve())
         if hasattr(section, "sha256"):
-            known["sha256"] = sha256_of(path)
+            known["sha256"] = sha256_of_data(path)
     return section.model_copy(update=known)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.study.pairing import others
 from fedsim.study.standings import wins
 from fedsim.study.summary import larger_is_better
 
@@ -45,8 +46,7 @@ def results(
       variants: in their order; left out: as they appear.
     """
     keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
-    compared = None if compare is None else [row for row in compare if row["method"] != row["baseline"]]
-    differences = None if compared is None else {_key(row): row for row in compared}
+    differences = None if compare is None else {_key(row): row for row in others(compare)}
     runs = by(summary, "method", "variant")
     better = larger_is_better(metric_of(summary))
     aimed = any(row.get("rounds_to_target") is not None for row in summary)

@@ -67,7 +67,8 @@ def _written(record: dict[str, Any]) -> list[str]:
 
 def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     """The tables of differences, ranks and profiles computed again from the scores in the tables beside them."""
-    columns = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what was tuned
+    # method, variant, what varies, tuned, what was tuned of all methods or of some
+    columns = list(dict.fromkeys(name for cell in record.get("cells") or [] for name in cell))
     after = columns.index("tuned") if "tuned" in columns else len(columns)
     varied = columns[2:after] if "variant" in columns else []
     # columns that vary stay as they are written: 0 beside 0.2 is no 0.0

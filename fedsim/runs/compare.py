@@ -53,7 +53,8 @@ def compare(
     Args:
       scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
       methods: labels such as `["fedavg", "fedprox(mu=0.1)"]`, one text of them, or mappings `{"method": ..., "label": ...,
-        "set": {path: value}}`; left out: the scenario's `compare.methods`.
+        "set": {path: value}, "tune": {path: [values]}}`; left out: the scenario's `compare.methods`. Of
+        `"fedprox(mu=0.1|1)"` and of what a method's own `tune` lists one value is chosen, as of `tune`.
       vary: axes of a grid, `{path: [values]}` or `PATH=V1,V2` texts; left out: the scenario's `compare.vary`.
       tune: settings that every method is tried with, in the form of `vary`; the one with the best final validation metric
         (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.
@@ -110,7 +111,7 @@ def compare(
                 outcomes = swept(cells, devices, within, run_all)
             except Interrupted:
                 if place:
-                    directory.write_record(place.path, {**record, "status": "interrupted"})
+                    derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
             comparison = Comparison(outcomes, base.resolved(), design.baseline, design.score)
             if place:
@@ -130,6 +131,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "baseline": baseline,
         "score": score,
         "cells": [cell.who for cell in cells],
+        "planned": {label_of(cell.who): _planned(cell.scenario.spec) for cell in cells},
         "halves": {cell.method: halves(cell.scenario.spec) for cell in cells},
         "hashes": {"scenario": base.hash(), "cells": {label_of(c.who): c.scenario.hash() for c in cells}},
         "supplied": [],
@@ -137,6 +139,11 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "environment": numerical(devices),
         "surroundings": surroundings(devices),
     }
+
+
+def _planned(spec: Any) -> dict[str, Any]:
+    """What a configuration will be run for."""
+    return {"rounds": spec.rounds, "seeds": spec.seeds}
 
 
 def halves(spec: Any) -> str:
@@ -149,6 +156,7 @@ def _open(place: Place, record: dict[str, Any], scenario: dict[str, Any]) -> Non
     """Compare with the one that is to go on, or clear the place for a new one."""
     if place.before is not None and place.before.get("kind") != "compare":
         raise CheckpointError(f"{place.path}: holds a single run, not a comparison; choose another --out")
+    derive.clear(place.path, place.before)
     directory.begin(place.path, record, scenario, anew=place.before is None)
 
 

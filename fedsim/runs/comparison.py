@@ -13,7 +13,7 @@ from fedsim.runs.result import ORDER, Result, State, Tables
 from fedsim.study.grid import Cell
 from fedsim.study.pairing import conclusions
 from fedsim.study.standings import chance_levels
-from fedsim.study.tuning import Trial, settings, tuned
+from fedsim.study.tuning import Trial, edges, settings, tuned
 from fedsim.study.verdict import verdict
 
 MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
@@ -43,11 +43,13 @@ class Comparison(Tables):
       partition: a row per variation, seed, client and label; methods share it.
       summary: a row per method, variation and seed; runs that failed or diverged too.
       timing: a row per evaluated round: what may differ between two equal comparisons.
-      table: a row per method other than the baseline, as in `compare.csv`: paired differences, and how sure they are.
+      table: a row per method, as in `compare.csv`: paired differences to the baseline, and how sure they are; of the
+        baseline its scores alone.
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
       verdict: the table in sentences, the headline first.
+      edges: those of them that warn of a setting at the edge of what was tried.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
       outcomes: every configuration that is reported, with its result.
@@ -64,7 +66,8 @@ class Comparison(Tables):
         self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
         self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
-        self.verdict = [*self._verdict(), *settings(tuning)]
+        self.edges = edges(tuning, self.tuned)
+        self.verdict = [*self._verdict(), *settings(tuning), *self.edges]
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -158,6 +161,8 @@ class Comparison(Tables):
         for name, records in self.records.items():
             if records or name in ORDER or name == "compare":
                 files.write(path / f"{name}.csv", tables.to_csv(records, self.order(name)))
+            else:  # of an earlier state there may be one
+                files.remove(path / f"{name}.csv")
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.save_models(path)
@@ -194,6 +199,9 @@ def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Re
         return outcomes, []
     kept, rows = [], []
     for group in groups.values():
+        if len(group) == 1:  # of this method nothing is tuned
+            kept.append(group[0])
+            continue
         trials = [Trial(o.cell.who, *(o.result.records[n] if o.result else [] for n in TRIED)) for o in group]
         best, tuning = tuned(trials, group[0].cell.scenario.spec.evaluate.metric, score)
         kept.append(group[best])

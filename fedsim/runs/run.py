@@ -48,6 +48,10 @@ class Place(NamedTuple):
         """Wall seconds of the run that goes on, so far."""
         return (self.before or {}).get("wall_seconds", 0.0)
 
+    def elapsed(self, started: float) -> float:
+        """Wall seconds of the run, with those since `started`."""
+        return self.seconds + time.monotonic() - started
+
 
 def run(
     scenario: Any,
@@ -135,7 +139,7 @@ def run(
                 (result,) = execute([planned], place.path if place else None, calls, listener(watch, log), ask)
             except Interrupted:
                 if place:
-                    directory.write_record(place.path, {**record, "status": "interrupted"})
+                    derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
         if place and not _complete(place, record):
             _finish(place, {**record, "memory": memory(devices)}, result, pictures, started)
@@ -172,6 +176,7 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
             return
     state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())
     files.demand_room(place.path, 3 * state)
+    derive.clear(place.path, place.before)
     directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
 
 
@@ -188,9 +193,8 @@ def _finish(place: Place, record: dict[str, Any], result: Result, pictures: bool
 
 def seal(place: Place, record: dict[str, Any], started: float) -> None:
     """Write the record with the time since `started` and the hashes of all files."""
-    seconds = place.seconds + time.monotonic() - started
     hashes = directory.hashes(place.path, directory.TRACKED)
-    directory.write_record(place.path, {**record, "wall_seconds": seconds, "files": hashes})
+    directory.write_record(place.path, {**record, "wall_seconds": place.elapsed(started), "files": hashes})
 
 
 def _complete(place: Place, record: dict[str, Any]) -> bool:

@@ -128,7 +128,8 @@ class Checkpoint(Section):
 
 class Compare(Section):
     methods: list[str | dict[str, Any]] = []
-    """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}}`."""
+    """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}, tune: {PATH: [VALUES]}}`; of
+    `name(a=1|2)`, and of `tune`, one value is chosen as of what is tuned with every method."""
     vary: dict[str, Annotated[list[Any], MinLen(1)]] = {}
     """Axes of a grid: path -> values."""
     tune: dict[str, Annotated[list[Any], MinLen(1)]] = {}

@@ -9,11 +9,14 @@ from fedsim.study.statistics import holm, iqm, paired, profile, ranks, scored, s
 from fedsim.study.summary import Record, larger_is_better
 from fedsim.study.tuning import sensitivity
 
+SURE = 0.05
 THRESHOLDS = 51  # of a performance profile
 
 
 def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()) -> list[Record]:
-    """Every method but the baseline, compared with it under the same seeds; Holm over all of them.
+    """Every method compared with the baseline under the same seeds, and the baseline's own scores; Holm over the others.
+
+    Rows of the baseline have mean, standard deviation and counts, and nothing that a comparison would give.
 
     Args:
       summary: a row per method, variation and seed, as in `summary.csv`; those that failed have no score.
@@ -25,16 +28,15 @@ def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequen
     for row in summary:
         groups.setdefault((row.get("variant", ""), row["method"]), []).append(row)
     table = []
-    for (variant, method), rows in groups.items():
-        if method != baseline:
-            who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
-            table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
+    for (variant, _), rows in groups.items():
+        who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
+        table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
     adjusted = holm([row["p_value"] for row in table])
     return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
-    """One method against the baseline, over the seeds that both of them ran."""
+    """One method against the baseline, over the seeds that both of them ran; the baseline itself, over all that it ran."""
     shared = {row["seed"] for row in base if _ran(row)} & {row["seed"] for row in rows if _ran(row)}
     metric = next((row["metric"] for row in rows if _ran(row)), None)
     heads = {"baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
@@ -43,16 +45,20 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
     method_scores, base_scores = (_scored(part, shared, score, better) for part in (rows, base))
-    tests = paired(method_scores, base_scores, better)._asdict()
-    tests.pop("seeds")
+    tests = {} if rows is base else paired(method_scores, base_scores, better)._asdict()
+    tests = {name: tests.get(name) for name in TESTS}
     known = len(method_scores) > 1 and np.isfinite(method_scores).all()
     spread = float(method_scores.std(ddof=1)) if known else None
     return {**heads, "mean": float(method_scores.mean()), "sd": spread, **tests, **counts}
 
 
-NUMBERS = (
-    "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_wilcoxon", "effect_size", "probability_of_improvement",
-)  # fmt: skip
+TESTS = ("difference", "ci_low", "ci_high", "p_value", "p_wilcoxon", "effect_size", "probability_of_improvement")
+NUMBERS = ("mean", "sd", *TESTS)
+
+
+def others(table: Sequence[Record]) -> list[Record]:
+    """The rows of `compare.csv` but the baseline's own."""
+    return [row for row in table if row["method"] != row["baseline"]]
 
 
 def _scored(rows: list[Record], seeds: set[int], score: str, better: bool) -> np.ndarray:

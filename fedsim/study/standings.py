@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedsim.study.pairing import SURE, others
 from fedsim.study.statistics import scored
 from fedsim.study.summary import Record, larger_is_better
 
-SURE = 0.05
 NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25  # above chance by at most that much, and by at most that share of it
 
 
@@ -77,11 +77,11 @@ def standings(
       score: `final`, `best` or `mean_last_k`.
       chance: what guessing gives, by variation, see `chance_levels`.
     """
-    rows = {(row.get("variant") or "", row["method"]): row for row in compared if row["method"] != baseline}
+    rows = {(row.get("variant") or "", row["method"]): row for row in others(compared)}
     runs: dict[tuple[str, str], list[Record]] = {}
     for run in summary:
         runs.setdefault((run.get("variant") or "", run["method"]), []).append(run)
-    rising = larger_is_better(next((run["metric"] for run in summary if run.get("metric")), ""))
+    rising = larger_is_better(next((str(run["metric"]) for run in summary if run.get("metric")), ""))
     by_variant: dict[str, list[Standing]] = {}
     for (variant, method), group in runs.items():
         row, mean = rows.get((variant, method)), mean_score(group, score, rising)
@@ -95,16 +95,6 @@ def standings(
 
 def _near(mean: float, level: float) -> bool:
     return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
-
-
-def order_of(by_variant: Mapping[str, Sequence[Standing]], rising: bool) -> list[str]:
-    """Methods in the order of the result: by their mean over variations, the best first."""
-    means: dict[str, list[float]] = {}
-    worst = -math.inf if rising else math.inf
-    for group in by_variant.values():
-        for standing in group:
-            means.setdefault(standing.method, []).append(worst if standing.mean is None else standing.mean)
-    return sorted(means, key=lambda method: (-1 if rising else 1) * float(np.mean(means[method])))
 
 
 def mean_score(runs: Sequence[Record], score: str, rising: bool) -> float | None:

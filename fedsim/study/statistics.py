@@ -57,9 +57,19 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     if n < 2:
         return Paired(n, mean, None, None, None, None, None, improvement)
     sd = float(d.std(ddof=1))
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
+    half = half_width(d)
     effect = mean / sd if sd > 0 else 0.0 if mean == 0 else None
     return Paired(n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), effect, improvement)
+
+
+def half_width(values: Sequence[float] | np.ndarray) -> float:
+    """Half of Student's 95 % interval of the mean of two or more values, t · sd/√n.
+
+    >>> round(half_width([1.0, 2.0, 3.0]), 3)
+    2.484
+    """
+    n = len(values)
+    return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * float(np.std(values, ddof=1)) / math.sqrt(n)
 
 
 def interval(values: np.ndarray) -> tuple[float, float] | None:
@@ -68,11 +78,9 @@ def interval(values: np.ndarray) -> tuple[float, float] | None:
     >>> [round(end, 3) for end in interval(np.array([1.0, 2.0, 3.0]))]
     [-0.484, 4.484]
     """
-    n = len(values)
-    if n < 2 or not np.isfinite(values).all():
+    if len(values) < 2 or not np.isfinite(values).all():
         return None
-    mean = float(values.mean())
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * float(values.std(ddof=1)) / math.sqrt(n)
+    mean, half = float(values.mean()), half_width(values)
     return mean - half, mean + half
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fedsim.study.standings import SURE, Standing, standings
+from fedsim.study.pairing import SURE, others
+from fedsim.study.standings import Standing, standings
 from fedsim.study.statistics import smallest_p
 from fedsim.study.summary import Record, larger_is_better
 from fedsim.study.words import attacks, variation
@@ -27,7 +28,7 @@ def verdict(
       chance: what guessing gives, by variation; left out: nothing is said of it.
       scenario: as in `run.json`, for the names of what varies.
     """
-    compared = [row for row in compared if row["method"] != baseline]
+    compared = others(compared)
     by_variant = standings(compared, summary, baseline, score, chance)
     if not any(s.mean is not None for group in by_variant.values() for s in group):
         return ["No run has a score." if by_variant else "Nothing was run."]
@@ -73,10 +74,10 @@ def _leading(group: Sequence[Standing], baseline: str, metric: str, verb: str = 
     if best.chance:
         return f"no method does better than chance: {best.method}, the best, has {metric} {best.mean:.3f}"
     if best.row is None or base is None or base.mean is None:
-        others = [s for s in group if s.row and s.row["seeds"]]
-        sure = sum(s.sure for s in others)
-        how = f"; {_of(sure, len(others))} surely worse" if others else ""
-        kept = ", the baseline," if best.method == baseline and others else ""
+        rivals = [s for s in group if s.row and s.row["seeds"]]
+        sure = sum(s.sure for s in rivals)
+        how = f"; {_of(sure, len(rivals))} surely worse" if rivals else ""
+        kept = ", the baseline," if best.method == baseline and rivals else ""
         return f"{best.method}{kept} {verb} with {metric} {best.mean:.3f}{how}"
     guess = ", which is at chance level" if base.chance else ""
     start = f"{best.method} {verb} with {metric} {best.mean:.3f} against {base.mean:.3f} of {baseline}{guess}"
@@ -124,9 +125,9 @@ def _of(count: int, total: int) -> str:
 
 def _group(group: Sequence[Standing], baseline: str) -> list[str]:
     """Sentences about one variation: what is surely better and worse, what leans, what is level, at chance, failed."""
-    others = [s for s in group if s.row is not None]
+    rivals = [s for s in group if s.row is not None]
     guessing = [s.method for s in group if s.chance]
-    compared = [s for s in others if s.row and s.row["seeds"] and not (s.chance and baseline in guessing)]
+    compared = [s for s in rivals if s.row and s.row["seeds"] and not (s.chance and baseline in guessing)]
     compared.sort(key=lambda s: -s.benefit)
     sure, clear = [s for s in compared if s.sure], [s for s in compared if s.clear and not s.sure]
     parts = {
@@ -140,7 +141,7 @@ def _group(group: Sequence[Standing], baseline: str) -> list[str]:
     if guessing:
         several = "; what they differ by means nothing" if len(guessing) > 1 else ""
         lines.append(f"At chance level: {', '.join(guessing)}{several}.")
-    failed = [s.method for s in others if not (s.row and s.row["seeds"])]
+    failed = [s.method for s in rivals if not (s.row and s.row["seeds"])]
     return [*lines, *([f"Failed under all seeds, compared with nothing: {', '.join(failed)}."] if failed else [])]
 
 

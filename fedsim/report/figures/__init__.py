@@ -15,16 +15,18 @@ from fedsim.report.figures.partition import figure_of_partition as figure_of_par
 from fedsim.study.label_skew import LabelCounts
 
 
-def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
+def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any], mark: str = "") -> dict[str, bytes]:
     """`figure_of_curves` as `curves.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_curves(rounds, scenario), "curves")
+    return rendered(figure_of_curves(rounds, scenario), "curves", mark)
 
 
-def partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None) -> dict[str, bytes]:
+def partition(
+    counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None, mark: str = ""
+) -> dict[str, bytes]:
     """`figure_of_partition` as `partition.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_partition(counts, scenario, seed), "partition")
+    return rendered(figure_of_partition(counts, scenario, seed), "partition", mark)
 
 
-def differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
+def differences(table: pd.DataFrame, scenario: Mapping[str, Any], mark: str = "") -> dict[str, bytes]:
     """`figure_of_differences` as `differences.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_differences(table, scenario), "differences")
+    return rendered(figure_of_differences(table, scenario), "differences", mark)

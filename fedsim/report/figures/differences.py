@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedsim.report.figures.drawing import COLOURS, GREY, SMALL, literal, sheet, style
 from fedsim.report.series import by_variant
-from fedsim.study.standings import SURE
+from fedsim.study.pairing import SURE, others
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,11 +26,12 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "
       table: the columns of `compare.csv`.
       scenario: resolved, for the name.
     """
-    parts = {variant: part.to_dict("records") for variant, part in by_variant(table).items()}
-    first = next(iter(table.to_dict("records")), {})
-    metric = str(first.get("metric") or "").replace("_", " ")
-    note = f"paired difference to {literal(first.get('baseline', ''))} in {metric}, mean and 95 % interval over seeds"
-    left = min(0.3 + 0.052 * max((len(literal(name, 34)) for name in table["method"]), default=0), 1.9)
+    parts = {variant: others(part.to_dict("records")) for variant, part in by_variant(table).items()}
+    rows = [row for part in parts.values() for row in part]
+    baseline = next((row["baseline"] for row in rows), "")
+    metric = next((str(row["metric"]) for row in rows if row["metric"]), "").replace("_", " ")
+    note = f"paired difference to {literal(baseline)} in {metric}, mean and 95 % interval over seeds"
+    left = min(0.3 + 0.052 * max((len(literal(row["method"], 34)) for row in rows), default=0), 1.9)
     heights = [LINE * max(len(rows), 2) for rows in parts.values()]
     with style():
         note = f"{note}; filled: p < {SURE} after Holm"

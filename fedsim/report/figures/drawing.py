@@ -149,8 +149,14 @@ def literal(name: Any, most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 2] + ".."
 
 
-def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
-    """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`."""
+def rendered(figure: "Figure", name: str, mark: str = "") -> dict[str, bytes]:
+    """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`.
+
+    Args:
+      figure: to write.
+      name: of the files.
+      mark: small text along the right edge, such as `unfinished: 40 of 200 rounds`.
+    """
     metadata = {
         "png": {"Software": None},
         "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
@@ -158,6 +164,8 @@ def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
     }
     files = {}
     with style():
+        if mark:
+            figure.text(0.998, 0.5, mark, rotation=270, ha="right", va="center", fontsize=SMALL - 0.5, color=COLOURS[1])
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
         from matplotlib.backends.backend_svg import FigureCanvasSVG

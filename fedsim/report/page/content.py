@@ -5,20 +5,20 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedsim.report.mark import mark_of
 from fedsim.report.page import charts, pictures, setting
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
-from fedsim.report.results import metric_of, results, rows_of, times
-from fedsim.study.standings import chance_levels, order_of, standings
-from fedsim.study.summary import larger_is_better
+from fedsim.report.ranking import order_of
+from fedsim.report.results import Row, metric_of, results, rows_of, times
+from fedsim.study.standings import Standing, chance_levels, standings
+from fedsim.study.verdict import verdict
 from fedsim.study.words import axis, variation
 
 FEW = 4  # pictures that are shown without being asked for
 COLUMNS = [1, 1, 2, 3, 2, *[3] * 10_000]  # by the number of pictures: no row is left half empty
-ENDED = {"done": "", "running": "This run has not ended: what follows is what it has done so far.",
-         "interrupted": "This run was interrupted: what follows is what it had done until then.",
-         "incomplete": "Not all of these runs ended as planned."}  # fmt: skip
+ENDED = {"done": "", "incomplete": "not all of these runs ended as planned", "stopped": "stopped before its last round"}
 
 
 class Source(NamedTuple):
@@ -42,51 +42,107 @@ class Source(NamedTuple):
         return table.assign(method=self.label) if self.label and "method" in table else table
 
 
-def page_of(sources: Sequence[Source]) -> bytes:
-    """The page of one run or comparison, or of several runs beside one another."""
+class Result(NamedTuple):
+    """What is known of all sources together.
+
+    Attributes:
+      scenario: of the first.
+      score: `final`, `best` or `mean_last_k`.
+      runs: rows of `summary.csv` of runs that have ended; where none has, of all.
+      compared: rows of `compare.csv`; none where nothing is compared.
+      baseline: the method that the others are compared with, if any.
+      chance: the accuracy of guessing, by variation.
+      standings: of the methods, by variation.
+      names: of the methods, in the order of the result.
+    """
+
+    scenario: Mapping[str, Any]
+    score: str
+    runs: list[Row]
+    compared: list[Row]
+    baseline: str | None
+    chance: dict[str, float]
+    standings: dict[str, list[Standing]]
+    names: list[str]
+
+
+def _result(sources: Sequence[Source]) -> Result:
     record, alone = sources[0].record, len(sources) == 1
-    scenario, score = record["scenario"], record.get("score", "final")
-    baseline = record.get("baseline") if alone else None
-    rounds, summary, timing, clients = (_tables(sources, name) for name in ("rounds", "summary", "timing", "clients"))
+    score, summary = record.get("score", "final"), _tables(sources, "summary")
+    runs = [] if summary is None or score not in summary else rows_of(summary)
+    over = [run for run in runs if run.get("status") != "unfinished"] or runs
     compare = sources[0].table("compare") if alone else None
-    runs = [] if summary is None else rows_of(summary)
-    metric = metric_of(runs)
-    chance = chance_levels(sources[0].table("partition"), metric) if alone else {}
     compared = [] if compare is None else rows_of(compare)
-    by_variation = standings(compared, runs, baseline or "", score, chance) if runs and score in runs[0] else {}
-    names = order_of(by_variation, larger_is_better(metric))
-    names += [
-        str(name) for t in (rounds, clients) if t is not None for name in t["method"].unique() if name not in names
-    ]
-    classes = looks(names, baseline)
-    groups, data = charts.charts(rounds, classes, scenario, metric)
-    several, evaluated = len(names) > 1, [] if rounds is None or len(names) > 1 else rows_of(rounds)
-    lines = list(record.get("verdict") or []) if alone else []
-    dots = (
-        pictures.scores(summary, by_variation, names, baseline, score, chance, scenario) if several and runs else None
+    baseline = record.get("baseline") if compared else None
+    chance = chance_levels(sources[0].table("partition"), metric_of(over)) if alone else {}
+    tables = [table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None]
+    names = [*order_of(over, None, score), *(str(name) for table in tables for name in table["method"].unique())]
+    return Result(
+        scenario=record["scenario"],
+        score=score,
+        runs=over,
+        compared=compared,
+        baseline=baseline,
+        chance=chance,
+        standings=standings(compared, over, baseline or "", score, chance),
+        names=list(dict.fromkeys(names)),
     )
+
+
+def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
+    """The page of one run or comparison, or of several runs beside one another.
+
+    Args:
+      sources: runs and comparisons.
+      refresh: seconds after which a browser reads the page again, which is being rewritten; 0: never.
+    """
+    result = _result(sources)
+    rounds, timing, clients = (_tables(sources, name) for name in ("rounds", "timing", "clients"))
+    scenario, names = result.scenario, result.names
+    classes = looks(names, result.baseline)
+    groups, data = charts.charts(rounds, classes, scenario, metric_of(result.runs))
     shown = {
-        "title": scenario["name"] if alone else f"{len(sources)} runs",
-        "mark": _mark(sources),
-        "headline": lines[0] if lines else headline(runs, evaluated, names, score, chance.get("")),
-        "lines": [*lines[1:], *_remarks(sources)],
-        "numbers": [] if several or not runs else numbers(runs, evaluated),
-        "dots": dots,
+        "title": scenario["name"] if len(sources) == 1 else f"{len(sources)} runs",
+        "marks": _marks(sources),
+        "refresh": refresh,
+        **_findings(sources, result, [] if rounds is None or len(names) > 1 else rows_of(rounds)),
         "groups": groups,
         "rest_open": len(groups) - 1 <= FEW and all(len(group["panels"]) == 1 for group in groups),
         "columns": COLUMNS,
         "names": list(classes.items()),
         "strong": STRONG,
-        "forests": pictures.forests(compare, names, scenario),
-        "table": _table(runs, compared if compare is not None else None, score, scenario),
+        "forests": pictures.forests(result.compared, names, scenario),
+        "table": _table(result),
         "spreads": pictures.spreads(clients, names, scenario),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
         "time": times(timing, names),
         "again": [" ".join(map(setting.quoted, source.record["surroundings"]["command"])) for source in sources],
         "provenance": [(s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record)) for s in sources],
-    }  # fmt: skip
+    }
     return rendered({**shown, "sections": _sections(shown)}, data)
+
+
+def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) -> dict[str, Any]:
+    """The first screen: a sentence, a picture or a few numbers, and further sentences.
+
+    Args:
+      sources: runs and comparisons.
+      result: what is known of them together.
+      rounds: rows of `rounds.csv`, where there is a single method.
+    """
+    record, runs, score, chance = sources[0].record, result.runs, result.score, result.chance
+    lines = list(record.get("verdict") or []) if len(sources) == 1 else []
+    if result.compared and not lines:
+        lines = verdict(result.compared, runs, str(result.baseline), score, chance, result.scenario)
+    several, over = len(result.names) > 1, not mark_of(record)
+    dots = pictures.scores(runs, result.standings, result.names, result.baseline, score, chance, result.scenario)
+    return {
+        "headline": lines[0] if lines else headline(runs, rounds, result.names, score, chance.get(""), over),
+        "lines": [*lines[1:], *_remarks(sources)],
+        "numbers": numbers(runs, rounds) if runs and not several else [],
+        "dots": dots if several else None,
+    }
 
 
 def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -109,14 +165,13 @@ def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
     return pd.concat(tables, ignore_index=True) if tables else None
 
 
-def _mark(sources: Sequence[Source]) -> list[str]:
-    """A line for every run that did not end as planned."""
+def _marks(sources: Sequence[Source]) -> list[str]:
+    """A line for every run that has not ended, or did not end as planned."""
     lines = []
     for source in sources:
         status = source.record["status"]
-        text = source.record.get("mark") or ENDED.get(status, f"This run ended as {status}.")
-        if text:
-            lines.append(f"{source.label}: {text}" if source.label else str(text))
+        if text := mark_of(source.record) or ENDED.get(status, f"ended as {status}"):
+            lines.append(f"{source.label}: {text}" if source.label else text[:1].upper() + text[1:])
     return lines
 
 
@@ -131,14 +186,13 @@ def _remarks(sources: Sequence[Source]) -> list[str]:
     return lines
 
 
-def _table(
-    runs: Sequence[dict[str, Any]], compared: Sequence[dict[str, Any]] | None, score: str, scenario: Mapping[str, Any]
-) -> dict[str, Any] | None:
+def _table(result: Result) -> dict[str, Any] | None:
     """The results of all methods, names of variations and settings in words."""
-    if not runs or score not in runs[0]:
+    if not result.runs:
         return None
-    rows = results(runs, compared, score)
-    titles = {"score": f"{score} {metric_of(runs)}".replace("_", " "), "variant": "variation", "tuned": "chosen"}
+    score, scenario = result.score, result.scenario
+    rows = results(result.runs, result.compared or None, score)
+    titles = {"score": f"{score} {metric_of(result.runs)}".replace("_", " "), "variant": "variation", "tuned": "chosen"}
     for name in ("variant", "tuned"):
         labels = [str(row[name][0]) for row in rows if name in row]
         paths = {label.partition("=")[0] for label in labels}

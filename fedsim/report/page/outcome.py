@@ -10,7 +10,12 @@ FAINT = 1.2  # times what guessing gives: hardly more than that
 
 
 def headline(
-    summary: Sequence[Row], rounds: Sequence[Row], names: Sequence[str], score: str, chance: float | None = None
+    summary: Sequence[Row],
+    rounds: Sequence[Row],
+    names: Sequence[str],
+    score: str,
+    chance: float | None = None,
+    over: bool = True,
 ) -> str:
     """What runs came to, in a sentence: how one ended, or which of several ended best.
 
@@ -20,6 +25,7 @@ def headline(
       names: of methods, in the order of the result.
       score: `final`, `best` or `mean_last_k`.
       chance: the accuracy of guessing.
+      over: whether the runs have ended.
     """
     if not summary:
         return "Nothing has been evaluated yet."
@@ -33,12 +39,13 @@ def headline(
     mean = statistics.fmean(scores[first])
     if others:
         second = statistics.fmean(scores[others[0]])
-        return f"{first} ends best with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}."
+        leads = "ends best" if over else "is ahead so far"
+        return f"{first} {leads} with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}."
     after = f" after {max(row['round'] for row in rounds)} rounds" if rounds else ""
     several, ends = len(scores[first]), (min(scores[first]), max(scores[first]))
-    over = f", the mean of {several} seeds ({ends[0]:.4g} to {ends[1]:.4g})" if several > 1 else ", under one seed"
+    mean_of = f", the mean of {several} seeds ({ends[0]:.4g} to {ends[1]:.4g})" if several > 1 else ", under one seed"
     guess = f", hardly more than guessing ({chance:.2g})" if chance is not None and mean <= FAINT * chance else ""
-    return f"{first} ends with {metric} {mean:.4g}{after}{over}{guess}{lost}."
+    return f"{first} {'ends with' if over else 'is at'} {metric} {mean:.4g}{after}{mean_of}{guess}{lost}."
 
 
 def numbers(summary: Sequence[Row], rounds: Sequence[Row]) -> list[tuple[str, str, str]]:

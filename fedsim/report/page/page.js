@@ -89,7 +89,7 @@
     const line = plot.querySelector("line.target");
     if (line) {
       line.setAttribute("x2", W - R); line.setAttribute("y1", y.at(target)); line.setAttribute("y2", y.at(target));
-      plot.querySelector("text.target").setAttribute("y", y.at(target) - 5);
+      plot.querySelector("text.target").setAttribute("y", y.at(target) > T + 15 ? y.at(target) - 5 : y.at(target) + 14);
     }
     all(".series", plot).forEach((one) => {
       const c = curves.find((curve) => curve.name === one.dataset.name), xs = c.x[state.axis];

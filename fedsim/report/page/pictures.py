@@ -10,10 +10,11 @@ import pandas as pd
 from fedsim.report.page import strips
 from fedsim.report.page.charts import words_of
 from fedsim.report.page.heat_map import HeatMap, heat_map
-from fedsim.report.results import by, metric_of, rows_of
+from fedsim.report.results import Row, by, metric_of
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
-from fedsim.study.standings import SURE, Standing, seed_scores
+from fedsim.study.pairing import SURE, others
+from fedsim.study.standings import Standing, seed_scores
 from fedsim.study.statistics import interval
 from fedsim.study.summary import larger_is_better
 from fedsim.study.words import variation
@@ -22,7 +23,7 @@ SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last
 
 
 def scores(
-    summary: pd.DataFrame,
+    summary: Sequence[Row],
     by_variation: Mapping[str, Sequence[Standing]],
     names: Sequence[str],
     baseline: str | None,
@@ -33,7 +34,7 @@ def scores(
     """The dot plot of final scores: a row per method, a mark per variation; the baseline is a line through all rows.
 
     Args:
-      summary: the columns of `summary.csv`.
+      summary: the rows of `summary.csv`.
       by_variation: the standings of methods.
       names: of methods, in the order of the result.
       baseline: which method the others are compared with, if any.
@@ -41,8 +42,8 @@ def scores(
       chance: what guessing gives, by variation.
       scenario: as in `run.json`.
     """
-    runs = by(rows_of(summary), "method", "variant")
-    metric = metric_of(rows_of(summary))
+    runs = by(summary, "method", "variant")
+    metric = metric_of(summary)
     rising = larger_is_better(metric)
     variants = list(by_variation)
     found = {(name, s.method): s for name, group in by_variation.items() for s in group}
@@ -65,7 +66,7 @@ def scores(
         base = found.get((variant, baseline or ""))
         if base and base.mean is not None and math.isfinite(base.mean):
             lines.append((base.mean, f"base v{kind % 6}"))
-    label = SCORES[score].format(words_of(metric), k=next((row["k"] for row in rows_of(summary) if row.get("k")), ""))
+    label = SCORES[score].format(words_of(metric), k=next((row["k"] for row in summary if row.get("k")), ""))
     keys = [(strips.symbol(k), variation(v, scenario)) for k, v in enumerate(variants)] if len(variants) > 1 else []
     if baseline is not None:
         keys.append((strips.symbol(0, False), f"open: not surely different from {baseline}"))
@@ -95,14 +96,12 @@ def _score_mark(standing: Standing | None, seeds: Sequence[float], baseline: str
 
 
 def forests(
-    compare: pd.DataFrame | None, names: Sequence[str], scenario: Mapping[str, Any]
+    compared: Sequence[Row], names: Sequence[str], scenario: Mapping[str, Any]
 ) -> list[tuple[str, strips.Strips]]:
-    """A picture of the differences per variation."""
+    """A picture of the differences per variation; `compared`: the rows of `compare.csv`."""
     forests = []
-    for variant, table in by_variant(compare).items() if compare is not None else ():
-        rows = sorted(
-            (row for row in rows_of(table) if row["method"] != row["baseline"]), key=lambda r: names.index(r["method"])
-        )
+    for (variant,), group in by(others(compared), "variant").items():
+        rows = sorted(group, key=lambda row: names.index(row["method"]))
         known = [row[name] for row in rows for name in ("difference", "ci_low", "ci_high") if _known(row[name])]
         if not known:
             continue
@@ -111,7 +110,7 @@ def forests(
         label = f"difference to {baseline} in {words_of(metric)}; {side} is better"
         marks = [(str(row["method"]), "", [_difference_mark(row)]) for row in rows]
         picture = strips.marks_picture(marks, strips.percent_axis([0.0, *known]), label, [(0.0, "zero")])
-        forests.append((variation(variant, scenario), picture))
+        forests.append((variation(variant or "", scenario), picture))
     return forests
 
 

@@ -73,7 +73,9 @@ def lines(curves: Sequence[Curve], label: str, y: Axis, number: int, target: flo
     if target is not None:
         at = y.at(target)
         parts.append(f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text class="target" x="{LEFT + 4}" y="{at - 5:.1f}">target {target:g}</text>')
+        parts.append(
+            f'<text class="target" x="{LEFT + 4}" y="{at - 5 if at > TOP + 15 else at + 14:.1f}">target {target:g}</text>'
+        )
     for curve in sorted(curves, key=lambda curve: -curve.place):
         rounds = curve.x["round"]
         points = list(zip(rounds, curve.mean, strict=True))
