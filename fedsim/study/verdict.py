@@ -48,18 +48,17 @@ def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str]
         text = _leading(next(iter(by_variant.values())), baseline, name)
         return f"{text.replace('no method', 'No method', text.startswith('no method'))}."
     leaders = {variant: group[0] for variant, group in by_variant.items() if group[0].mean is not None}
-    first = next(iter(leaders.values()))
-    if len({leader.method for leader in leaders.values()}) == 1 and not first.chance:
-        means = [leader.mean for leader in leaders.values() if leader.mean is not None]
-        ends = f"{name} {min(means):.3f} to {max(means):.3f}"
-        sure = sum(leader.sure for leader in leaders.values())
-        versus = f"surely better than {baseline} in {sure} of them" if first.row else "the baseline"
-        return f"{first.method} leads in all {len(by_variant)} variations, with {ends}; {versus}."
     worth = lambda variant: _worth(by_variant[variant], baseline, rising)
     hard, easy = min(leaders, key=worth), max(leaders, key=worth)
-    verb = "holds" if attacks(hard) else "leads"
-    text = f"With {words[hard]}, {_leading(by_variant[hard], baseline, name, verb)}"
-    return f"{text}; with {words[easy]}, {_brief(by_variant[easy], baseline)}." if easy != hard else f"{text}."
+    first, verb = leaders[hard], "holds" if attacks(hard) else "leads"
+    start = subject = ""
+    if {leader.method for leader in leaders.values()} == {first.method} and not any(s.chance for s in leaders.values()):
+        which = "both" if len(by_variant) == 2 else f"all {len(by_variant)}"
+        start = f"{first.method}{'' if first.row else ', the baseline,'} leads in {which} variations: "
+        subject = "it"
+    text = f"with {words[hard]}, {_leading(by_variant[hard], baseline, name, verb, subject)}"
+    text += f"; with {words[easy]}, {_brief(by_variant[easy], baseline, subject)}" if easy != hard else ""
+    return f"{start}{text}." if start else f"W{text[1:]}."
 
 
 def _worth(group: Sequence[Standing], baseline: str, rising: bool) -> float:
@@ -68,19 +67,28 @@ def _worth(group: Sequence[Standing], baseline: str, rising: bool) -> float:
     return 0.0 if mean is None else mean if rising else -mean
 
 
-def _leading(group: Sequence[Standing], baseline: str, metric: str, verb: str = "leads") -> str:
-    """The best method under one variation: its score, what it gains on the baseline, and how sure that is."""
+def _leading(group: Sequence[Standing], baseline: str, metric: str, verb: str = "leads", subject: str = "") -> str:
+    """The best method under one variation: its score, what it gains on the baseline, and how sure that is.
+
+    Args:
+      group: methods, the best first.
+      baseline: what they are compared with.
+      metric: in words.
+      verb: what the best does.
+      subject: the best, where it was named before.
+    """
     best, base = group[0], next((s for s in group if s.method == baseline), None)
+    who = subject or best.method
     if best.chance:
         return f"no method does better than chance: {best.method}, the best, has {metric} {best.mean:.3f}"
     if best.row is None or base is None or base.mean is None:
         rivals = [s for s in group if s.row and s.row["seeds"]]
         sure = sum(s.sure for s in rivals)
         how = f"; {_of(sure, len(rivals))} surely worse" if rivals else ""
-        kept = ", the baseline," if best.method == baseline and rivals else ""
-        return f"{best.method}{kept} {verb} with {metric} {best.mean:.3f}{how}"
+        kept = ", the baseline," if best.method == baseline and rivals and not subject else ""
+        return f"{who}{kept} {verb} with {metric} {best.mean:.3f}{how}"
     guess = ", which is at chance level" if base.chance else ""
-    start = f"{best.method} {verb} with {metric} {best.mean:.3f} against {base.mean:.3f} of {baseline}{guess}"
+    start = f"{who} {verb} with {metric} {best.mean:.3f} against {base.mean:.3f} of {baseline}{guess}"
     if best.sure:
         return f"{start} ({_gain(best)}; {best.seeds}, p = {best.row['p_adjusted']:.2g} after Holm)"
     if best.clear:
@@ -102,13 +110,13 @@ def _gain(standing: Standing) -> str:
     return f"{standing.benefit:.3g} better{ends}"
 
 
-def _brief(group: Sequence[Standing], baseline: str) -> str:
+def _brief(group: Sequence[Standing], baseline: str, subject: str) -> str:
     best, base = group[0], next((s for s in group if s.method == baseline), None)
     if best.chance:
         return "no method does better than chance"
     against = f" against {base.mean:.3f} of {baseline}" if best.row and base and base.mean is not None else ""
     how = "" if best.row is None or best.sure else ", which is not sure"
-    return f"{best.method} leads with {best.mean:.3f}{against}{how}"
+    return f"{subject or best.method} leads with {best.mean:.3f}{against}{how}"
 
 
 def _of(count: int, total: int) -> str:

@@ -33,7 +33,7 @@ def heat_map(counts: LabelCounts) -> HeatMap:
     order = np.argsort(-sizes, kind="stable")
     few = order[evenly_spaced(len(order), MOST_CLIENTS)]
     samples = counts.samples[few]
-    names = [cut(name) for name in counts.clients[few].tolist()]
+    names = [cut(name) for name in np.asarray(counts.clients, object)[few]]
     labels = [cut(label) for label in counts.labels] or ["samples"]
     wide = len(few) > NARROW // 18
     ends = f"{sizes.min():,} to {sizes.max():,} a client, {int(np.median(sizes)):,} in the middle"
