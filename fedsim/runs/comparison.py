@@ -1,6 +1,6 @@
 """The result of a comparison: frames, files, and a verdict in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +67,7 @@ class Comparison(Tables):
         self.records["tuning"] = tuning
         self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
         self.edges = edges(tuning, self.tuned)
-        self.verdict = [*self._verdict(), *settings(tuning), *self.edges]
+        self.verdict = said(self.records, self.partition, scenario, baseline, score, self.tuned)
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -142,12 +142,6 @@ class Comparison(Tables):
                 rows += [{**who, **record} for record in outcome.result.records[name]]
         return rows
 
-    def _verdict(self) -> list[str]:
-        compared, summary = self.records["compare"], self.records["summary"]
-        metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
-        chance = chance_levels(self.partition, metric)
-        return verdict(compared, summary, self.baseline, self.score, chance, self.scenario)
-
     def _reasons(self) -> Iterator[tuple[str, str]]:
         for outcome in self.outcomes:
             label = label_of(outcome.cell.who)
@@ -182,6 +176,30 @@ def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list
     more = ["status"] if name == "summary" else tables.SENSITIVITY if name == "compare" and tuned else []
     after = 2 if name == "compare" else 1 if columns[0] == "method" else 0
     return [*columns[:after], *variant, *setting, *columns[after:], *more]
+
+
+def said(
+    records: Mapping[str, Sequence[Record]],
+    partition: pd.DataFrame | None,
+    scenario: Mapping[str, Any],
+    baseline: str,
+    score: str,
+    tuned: Sequence[str],
+) -> list[str]:
+    """The tables of a comparison in sentences, the headline first.
+
+    Args:
+      records: the rows of `compare`, `summary` and `tuning`.
+      partition: the columns of `partition.csv`.
+      scenario: resolved.
+      baseline: label of the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+      tuned: paths that were tuned.
+    """
+    compared, summary, tuning = (records[name] for name in ("compare", "summary", "tuning"))
+    metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
+    lines = verdict(compared, summary, baseline, score, chance_levels(partition, metric), scenario)
+    return [*lines, *settings(tuning), *edges(tuning, tuned)]
 
 
 def _failed(outcome: Outcome) -> list[Record]:

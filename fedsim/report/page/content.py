@@ -10,6 +10,7 @@ from fedsim.report.page import charts, pictures, setting
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
+from fedsim.report.page.strips import breakable
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, results, rows_of, times
 from fedsim.study.standings import Standing, chance_levels, standings
@@ -204,6 +205,8 @@ def _table(result: Result) -> dict[str, Any] | None:
         for row in rows:
             if name in row:
                 row[name] = (words[str(row[name][0])], row[name][1])
+    for row in rows:
+        row["method"] = (breakable(row["method"][0]), row["method"][1])
     return {
         "head": [titles.get(name, name) for name in rows[0]],
         "rows": [[*row.values()] for row in rows],

@@ -183,6 +183,8 @@
     }
   }));
 
+  redraw();
+
   const links = all("nav a"), seen = new IntersectionObserver((entries) => entries.filter((e) => e.isIntersecting).forEach((entry) => {
     const id = entry.target.id;
     links.forEach((link) => link.hash === `#${id}` ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));

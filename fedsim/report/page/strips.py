@@ -58,6 +58,7 @@ class Strips(NamedTuple):
     """A picture, as the template takes it."""
 
     rows: list[Row]
+    back: Markup  # lines through all rows
     foot: Markup  # the axis
     label: str  # what is on it
     keys: list[tuple[Markup, str]]  # symbols and their meaning
@@ -82,10 +83,10 @@ def marks_picture(
     drawn = []
     for name, note, marks in rows:
         middles = [100 * (kind + 0.5) / len(marks) for kind in range(len(marks))]
-        inside = _lines(x, lines) + "".join(_mark(m, kind, x, middles[kind]) for kind, m in enumerate(marks))
+        inside = "".join(_mark(m, kind, x, middles[kind]) for kind, m in enumerate(marks))
         title = f"{name}: {'; '.join(mark.title for mark in marks)}"
         drawn.append(Row(breakable(name), note, _strip(inside, title), [mark.text for mark in marks]))
-    return Strips(drawn, _foot(x), label + (", logarithmic" if x.log else ""), list(keys))
+    return Strips(drawn, _lines(x, lines), _foot(x), label + (", logarithmic" if x.log else ""), list(keys))
 
 
 def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: str) -> Strips:
@@ -102,9 +103,9 @@ def spread_picture(rows: Sequence[tuple[str, Sequence[float]]], x: Axis, label: 
             )
             bars += f'<line class="middle" x1="{places[2]:.2f}%" x2="{places[2]:.2f}%" y1="-9" y2="9"/>'
             text = f"{ends[2]:.3f}"
-        inside = f'{_lines(x)}<svg y="50%" width="100%" overflow="visible">{bars}</svg>'
+        inside = f'<svg y="50%" width="100%" overflow="visible">{bars}</svg>'
         drawn.append(Row(breakable(name), "", _strip(inside, f"{name}: median {text}"), [text]))
-    return Strips(drawn, _foot(x), label, [])
+    return Strips(drawn, _lines(x), _foot(x), label, [])
 
 
 def percent_axis(values: Sequence[float], share: bool = False) -> Axis:
@@ -139,8 +140,8 @@ def breakable(name: str) -> Markup:
 def _mark(mark: Mark, kind: int, x: Axis, y: float) -> str:
     """A mark at a height in percent of its row."""
     at = f"{y:.4g}%"
-    dots = "".join(f'<circle cx="{x.at(v):.2f}%" cy="{at}" r="2.2"/>' for v in mark.dots if math.isfinite(v))
-    dots = f'<g class="dots" transform="translate(0 5)">{dots}</g>' if dots else ""
+    dots = "".join(f'<circle cx="{x.at(v):.1f}%" cy="5" r="2"/>' for v in mark.dots if math.isfinite(v))
+    dots = f'<svg class="dots" y="{at}" overflow="visible">{dots}</svg>' if dots else ""
     interval = shape = ""
     if mark.low is not None and mark.high is not None and mark.at is not None:
         interval = (
@@ -152,12 +153,13 @@ def _mark(mark: Mark, kind: int, x: Axis, y: float) -> str:
     return f'<g class="mark v{kind % 6} {"filled" if mark.filled else "open"}">{title}{interval}{dots}{shape}</g>'
 
 
-def _lines(x: Axis, lines: Sequence[tuple[float, str]] = ()) -> str:
-    """Lines through a row: the ticks, then others by place and class."""
-    return "".join(
-        f'<line class="{name}" x1="{x.at(value):.2f}%" x2="{x.at(value):.2f}%" y1="0" y2="100%"/>'
+def _lines(x: Axis, lines: Sequence[tuple[float, str]] = ()) -> Markup:
+    """Lines through all rows: the ticks, then others by place and class."""
+    drawn = "".join(
+        f'<line class="{name}" x1="{x.at(value):.2f}%" x2="{x.at(value):.2f}%" y2="100%"/>'
         for value, name in (*((tick, "tick") for tick in x.ticks()), *lines)
     )
+    return Markup(f'<svg aria-hidden="true">{drawn}</svg>')
 
 
 def _strip(inside: str, label: Any) -> Markup:
