@@ -84,7 +84,7 @@ def test_where_both_are_at_chance_level_it_says_so():
     for row in rows:
         row["diverged"] = int(row["method"] == "wild")
     lines = lines_of(rows, chance={"": 0.101})
-    assert lines[0] == "No method does better than chance: m, the best, has test accuracy 0.105."
+    assert lines[0] == "No method does better than chance: m, the best, has test accuracy 0.105; wild diverged under all seeds."
     assert "At chance level: m, base; what they differ by means nothing." in lines
     assert not any("better than base" in line for line in lines)
 
@@ -102,11 +102,20 @@ def test_failures_and_losses_without_bound():
         row |= {"status": "failed", "metric": None} if row["method"] == "gone" else {}
         row["diverged"] = int(row["method"] == "wild")
     assert lines_of(rows) == [
-        "base, the baseline, leads with test loss 0.504; the other is surely worse.",
+        "base, the baseline, leads with test loss 0.504; the other is surely worse; wild diverged under all seeds.",
         "Surely worse than base (p < 0.05 after Holm): wild (0 of 7 seeds better; 7 of 7 runs diverged).",
         "Failed under all seeds, compared with nothing: gone.",
     ]
     assert lines_of([{**row, "status": "failed", "metric": None} for row in rows]) == ["No run has a score."]
+
+
+def test_few_runs_that_all_diverged_are_called_so():
+    rows = rows_of({"base": [0.5, 0.6, 0.4], "wild": [0.5, 0.6, 0.4]}, "test_loss")
+    for row in rows:
+        row["diverged"] = int(row["method"] == "wild")
+    lines = lines_of(rows)
+    assert lines[0].endswith("the other is not surely worse; wild diverged under all seeds.")
+    assert lines[1] == "Diverged under all seeds: wild (0 of 3 seeds better; 3 of 3 runs diverged)."
 
 
 def test_the_baselines_own_row_changes_nothing():

@@ -54,6 +54,11 @@ class Standing(NamedTuple):
         return self.row["difference"] if larger_is_better(self.row["metric"]) else -self.row["difference"]
 
     @property
+    def diverged(self) -> bool:
+        """Whether all of its runs diverged."""
+        return self.row is not None and self.row["seeds"] > 0 and self.row["diverged"] == self.row["seeds"]
+
+    @property
     def seeds(self) -> str:
         """In words under how many seeds it is better, as `1 of 10 seeds better, 1 tied`."""
         n = self.row["seeds"] if self.row else 0

@@ -1,5 +1,6 @@
 """A comparison in sentences: one headline, then what is sure, what leans, what is level, variation by variation."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -45,8 +46,9 @@ def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str]
     """Who leads; where something varies: who holds where the baseline does worst, and who leads where it does best."""
     name, rising = metric.replace("_", " "), larger_is_better(metric)
     if len(by_variant) == 1:
-        text = _leading(next(iter(by_variant.values())), baseline, name)
-        return f"{text.replace('no method', 'No method', text.startswith('no method'))}."
+        (group,) = by_variant.values()
+        text = f"{_leading(group, baseline, name)}{_lost(group)}."
+        return f"N{text[1:]}" if group[0].chance else text
     leaders = {variant: group[0] for variant, group in by_variant.items() if group[0].mean is not None}
     worth = lambda variant: _worth(by_variant[variant], baseline, rising)
     hard, easy = min(leaders, key=worth), max(leaders, key=worth)
@@ -57,8 +59,14 @@ def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str]
         start = f"{first.method}{'' if first.row else ', the baseline,'} leads in {which} variations: "
         subject = "it"
     text = f"with {words[hard]}, {_leading(by_variant[hard], baseline, name, verb, subject)}"
-    text += f"; with {words[easy]}, {_brief(by_variant[easy], baseline, subject)}" if easy != hard else ""
+    text += f"; with {words[easy]}, {_brief(by_variant[easy], baseline, name, subject)}" if easy != hard else ""
     return f"{start}{text}." if start else f"W{text[1:]}."
+
+
+def _lost(group: Sequence[Standing]) -> str:
+    """Methods all of whose runs diverged, as the end of a sentence."""
+    names = [s.method for s in group if s.diverged]
+    return f"; {', '.join(names)} diverged under all seeds" if names else ""
 
 
 def _worth(group: Sequence[Standing], baseline: str, rising: bool) -> float:
@@ -80,15 +88,15 @@ def _leading(group: Sequence[Standing], baseline: str, metric: str, verb: str = 
     best, base = group[0], next((s for s in group if s.method == baseline), None)
     who = subject or best.method
     if best.chance:
-        return f"no method does better than chance: {best.method}, the best, has {metric} {best.mean:.3f}"
+        return f"no method does better than chance: {best.method}, the best, has {metric} {_score(best.mean, metric)}"
     if best.row is None or base is None or base.mean is None:
         rivals = [s for s in group if s.row and s.row["seeds"]]
         sure = sum(s.sure for s in rivals)
         how = f"; {_of(sure, len(rivals))} surely worse" if rivals else ""
         kept = ", the baseline," if best.method == baseline and rivals and not subject else ""
-        return f"{who}{kept} {verb} with {metric} {best.mean:.3f}{how}"
+        return f"{who}{kept} {verb} with {metric} {_score(best.mean, metric)}{how}"
     guess = ", which is at chance level" if base.chance else ""
-    start = f"{who} {verb} with {metric} {best.mean:.3f} against {base.mean:.3f} of {baseline}{guess}"
+    start = f"{who} {verb} with {metric} {_score(best.mean, metric)} against {_score(base.mean, metric)} of {baseline}{guess}"
     if best.sure:
         return f"{start} ({_gain(best)}; {best.seeds}, p = {best.row['p_adjusted']:.2g} after Holm)"
     if best.clear:
@@ -101,22 +109,33 @@ def _gain(standing: Standing) -> str:
     row = standing.row or {}
     if row["difference"] is None:
         return "better" if standing.benefit > 0 else "no better"
-    side = 1 if larger_is_better(row["metric"]) else -1
-    ends = (
-        ""
-        if row["ci_low"] is None
-        else ", 95 % {:.3g} to {:.3g}".format(*sorted((side * row["ci_low"], side * row["ci_high"])))
-    )
-    return f"{standing.benefit:.3g} better{ends}"
+    if row["ci_low"] is None:
+        return f"{standing.benefit:.3g} better"
+    ends = (row["ci_low"], row["ci_high"]) if larger_is_better(row["metric"]) else (-row["ci_high"], -row["ci_low"])
+    return f"{standing.benefit:.3g} better, 95 % {ends[0]:.3g} to {ends[1]:.3g}"
 
 
-def _brief(group: Sequence[Standing], baseline: str, subject: str) -> str:
+def _brief(group: Sequence[Standing], baseline: str, metric: str, subject: str) -> str:
+    """The best method under one variation and its score, in few words."""
     best, base = group[0], next((s for s in group if s.method == baseline), None)
     if best.chance:
         return "no method does better than chance"
-    against = f" against {base.mean:.3f} of {baseline}" if best.row and base and base.mean is not None else ""
+    against = (
+        f" against {_score(base.mean, metric)} of {baseline}" if best.row and base and base.mean is not None else ""
+    )
     how = "" if best.row is None or best.sure else ", which is not sure"
-    return f"{subject or best.method} leads with {best.mean:.3f}{against}{how}"
+    return f"{subject or best.method} leads with {_score(best.mean, metric)}{against}{how}"
+
+
+def _score(value: float | None, metric: str) -> str:
+    """A mean score: of an accuracy three decimals, of a loss three digits.
+
+    >>> _score(0.9348, "test accuracy"), _score(0.00648, "test loss")
+    ('0.935', '0.00648')
+    """
+    if value is None or not math.isfinite(value):
+        return "without bound"
+    return f"{value:.3f}" if metric.endswith("accuracy") else f"{value:.3g}"
 
 
 def _of(count: int, total: int) -> str:
@@ -143,7 +162,8 @@ def _group(group: Sequence[Standing], baseline: str) -> list[str]:
         f"Surely worse than {baseline} (p < {SURE} after Holm)": [s for s in sure if s.benefit <= 0],
         f"Better than {baseline} by the 95 % interval, too few seeds to be sure": [s for s in clear if s.benefit > 0],
         f"Worse than {baseline} by the 95 % interval, too few seeds to be sure": [s for s in clear if s.benefit <= 0],
-        f"Not told apart from {baseline}": [s for s in compared if not s.sure and not s.clear],
+        f"Not told apart from {baseline}": [s for s in compared if not s.sure and not s.clear and not s.diverged],
+        "Diverged under all seeds": [s for s in compared if not s.sure and s.diverged],
     }
     lines = [f"{title}: {', '.join(map(_item, some))}." for title, some in parts.items() if some]
     if guessing:
