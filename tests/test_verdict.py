@@ -84,7 +84,10 @@ def test_where_both_are_at_chance_level_it_says_so():
     for row in rows:
         row["diverged"] = int(row["method"] == "wild")
     lines = lines_of(rows, chance={"": 0.101})
-    assert lines[0] == "No method does better than chance: m, the best, has test accuracy 0.105; wild diverged under all seeds."
+    assert (
+        lines[0]
+        == "No method does better than chance: m, the best, has test accuracy 0.105; wild diverged under all seeds."
+    )
     assert "At chance level: m, base; what they differ by means nothing." in lines
     assert not any("better than base" in line for line in lines)
 

@@ -59,7 +59,9 @@ def charts(
             numbers = [_numbers(curve, data["axes"]) for curve in curves]
             full = f"{words_of(metric)}, {label}" if label else words_of(metric)
             drawn.append({"id": number, "label": label, "picture": plot.lines(curves, full, y, number, target)})
-            data["charts"].append({"group": len(groups), "share": share, "target": target, "curves": numbers})
+            data["charts"].append(
+                {"group": len(groups), "share": share, "log": y.log, "target": target, "curves": numbers}
+            )
         title = f"{words_of(metric)}{', logarithmic' if y.log else ''}"
         groups.append({"number": len(groups), "words": words_of(metric), "title": title, "panels": drawn})
     return groups, data

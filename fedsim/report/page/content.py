@@ -117,7 +117,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "spreads": pictures.spreads(clients, names, scenario),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
-        "time": times(timing, names),
+        "time": _times(timing, names),
         "again": [" ".join(map(setting.quoted, source.record["surroundings"]["command"])) for source in sources],
         "provenance": [(s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record)) for s in sources],
     }
@@ -193,7 +193,13 @@ def _table(result: Result) -> dict[str, Any] | None:
         return None
     score, scenario = result.score, result.scenario
     rows = results(result.runs, result.compared or None, score)
-    titles = {"score": f"{score} {metric_of(result.runs)}".replace("_", " "), "variant": "variation", "tuned": "chosen"}
+    metric = metric_of(result.runs).replace("_", " ")
+    last = f"{metric}, mean of last {result.runs[0].get('k')}"
+    titles = {
+        "score": last if score == "mean_last_k" else f"{score} {metric}",
+        "variant": "variation",
+        "tuned": "chosen",
+    }
     for name in ("variant", "tuned"):
         labels = [str(row[name][0]) for row in rows if name in row]
         paths = {label.partition("=")[0] for label in labels}
@@ -212,3 +218,9 @@ def _table(result: Result) -> dict[str, Any] | None:
         "rows": [[*row.values()] for row in rows],
         "words": sum(name in rows[0] for name in ("method", "variant", "tuned")),
     }
+
+
+def _times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
+    """Where the time went, by method."""
+    table = times(timing, names)
+    return table and {**table, "rows": [(breakable(row[0]), *row[1:]) for row in table["rows"]]}

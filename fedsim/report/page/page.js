@@ -2,17 +2,18 @@
 (() => {
   const { axes, charts: data } = JSON.parse(document.getElementById("data").textContent);
   data.forEach((chart) => chart.curves.forEach((curve) => { curve.x = axes[curve.x]; }));
-  const L = 54, R = 14, T = 14, B = 42, NS = "http://www.w3.org/2000/svg";
+  const L = 54, R = 14, T = 14, B = 42, NEAR = 8, NS = "http://www.w3.org/2000/svg";
   const all = (what, from = document) => Array.from(from.querySelectorAll(what));
   const state = { axis: "round", off: new Set(), zoom: new Map(), paper: false };
   document.documentElement.classList.add("js");
 
-  // axes, as the still pictures have them
-  const axis = (values, begin, end, share, whole) => {
-    let low = Math.min(...values), high = Math.max(...values), log = false;
+  // axes, as the still pictures have them; one that is logarithmic stays so, its title says it
+  const axis = (values, begin, end, share, whole, log = false) => {
+    let low = Math.min(...values), high = Math.max(...values);
     if (!values.length) [low, high] = [0, 1];
     if (low === high) [low, high] = share ? [Math.max(low - 0.05, 0), Math.min(high + 0.05, 1)] : [low - 0.5, high + 0.5];
-    if (!whole && !share && low > 0 && high > 100 * low) [low, high, log] = [low / 1.2, high * 1.2, true];
+    log = log && low > 0;
+    if (log) [low, high] = [low / 1.2, high * 1.2];
     else if (!whole) {
       const room = 0.04 * (high - low);
       [low, high] = share ? [Math.max(low - room, 0), Math.min(high + room, 1)] : [low - room, high + room];
@@ -26,6 +27,7 @@
     const found = [];
     if (a.log) {
       const first = Math.ceil(Math.log10(a.low) - 1e-9), last = Math.floor(Math.log10(a.high) + 1e-9);
+      if (last - first < 2) return [...Array(last - first + 2).keys()].flatMap((k) => [1, 2, 5].map((t) => +(t * 10 ** (first - 1 + k)).toPrecision(12))).filter((t) => t >= a.low && t <= a.high);
       for (let p = first, step = Math.max(Math.ceil((last - first) / 5), 1); p <= last; p += step) found.push(10 ** p);
       return found;
     }
@@ -65,13 +67,13 @@
     return panels.contains("c1") ? [680, 300] : panels.contains("c2") ? [330, 220] : [225, 180];
   };
   const draw = (chart) => {
-    const { figure, svg, curves, share, target, group } = chart;
+    const { figure, svg, curves, share, log, target, group } = chart;
     const [W, H] = state.paper ? paper(figure) : [svg.clientWidth, svg.clientHeight];
     if (!W) return;  // in a closed fold
     svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const span = state.zoom.get(group);
-    const x = axis(span || lengths(chart), L, W - R, false, true), y = axis(heights(group), H - B, T, share, false);
-    chart.x = x; chart.W = W;
+    const x = axis(span || lengths(chart), L, W - R, false, true), y = axis(heights(group), H - B, T, share, false, log);
+    Object.assign(chart, { x, y, W, H });
     const frame = svg.querySelector("clipPath rect");
     frame.setAttribute("width", W - L - R); frame.setAttribute("height", H - T - B);
     const grid = svg.querySelector(".axes"), plot = svg.querySelector(".plot");
@@ -139,15 +141,17 @@
       if (from !== null) {
         chart.chosen.setAttribute("x", Math.min(from, at)); chart.chosen.setAttribute("width", Math.abs(at - from)); chart.chosen.setAttribute("visibility", "visible");
       }
+      const box = svg.getBoundingClientRect(), high = (event.clientY - box.top) / box.height * chart.H;
       const rows = shown(chart).map((c) => {
         const xs = c.x[state.axis];
         let i = 0;
         xs.forEach((v, k) => { if (Math.abs(v - want) < Math.abs(xs[i] - want)) i = k; });
         return [c.mean[i], `${c.name}: ${c.mean[i]}${c.low ? ` (${c.low[i]} to ${c.high[i]})` : ""} at ${short(xs[i])}`];
-      });
-      hint.textContent = rows.sort((a, b) => b[0] - a[0]).map((row) => row[1]).join("\n");
+      }).sort((a, b) => Math.abs(chart.y.at(a[0]) - high) - Math.abs(chart.y.at(b[0]) - high));
+      const more = rows.length > NEAR ? [`and ${rows.length - NEAR} farther from the pointer`] : [];
+      hint.textContent = [...rows.slice(0, NEAR).sort((a, b) => b[0] - a[0]).map((row) => row[1]), ...more].join("\n");
       hint.hidden = false;
-      const box = figure.getBoundingClientRect(), left = event.clientX - box.left;
+      const left = event.clientX - box.left;
       hint.style.left = `${left > box.width / 2 ? Math.max(left - hint.offsetWidth - 12, 0) : left + 12}px`;
     });
     svg.addEventListener("pointerdown", (event) => { from = place(event); });
@@ -185,11 +189,13 @@
 
   redraw();
 
-  const links = all("nav a"), seen = new IntersectionObserver((entries) => entries.filter((e) => e.isIntersecting).forEach((entry) => {
-    const id = entry.target.id;
-    links.forEach((link) => link.hash === `#${id}` ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
-  }), { rootMargin: "0px 0px -70% 0px" });
-  links.forEach((link) => seen.observe(document.getElementById(link.hash.slice(1))));
+  const links = all("nav a").map((link) => [link, document.getElementById(link.hash.slice(1))]);
+  const follow = () => {
+    const [now] = links.filter(([, place]) => place.getBoundingClientRect().top < innerHeight / 3).pop() || links[0];
+    links.forEach(([link]) => link === now ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+  };
+  addEventListener("scroll", () => requestAnimationFrame(follow), { passive: true });
+  follow();
 
   const opened = [];
   addEventListener("beforeprint", () => {
