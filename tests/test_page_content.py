@@ -166,6 +166,21 @@ def test_a_run_that_has_not_ended_says_so_first():
     assert "Nothing has been evaluated yet." in empty
 
 
+def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothing():
+    left = record(
+        kind="compare",
+        baseline="base",
+        score="final",
+        cells=[],
+        status="running",
+        unfinished={"mark": "unfinished: 1 of 9"},
+    )
+    rows = [{**row, "status": "unfinished"} if row["seed"] else row for row in summary_of(SCORES)]
+    text = page.page_of([page.Source(left, tables_of(rows))]).decode()
+    assert "So far: good leads with test accuracy 0.958." in plain(first_screen(text)) and 'class="scores"' in text
+    assert 'id="differences"' not in text
+
+
 def test_runs_that_diverged_are_shown_as_such():
     rows = summary_of({"base": [1.0, 1.1], "wild": [2.0, 2.0]}, "test_loss")
     for row in rows:

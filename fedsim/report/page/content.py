@@ -49,8 +49,8 @@ class Result(NamedTuple):
     Attributes:
       scenario: of the first.
       score: `final`, `best` or `mean_last_k`.
-      runs: rows of `summary.csv` of runs that have ended; where none has, of all.
-      compared: rows of `compare.csv`; none where nothing is compared.
+      runs: rows of `summary.csv`.
+      compared: rows of `compare.csv`; none where nothing is compared, or not all of it has ended.
       baseline: the method that the others are compared with, if any.
       chance: the accuracy of guessing, by variation.
       standings: of the methods, by variation.
@@ -71,21 +71,20 @@ def _result(sources: Sequence[Source]) -> Result:
     record, alone = sources[0].record, len(sources) == 1
     score, summary = record.get("score", "final"), _tables(sources, "summary")
     runs = [] if summary is None or score not in summary else rows_of(summary)
-    over = [run for run in runs if run.get("status") != "unfinished"] or runs
-    compare = sources[0].table("compare") if alone else None
+    compare = sources[0].table("compare") if alone and not mark_of(record) else None
     compared = [] if compare is None else rows_of(compare)
-    baseline = record.get("baseline") if compared else None
-    chance = chance_levels(sources[0].table("partition"), metric_of(over)) if alone else {}
+    baseline = record.get("baseline") if alone else None
+    chance = chance_levels(sources[0].table("partition"), metric_of(runs)) if alone else {}
     tables = [table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None]
-    names = [*order_of(over, None, score), *(str(name) for table in tables for name in table["method"].unique())]
+    names = [*order_of(runs, None, score), *(str(name) for table in tables for name in table["method"].unique())]
     return Result(
         scenario=record["scenario"],
         score=score,
-        runs=over,
+        runs=runs,
         compared=compared,
         baseline=baseline,
         chance=chance,
-        standings=standings(compared, over, baseline or "", score, chance),
+        standings=standings(compared, runs, baseline or "", score, chance),
         names=list(dict.fromkeys(names)),
     )
 
@@ -133,10 +132,11 @@ def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) 
       rounds: rows of `rounds.csv`, where there is a single method.
     """
     record, runs, score, chance = sources[0].record, result.runs, result.score, result.chance
-    lines = list(record.get("verdict") or []) if len(sources) == 1 else []
-    if result.compared and not lines:
-        lines = verdict(result.compared, runs, str(result.baseline), score, chance, result.scenario)
-    several, over = len(result.names) > 1, not mark_of(record)
+    lines, over = list(record.get("verdict") or []) if len(sources) == 1 else [], not mark_of(record)
+    if result.baseline and not lines and runs:
+        lines = verdict(result.compared, runs, result.baseline, score, chance, result.scenario)
+        lines[:1] = [lines[0] if over else f"So far: {lines[0]}"]
+    several = len(result.names) > 1
     dots = pictures.scores(runs, result.standings, result.names, result.baseline, score, chance, result.scenario)
     return {
         "headline": lines[0] if lines else headline(runs, rounds, result.names, score, chance.get(""), over),
