@@ -155,7 +155,7 @@ def build(
     check_memory(scenario, run_footprint(scenario, program, one, shapes, inputs.activations).parts)
     shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
-    settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
+    settled_sections = {"numerics": settled, "model": inputs.model, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pydantic import TypeAdapter
 
 from fedsim import tree
 from fedsim.build.hooks import hook_error, located_hooks, own_file
@@ -25,6 +26,14 @@ from fedsim.scenario.schema import Scenario
 from fedsim.types import Model
 
 Shape: Any = jax.ShapeDtypeStruct
+
+
+def model_section(scenario: Scenario, federation: Federation) -> Any:
+    """The model section; where none is written, samples with regression targets have `linear` in place of the default."""
+    spec = scenario.spec
+    if federation.classes or "model" in spec.model_fields_set:
+        return spec.model
+    return TypeAdapter(type(spec).model_fields["model"].annotation).validate_python({"kind": "linear"})
 
 
 def loss_of(scenario: Scenario, federation: Federation) -> str:
@@ -46,6 +55,9 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
     Raises:
       ScenarioError: for a model that does not take such samples.
     """
+    if model is None and scenario.spec.model.kind == "logistic" and not federation.classes:
+        text = "logistic tells classes apart, and these targets are no integers; write linear, or number the classes 0, 1, 2"
+        raise scenario.error(("model", "kind"), text)
     shape = federation.x.shape[1:]
     outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
     expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
