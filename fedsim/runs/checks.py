@@ -21,7 +21,7 @@ from fedsim.scenario.reader import parse
 from fedsim.study.pairing import conclusions
 from fedsim.study.summary import fairness, summarise
 
-ENDED = ("done", "diverged", "stopped", "incomplete")
+ENDED, UNDER_WAY = ("done", "diverged", "stopped", "incomplete"), ("running", "interrupted")
 LISTED = 5  # files that are missing, by name
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
 
@@ -32,7 +32,7 @@ def of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
     if record is None or b"\r" in (path / directory.RECORD).read_bytes():
         return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
     if record.get("status") not in ENDED:
-        return [f"the run has not ended (its status is {record.get('status')}); fedsim run --resume goes on with it"]
+        return [f"{directory.RECORD} says that the run is {str(record.get('status'))[:40]!a}, which no run ever is"]
     return [f"{directory.RECORD} has no {name} as a run writes it" for name in malformed(record, "reasons", "files")]
 
 

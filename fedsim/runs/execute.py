@@ -116,6 +116,8 @@ def run_group(
     """Runs side by side from their last commits to their ends, or to the rest that was asked for."""
     for recording in recordings:
         _resume(recording.run, recording.journal)
+        if recording.run.close():
+            _close(recording)
         if listen:
             listen(recording, None)
     going = {id(recording.run): recording for recording in recordings if recording.run.status == "running"}
@@ -154,7 +156,7 @@ def _resume(run: Run, journal: Journal) -> None:
 
 def _write(recording: Recording, row: Row) -> None:
     """An evaluated round into the journal; after the last one, the tables of the run as well, and a commit."""
-    run, journal, who, experiment = recording
+    journal, who = recording.journal, recording.who
     if row.extra:
         journal.mark()
     journal.add("rounds", {**who, **row.values})
@@ -162,6 +164,12 @@ def _write(recording: Recording, row: Row) -> None:
     if not row.extra:
         journal.mark()
     if row.status != "running":
-        spec = experiment.scenario.spec
-        add_final_tables(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
-        journal.commit(run.snapshot(), run.store.files())
+        _close(recording)
+
+
+def _close(recording: Recording) -> None:
+    """The tables of a run that has ended, and its last commit."""
+    run, journal, who, experiment = recording
+    spec = experiment.scenario.spec
+    add_final_tables(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
+    journal.commit(run.snapshot(), run.store.files())

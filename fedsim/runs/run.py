@@ -16,13 +16,14 @@ from fedsim.build.memory import label_warnings
 from fedsim.data import Arrays
 from fedsim.disk import files
 from fedsim.engine.processes import first
-from fedsim.errors import CheckpointError, Interrupted
+from fedsim.errors import Interrupted
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.environment import memory
 from fedsim.runs.execute import Planned, Watch, execute, listener
 from fedsim.runs.journal import demand_same
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.result import Result
+from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import read
 from fedsim.scenario.schema import placeless
 
@@ -170,8 +171,7 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
         was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
         demand_same(identity(place.before), identity(record), str(place.path))
         if now < was:
-            change = f"scenario.rounds: {was}, now {now}"
-            raise CheckpointError(f"{place.path}: {change}; a run can be made longer, not shorter")
+            demand_reachable(place.path, experiment.scenario, runs_of(place.path, place.before))
         if _complete(place, record):
             return
     state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())
