@@ -18,6 +18,7 @@ from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import ORDER
 from fedsim.scenario.reader import parse
+from fedsim.scenario.schema import pathless
 from fedsim.study.pairing import conclusions
 from fedsim.study.summary import fairness, summarise
 
@@ -115,7 +116,7 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list
         values = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
     except (ScenarioError, UnicodeDecodeError) as error:
         return [*problems, f"scenario.yaml: {error}"]
-    others = differences(values, record["scenario"])
+    others = differences(*(pathless(one) for one in (values, record["scenario"])))
     return problems + [f"scenario.yaml: {field}: {one}, in the record {two}" for field, one, two in others]
 
 

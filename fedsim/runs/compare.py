@@ -20,6 +20,7 @@ from fedsim.runs.sweep import swept
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.runs.workers import execute_ahead
 from fedsim.scenario import read
+from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 from fedsim.study.grid import Design, design_of
 
@@ -126,7 +127,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
     return {
         "status": "running",
         "kind": "compare",
-        "scenario": base.resolved(),
+        "scenario": resolved_from(base),
         "method": baseline,
         "baseline": baseline,
         "score": score,
@@ -137,7 +138,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "supplied": [],
         "own_links": links,
         "environment": numerical(devices),
-        "surroundings": surroundings(devices),
+        "surroundings": surroundings(devices, roots_of(base.document)),
     }
 
 
@@ -159,7 +160,7 @@ def _open(place: Place, record: dict[str, Any], design: Design) -> None:
     if place.before is not None:
         _demand_reachable(place.path, record, place.before.get("planned") or {}, design)
     derive.clear(place.path, place.before)
-    directory.begin(place.path, record, design.scenario.resolved(), anew=place.before is None)
+    directory.begin(place.path, record, resolved_from(design.scenario, place.path), anew=place.before is None)
 
 
 def _demand_reachable(path: Path, record: dict[str, Any], before: dict[str, Any], design: Design) -> None:

@@ -12,13 +12,15 @@ from fedsim.disk import files
 from fedsim.disk.tables import as_written, read_table
 from fedsim.errors import DirectoryError
 from fedsim.report import page
-from fedsim.report.derived import PAGE, derived_files
+from fedsim.report.derived import derived_files
 from fedsim.runs import directory
 from fedsim.runs.result import ORDER
 from fedsim.runs.unfinished import csv_of, ended, frames_of, marked, records_so_far, runs_of, told_apart
 
 TABLES = (*ORDER, "compare")  # from which everything else is derived
-DERIVED = re.compile(r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)")  # names of what follows from them
+DERIVED = re.compile(
+    r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)"
+)  # names of what follows from them
 
 
 def tables_of(path: Path) -> dict[str, pd.DataFrame]:

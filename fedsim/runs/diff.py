@@ -124,21 +124,21 @@ def _tables(paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, A
     return unequal
 
 
-def _text(path: Path, name: str, so_far: Mapping[str, str]) -> str | None:
+def _text(path: Path, name: str, so_far: Mapping[str, str] | None) -> str | None:
     """A table's file, or what a run that has not ended has committed; None where there is none."""
     file = path / f"{name}.csv"
-    if file.name in so_far:
-        return so_far[file.name]
+    if so_far is not None:
+        return so_far.get(file.name)
     if not file.exists():
         return None
     with files.naming(file):
         return file.read_bytes().decode(errors="replace")
 
 
-def _so_far(path: Path, record: dict[str, Any]) -> dict[str, str]:
-    """Tables with rows by file name, of a run that has not ended, as far as they can be read."""
+def _so_far(path: Path, record: dict[str, Any]) -> dict[str, str] | None:
+    """Tables with rows by file name, of a run that has not ended, as far as they can be read; None of one that has."""
     if ended(record):
-        return {}
+        return None
     with contextlib.suppress(OSError, CheckpointError):
         rows = records_so_far(record, runs_of(path, record))
         return dict(csv_of(record, {name: records for name, records in rows.items() if records}))

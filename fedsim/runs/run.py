@@ -25,6 +25,7 @@ from fedsim.runs.record import identity, record_of
 from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import read
+from fedsim.scenario.places import resolved_from
 from fedsim.scenario.schema import placeless
 
 
@@ -177,7 +178,7 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
     state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())
     files.demand_room(place.path, 3 * state)
     derive.clear(place.path, place.before)
-    directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
+    directory.begin(place.path, record, resolved_from(experiment.scenario, place.path), anew=force)
 
 
 def _finish(place: Place, record: dict[str, Any], result: Result, pictures: bool, started: float) -> None:
