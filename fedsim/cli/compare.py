@@ -49,10 +49,11 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console
+    from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{checked.spec.name}-compare"
-    with console.progress(checked, quiet or as_json) as watch, interrupts.heeded():
+    with progress(checked, quiet or as_json) as watch, interrupts.heeded():
         comparison = compare(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json:
         verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}

@@ -103,7 +103,9 @@ def compare(
             if place:
                 _open(place, record, design)
             try:
-                getattr(watch, "begin", lambda runs: None)(sum(len(cell.scenario.spec.seeds) for cell in cells))
+                labels = {label_of(cell.who): number for number, cell in enumerate(cells, 1)}
+                runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
+                getattr(watch, "begin", lambda *_: None)(runs, labels)
                 if jobs > 1 and path:
                     ended = getattr(watch, "ended", lambda runs: None)
                     execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)

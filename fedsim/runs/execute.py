@@ -52,9 +52,11 @@ Listener = Callable[[Recording, Row | None], None]  # a run that begins or goes 
 
 def listener(watch: Watch | None, log: Listener | None) -> Listener:
     """One listener out of a user's `watch` and the trackers."""
+    enters = getattr(watch, "enters", lambda who: None)
 
     def listen(recording: Recording, row: Row | None) -> None:
         if watch and row:
+            enters(recording.who)
             watch(recording.experiment, recording.who["seed"], row)
         if log:
             log(recording, row)
