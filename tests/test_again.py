@@ -118,7 +118,7 @@ def test_another_machine_is_missing_and_not_wrong(done, monkeypatch):
     here = verification.numerical
     monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9"})
     code, last, marks = verified(out, "--data-root", study)
-    assert (code, marks) == (2, {"environment": "-- "}) and 'cannot be checked here: bits may differ' in last
+    assert (code, marks) == (2, {"environment": "-- "}) and "cannot be checked here: bits may differ" in last
     told = CliRunner().invoke(cli, ["verify", str(out), "--json"])
     said = json.loads(told.stdout)
     assert told.exit_code == 2 and (said["equal"], said["wrong"]) == (False, False)

@@ -95,7 +95,9 @@ def test_memory_moves_to_a_file_and_stays_there(tmp_path):
 def test_fewer_rounds_than_were_committed(killed):
     (killed / ".lock").unlink()
     before = bits_of_all(killed)
-    with pytest.raises(CheckpointError, match=r"seed 0: its last commit is of round 2, and rounds is 1; write rounds=2"):
+    with pytest.raises(
+        CheckpointError, match=r"seed 0: its last commit is of round 2, and rounds is 1; write rounds=2"
+    ):
         resume(killed, {**SCENARIO, "rounds": 1})
     assert bits_of_all(killed) == before
 

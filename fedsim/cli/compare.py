@@ -66,4 +66,4 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     for run, reason in comparison.reasons.items():
         click.echo(f"fedsim: {run}: {reason}", err=True)
     if comparison.status != "done":
-        sys.exit(5)
+        sys.exit(8 if any(outcome.large for outcome in comparison.outcomes) else 5)

@@ -12,6 +12,7 @@ from fedsim.report.results import metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
 
+
 @contextlib.contextmanager
 def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
     """A line on stderr about the work in progress, where there is somebody to read it -> how to change it."""

@@ -76,9 +76,11 @@ class Count:
         """Configuration and round of a comparison, or runs of several seeds."""
         least = min(self.at.values(), default=0)
         if self.cells:
-            numbers = sorted({self.cells[label] for label in self.going.values() if label in self.cells})
-            label = self.label if len(numbers) == 1 else f"{len(numbers)} side by side"
-            return f"{_numbered(numbers, len(self.cells))} {label}: round {least}/{self.spec.rounds}  "
+            going = sorted({(self.cells.get(label, 0), label) for label in self.going.values()})
+            label = going[0][1] if going else self.label
+            beside = f" and {len(going) - 1} more" if len(going) > 1 else ""
+            numbers = _numbered([number for number, _ in going], len(self.cells))
+            return f"{numbers} {label}{beside}: round {least}/{self.spec.rounds}  "
         if self.runs > 1:
             going = len(self.at)
             numbers = f"run {self.over + 1}" if going == 1 else f"runs {self.over + 1} to {self.over + going}"
@@ -89,11 +91,11 @@ class Count:
 def _numbered(numbers: list[int], of: int) -> str:
     """The configurations that are under way.
 
-    >>> _numbered([3], 12), _numbered([3, 4, 6], 12)
-    ('[3/12]', '[3-6/12]')
+    >>> _numbered([3], 12), _numbered([3, 6], 12), _numbered([3, 4, 6, 9], 12)
+    ('[3/12]', '[3+6/12]', '[3..9/12]')
     """
-    ends = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}" if numbers else "0"
-    return f"[{ends}/{of}]"
+    listed = "+".join(map(str, numbers)) if len(numbers) < 4 else f"{numbers[0]}..{numbers[-1]}"
+    return f"[{listed or 0}/{of}]"
 
 
 @contextlib.contextmanager
@@ -115,7 +117,9 @@ def progress(scenario: Scenario, quiet: bool) -> Iterator[Count | None]:
 def bar(console: Console, name: str) -> Iterator[Callable[[int, int, str], None]]:
     """Bar, count and time left, whole whatever the width; the words behind them are cut."""
     wide = console.width > WIDTH
-    rest = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"), markup=False)
+    rest = TextColumn(
+        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"), markup=False
+    )
     parts = (BarColumn(40 if wide else NARROW), MofNCompleteColumn(), TimeRemainingColumn(compact=not wide), rest)
     with Progress(*parts, console=console, transient=True, expand=True) as shown:
         task = shown.add_task(f"{name}: compiling", total=None)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsim import tree
 from fedsim.build import Experiment
+from fedsim.build.memory import allocations
 from fedsim.disk import files
 from fedsim.engine.loop import banked, events
 from fedsim.engine.processes import joined, shared
@@ -90,7 +91,8 @@ def execute(
         if ask():
             raise Interrupted(f"before seed {group[0][1]}")
         recordings = [_recording(planned[i], path, seed) for i, seed in group]
-        run_group(recordings, program, calls, listen, ask)
+        with allocations(planned[0].experiment.scenario, planned[0].experiment.counted):
+            run_group(recordings, program, calls, listen, ask)
         for (i, seed), recording in zip(group, recordings, strict=True):
             recording.run.release()
             results[i].keep(seed, recording.journal, recording.run, planned[i].numerics)
