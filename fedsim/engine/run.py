@@ -153,6 +153,17 @@ class Run:
             self.round = 0
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server))
+        elif self.status == "running" and self.round == self.rounds:  # it was left there, on its way to more rounds
+            self._end()
+            yield self._row(self.evaluate(self.server))
+
+    def close(self) -> bool:
+        """End a run that was left, on its way to more rounds, where it is to end by now and was evaluated -> whether it was."""
+        if self.status != "running" or self.round != self.rounds or self.round % self.every:
+            return False
+        self._end()
+        self.status = "diverged" if self.reason else "done"
+        return True
 
     def settle(self, played: Played, tests: dict[str, Scores] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
@@ -214,10 +225,14 @@ class Run:
             reason = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
             self.status, self.reason = "stopped", f"round {r}: {reason}, the rule needs {self.program.server.least}"
         elif r == self.rounds:
-            self.status = "done"
-            if self.trained and not self.usable and not self.policy.frozen:
-                reason = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
-                self.reason = self.reason or f"round {r}: {reason}"
+            self._end()
+
+    def _end(self) -> None:
+        """The last round is over; a model that never moved is a reason."""
+        self.status = "done"
+        if self.trained and not self.usable and not self.policy.frozen:
+            reason = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
+            self.reason = self.reason or f"round {self.round}: {reason}"
 
     def evaluate(self, server: ServerState) -> dict[str, Scores]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""

@@ -165,6 +165,8 @@ def rendered(figure: "Figure", name: str, mark: str = "") -> dict[str, bytes]:
     files = {}
     with style():
         if mark:
+            if len(mark) > 20 * figure.get_figheight():  # letters of an inch
+                mark = mark.partition(",")[0]
             figure.text(0.998, 0.5, mark, rotation=270, ha="right", va="center", fontsize=SMALL - 0.5, color=COLOURS[1])
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
