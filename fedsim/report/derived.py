@@ -8,7 +8,8 @@ import pandas as pd
 from fedsim.disk.tables import LISTED
 from fedsim.report import figures, page, tables
 from fedsim.report.paper_table import paper_table
-from fedsim.report.results import rows_of
+from fedsim.report.ranking import order_of
+from fedsim.report.results import metric_of, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
 
@@ -23,7 +24,7 @@ def derived_files(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any])
       record: the content of its `run.json`, but for what is known at the end alone.
     """
     summary, compared, score = frames.get("summary"), frames.get("compare"), record.get("score", "final")
-    files = {f"figures/{name}": content for name, content in _figures(frames, record["scenario"])}
+    files = {f"figures/{name}": content for name, content in _figures(frames, record)}
     if summary is not None and score in summary:
         rows = (rows_of(summary), None if compared is None else rows_of(compared))
         files["tables/summary.tex"] = paper_table(*rows, score, record["scenario"]).encode()
@@ -31,14 +32,38 @@ def derived_files(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any])
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
-def _figures(frames: Mapping[str, pd.DataFrame], scenario: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    rounds, partition, compared = (frames.get(name) for name in ("rounds", "partition", "compare"))
+def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    rounds, partition, compared, summary = (frames.get(name) for name in ("rounds", "partition", "compare", "summary"))
+    scenario, score = record["scenario"], record.get("score", "final")
+    rows = [] if summary is None or score not in summary else rows_of(summary)
+    order = order_of(rows, record.get("baseline"), score) if rows else []
     if rounds is not None and len(rounds):
-        yield from figures.curves(rounds, scenario).items()
+        yield from figures.curves(_marked(rounds, summary), scenario, order).items()
     if partition is not None and len(partition):
         clients, seeds = scenario["data"]["clients"], scenario["seeds"]
         first = next(iter(by_variant(partition).values()))
         counts = counts_of_rows(first, clients if clients <= LISTED else None)
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None).items()
-    if compared is not None and set(compared["method"]) - set(compared["baseline"]):
-        yield from figures.differences(compared, scenario).items()
+    if compared is None or not len(compared):
+        return
+    if set(compared["method"]) - set(compared["baseline"]):
+        yield from figures.differences(compared, scenario, order).items()
+    path = figures.axis_of(scenario)
+    if path in compared and compared["mean"].notna().any():
+        yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order).items()
+
+
+def _marked(rounds: pd.DataFrame, summary: pd.DataFrame | None) -> pd.DataFrame:
+    """The rows of `rounds.csv` with a column `diverged`, which their runs have in `summary.csv`."""
+    keys = [name for name in ("method", "variant", "seed") if name in rounds]
+    if summary is None or not {*keys, "diverged"} <= {*summary}:
+        return rounds
+    return rounds.merge(summary[[*keys, "diverged"]].drop_duplicates(keys), on=keys, how="left")
+
+
+def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:
+    """The mean score of the start models; None where it is not known."""
+    if rounds is None or metric not in rounds:
+        return None
+    start = rounds.loc[rounds["round"] == 0, metric].dropna()
+    return float(start.mean()) if len(start) else None

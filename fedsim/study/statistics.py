@@ -68,8 +68,12 @@ def half_width(values: Sequence[float] | np.ndarray) -> float:
     >>> round(half_width([1.0, 2.0, 3.0]), 3)
     2.484
     """
-    n = len(values)
-    return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return half_width_of(float(np.std(values, ddof=1)), len(values))
+
+
+def half_width_of(sd: float, n: int) -> float:
+    """The same from the standard deviation of n values."""
+    return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
 
 
 def sign_flip(d: np.ndarray) -> float:
