@@ -1,6 +1,6 @@
 """The files that follow from the tables of a run: `report.html`, figures, and tables for papers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -38,7 +38,7 @@ def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -> I
     rows = [] if summary is None or score not in summary else rows_of(summary)
     order = order_of(rows, record.get("baseline"), score) if rows else []
     if rounds is not None and len(rounds):
-        yield from figures.curves(_marked(rounds, summary), scenario, order).items()
+        yield from figures.curves(_marked(rounds, rows), scenario, order).items()
     if partition is not None and len(partition):
         clients, seeds = scenario["data"]["clients"], scenario["seeds"]
         first = next(iter(by_variant(partition).values()))
@@ -49,16 +49,15 @@ def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -> I
     if set(compared["method"]) - set(compared["baseline"]):
         yield from figures.differences(compared, scenario, order).items()
     path = figures.axis_of(scenario)
-    if path in compared and compared["mean"].notna().any():
+    if path in compared and int(compared["mean"].count()):
         yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order).items()
 
 
-def _marked(rounds: pd.DataFrame, summary: pd.DataFrame | None) -> pd.DataFrame:
+def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The rows of `rounds.csv` with a column `diverged`, which their runs have in `summary.csv`."""
     keys = [name for name in ("method", "variant", "seed") if name in rounds]
-    if summary is None or not {*keys, "diverged"} <= {*summary}:
-        return rounds
-    return rounds.merge(summary[[*keys, "diverged"]].drop_duplicates(keys), on=keys, how="left")
+    lost = {tuple(run.get(key) for key in keys) for run in runs if run.get("diverged")}
+    return rounds.assign(diverged=[int(run in lost) for run in zip(*(rounds[key] for key in keys), strict=True)])
 
 
 def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:

@@ -11,7 +11,7 @@ from fedsim.report.latex import plain, width
 from fedsim.report.layout import COLUMN, NUMBER, PAGE, RAISED, SIGN, THIN, Column, Part, number, word
 from fedsim.report.ranking import order_of
 from fedsim.report.results import by, metric_of
-from fedsim.study.pairing import SURE, against
+from fedsim.study.pairing import SURE, told_apart
 from fedsim.study.statistics import half_width, smallest_p
 from fedsim.study.summary import larger_is_better
 
@@ -118,8 +118,8 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
     if len(methods) < 2 or not means:
         return scores
     best = [one.mean is not None and sign * one.mean == max(means) for one in scores]
-    table = against(rows, methods[best.index(True)], score) if can_tell(rows) else []
-    level = {row["method"] for row in table if row["p_adjusted"] is not None and row["p_adjusted"] >= SURE}
+    p_values = told_apart(rows, methods[best.index(True)], score) if can_tell(rows) else {}
+    level = {method for method, p in p_values.items() if p is not None and p >= SURE}
     parts = zip(scores, methods, best, strict=True)
     return [one._replace(best=first, level=method in level and not first) for one, method, first in parts]
 
@@ -240,7 +240,7 @@ def _order(baseline: str | None, varied: Sequence[str]) -> list[str]:
 
 def _place(points: float) -> list[str]:
     """Where it fits."""
-    wide = f"{math.ceil(points)} pt wide at 8 pt"
+    wide = f"{math.ceil(points + 0.5)} pt wide at 8 pt"
     if points <= COLUMN:
         return [
             f"{wide}, fits a column: \\begin{{table}} \\centering \\input{{summary}} \\caption{{...}} \\end{{table}}"

@@ -8,6 +8,7 @@ import pandas as pd
 
 from fedsim.report.figures.drawing import FOOT, GREY, RIGHT, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import STRONG, legend, legend_inches, line_of, markers_of, numbered
+from fedsim.report.results import Row, by, rows_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import breakdown
 from fedsim.study.statistics import half_width_of
@@ -47,21 +48,20 @@ def figure_of_scores(
       order: of the methods, the most important first.
     """
     path = str(axis_of(scenario))
-    rows = table.assign(**{path: pd.to_numeric(table[path])}).sort_values(path, kind="stable")
-    known = dict.fromkeys([*order, *rows["method"]])
-    names = [name for name in known if name in set(rows["method"])]
-    metric = next((str(m) for m in rows["metric"] if isinstance(m, str)), "")
-    curves = [(place, rows[rows["method"] == name]) for place, name in enumerate(names)]
+    rows = sorted(rows_of(table), key=lambda row: row[path])
+    by_name = {name: group for (name,), group in by(rows, "method").items()}
+    names = [name for name in dict.fromkeys([*order, *by_name]) if name in by_name]
+    metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
+    curves = [(place, by_name[name]) for place, name in enumerate(names)]
     breaks = {place: _break(curve, path, start, metric) for place, curve in curves}
-    note = (
-        f"{rows['score'].iloc[0]} {metric.replace('_', ' ')}, mean and 95 % interval over {rows['seeds'].max()} seeds"
-    )
+    seeds = max(row["seeds"] for row in rows)
+    note = f"{rows[0]['score']} {metric.replace('_', ' ')}, mean and 95 % interval over {seeds} seeds"
     if any(value is not None for value in breaks.values()):
         note += "; cross: broken down, less than half of what training gained is left there and beyond"
     with style():
         right = RIGHT + (0.1 if len(names) > STRONG else 0.0)
         figure, (axes,) = sheet(str(scenario.get("name", "")), note, [TALL], FOOT + legend_inches(names), right=right)
-        _scale(axes, rows[path].unique(), path)
+        _scale(axes, sorted({row[path] for row in rows}), path)
         ends = [end for place, curve in curves for end in _curve(axes, curve, path, place, breaks[place])]
         axes.set_ylabel(metric.replace("_", " ") + (" (share)" if metric.endswith("accuracy") else ""))
         if metric.endswith("accuracy"):
@@ -77,11 +77,11 @@ def figure_of_scores(
         return figure
 
 
-def _scale(axes: "Axes", values: np.ndarray, path: str) -> None:
+def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
     """The axis, logarithmic where its values grow by factors, with a tick at every value as far as there is room."""
     from matplotlib.ticker import NullLocator
 
-    low, high = float(values.min()), float(values.max())
+    low, high = values[0], values[-1]
     axes.set_xlabel(literal(path, 50))
     if low > 0 and high > GEOMETRIC * low:
         axes.set_xscale("log")
@@ -97,37 +97,28 @@ def _scale(axes: "Axes", values: np.ndarray, path: str) -> None:
 
 
 def _curve(
-    axes: "Axes", rows: pd.DataFrame, path: str, place: int, broken: float | None
+    axes: "Axes", rows: Sequence[Row], path: str, place: int, broken: float | None
 ) -> list[tuple[int, float, float]]:
     """One method: its means, their interval, and its break-down point -> the end of a pale one, for its number."""
-    x, mean, sd, seeds = (np.asarray(rows[name], float) for name in (path, "mean", "sd", "seeds"))
-    known = np.abs(mean) <= FARTHEST
-    x, mean, sd, seeds = x[known], mean[known], sd[known], seeds[known]
-    half = np.array([half_width_of(s, int(n)) if n > 1 and s == s else 0.0 for s, n in zip(sd, seeds, strict=True)])
+    rows = [row for row in rows if row["mean"] is not None and abs(row["mean"]) <= FARTHEST]
+    x, mean = (np.array([row[name] for row in rows], float) for name in (path, "mean"))
+    half = np.array([half_width_of(row["sd"], row["seeds"]) if row["sd"] else 0.0 for row in rows])
     look = line_of(place)
     if place < STRONG and half.any():
-        low, high = mean - half, mean + half
-        if rows["metric"].astype(str).str.endswith("accuracy").all():
-            low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+        ends = mean - half, mean + half
+        low, high = np.clip(ends, 0, 1) if str(rows[0]["metric"]).endswith("accuracy") else ends
         axes.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0, label="interval")
     marker = {**markers_of(place, len(x)), "markevery": 1} if place < STRONG else {}
-    axes.plot(x, mean, label=f"scores {place}", **look, **marker)
+    axes.plot(x, mean, label="score", **look, **marker)
     if broken is not None and broken in x:
-        cross = {
-            "ls": "",
-            "marker": "x",
-            "ms": 7 if place < STRONG else 4,
-            "mew": 1.5 if place < STRONG else 1,
-            "zorder": 4,
-            "label": "broken down",
-        }
-        axes.plot([broken], mean[x == broken], color=look["color"], **cross)
+        size = {"ms": 7, "mew": 1.5} if place < STRONG else {"ms": 4, "mew": 1.0}
+        axes.plot([broken], mean[x == broken], "x", color=look["color"], zorder=4, label="broken down", **size)
     return [(place, float(x[-1]), float(mean[-1]))] if place >= STRONG and len(x) else []
 
 
-def _break(rows: pd.DataFrame, path: str, start: float | None, metric: str) -> float | None:
+def _break(rows: Sequence[Row], path: str, start: float | None, metric: str) -> float | None:
     if start is None:
         return None
-    sds = [None if sd != sd else float(sd) for sd in np.asarray(rows["sd"], float)]
-    numbers = (np.asarray(rows[name], float).tolist() for name in (path, "mean"))
-    return breakdown(*numbers, sds, [int(n) for n in rows["seeds"]], start, larger_is_better(metric))
+    values, means, sds, seeds = ([row[name] for row in rows] for name in (path, "mean", "sd", "seeds"))
+    known = [np.nan if mean is None else mean for mean in means]
+    return breakdown(values, known, sds, seeds, start, larger_is_better(metric))
