@@ -46,7 +46,15 @@ def rounds(methods, variants=("",), seeds=3, last=5):
 def table(means, path="fleet.malicious", values=SHARES, **more):
     """Rows of `compare.csv`: means by method and value of the axis."""
     first = next(iter(means))
-    head = {"baseline": first, "metric": "test_accuracy", "score": "final", "seeds": 5, "sd": 0.02, **more}
+    head = {
+        "baseline": first,
+        "metric": "test_accuracy",
+        "score": "final",
+        "seeds": 5,
+        "sd": 0.02,
+        "diverged": 0,
+        **more,
+    }
     return pd.DataFrame(
         [
             {"method": name, "variant": f"{path}={value:g}", path: value, "mean": mean, **head}

@@ -58,6 +58,8 @@ def figure_of_scores(
     note = f"{rows[0]['score']} {metric.replace('_', ' ')}, mean and 95 % interval over {seeds} seeds"
     if any(value is not None for value in breaks.values()):
         note += "; cross: broken down, less than half of what training gained is left there and beyond"
+    if any(row["diverged"] for row in rows) and metric.endswith("accuracy"):
+        note += "; a run that diverged counts as 0"
     with style():
         right = RIGHT + (0.1 if len(names) > STRONG else 0.0)
         figure, (axes,) = sheet(str(scenario.get("name", "")), note, [TALL], FOOT + legend_inches(names), right=right)
