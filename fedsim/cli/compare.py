@@ -52,10 +52,11 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console
+    from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{checked.spec.name}-compare"
-    with console.progress(checked, quiet or as_json) as watch, interrupts.heeded():
+    with progress(checked, quiet or as_json) as watch, interrupts.heeded():
         comparison = compare(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json:
         verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}
@@ -70,4 +71,4 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     for run, reason in comparison.reasons.items():
         click.echo(f"fedsim: {run}: {reason}", err=True)
     if comparison.status != "done":
-        sys.exit(5)
+        sys.exit(8 if any(outcome.large for outcome in comparison.outcomes) else 5)

@@ -1,6 +1,6 @@
 """The files that follow from the tables of a run: `report.html`, figures, and tables for papers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,7 +9,8 @@ from fedsim.disk.tables import LISTED
 from fedsim.report import figures, page, tables
 from fedsim.report.mark import in_latex, in_markdown, mark_of
 from fedsim.report.paper_table import paper_table
-from fedsim.report.results import rows_of
+from fedsim.report.ranking import order_of
+from fedsim.report.results import metric_of, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
 
@@ -28,7 +29,7 @@ def derived_files(
     """
     summary, compared, score = frames.get("summary"), frames.get("compare"), record.get("score", "final")
     mark = mark_of(record)
-    pictures = _figures(frames, record["scenario"], mark) if drawn else ()
+    pictures = _figures(frames, record, mark) if drawn else ()
     files = {f"figures/{name}": content for name, content in pictures}
     if summary is not None and score in summary:
         rows = (rows_of(summary), None if compared is None else rows_of(compared))
@@ -38,14 +39,37 @@ def derived_files(
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
-def _figures(frames: Mapping[str, pd.DataFrame], scenario: Mapping[str, Any], mark: str) -> Iterator[tuple[str, bytes]]:
-    rounds, partition, compared = (frames.get(name) for name in ("rounds", "partition", "compare"))
+def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], mark: str) -> Iterator[tuple[str, bytes]]:
+    rounds, partition, compared, summary = (frames.get(name) for name in ("rounds", "partition", "compare", "summary"))
+    scenario, score = record["scenario"], record.get("score", "final")
+    rows = [] if summary is None or score not in summary else rows_of(summary)
+    order = order_of(rows, record.get("baseline"), score) if rows else []
     if rounds is not None and len(rounds):
-        yield from figures.curves(rounds, scenario, mark).items()
+        yield from figures.curves(_marked(rounds, rows), scenario, order, mark).items()
     if partition is not None and len(partition):
         clients, seeds = scenario["data"]["clients"], scenario["seeds"]
         first = next(iter(by_variant(partition).values()))
         counts = counts_of_rows(first, clients if clients <= LISTED else None)
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, mark).items()
-    if compared is not None and set(compared["method"]) - set(compared["baseline"]):
-        yield from figures.differences(compared, scenario, mark).items()
+    if compared is None or not len(compared):
+        return
+    if set(compared["method"]) - set(compared["baseline"]):
+        yield from figures.differences(compared, scenario, order, mark).items()
+    path = figures.axis_of(scenario)
+    if path in compared and int(compared["mean"].count()):
+        yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order, mark).items()
+
+
+def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The rows of `rounds.csv` with a column `diverged`, which their runs have in `summary.csv`."""
+    keys = [name for name in ("method", "variant", "seed") if name in rounds]
+    lost = {tuple(run.get(key) for key in keys) for run in runs if run.get("diverged")}
+    return rounds.assign(diverged=[int(run in lost) for run in zip(*(rounds[key] for key in keys), strict=True)])
+
+
+def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:
+    """The mean score of the start models; None where it is not known."""
+    if rounds is None or metric not in rounds:
+        return None
+    start = rounds.loc[rounds["round"] == 0, metric].dropna()
+    return float(start.mean()) if len(start) else None

@@ -19,7 +19,7 @@ COLUMN, PAGE = (
 SEP = 3.0  # points on either side of a column
 LINES = 45  # of a table that is one column wide; a longer one is as wide as the page
 LONGEST = 60  # letters of a name; more are cut
-THIN, SIGN, DAGGER = 1.5, 6.7, 4.0  # points of a thin space, of `±` or `−`, and of a raised dagger
+THIN, SIGN, RAISED = 1.5, 6.7, 4.0  # points of a thin space, of `±` or `−`, and of a raised digit or dagger
 
 
 class Column(NamedTuple):
@@ -124,14 +124,13 @@ def blocks_of(names: Column, columns: Sequence[Column]) -> list[list[Column]]:
     """
     lines = len(names.cells) + len(names.heads)
     for limit in (COLUMN, PAGE):
-        widest = max(column.points for column in columns) + 2 * SEP
-        abreast = max(int((limit - names.points) // widest), 1)
-        count = -(-len(columns) // abreast)
-        even = -(-len(columns) // count)
-        blocks = [list(columns[i : i + even]) for i in range(0, len(columns), even)]
-        if len(blocks) * lines <= LINES and points_of(*([names, *block] for block in blocks)) <= limit:
-            break
-    return blocks
+        for count in range(1, len(columns) + 1):
+            abreast = -(-len(columns) // count)
+            blocks = [list(columns[i : i + abreast]) for i in range(0, len(columns), abreast)]
+            wide = points_of(*([names, *block] for block in blocks))
+            if wide <= limit and len(blocks) * lines <= LINES:
+                return blocks
+    return [[column] for column in columns]
 
 
 def tabular(names: Column, blocks: Sequence[Sequence[Column]]) -> list[str]:

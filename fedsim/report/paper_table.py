@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from fedsim.report import layout
 from fedsim.report.latex import plain, width
-from fedsim.report.layout import COLUMN, DAGGER, NUMBER, PAGE, SIGN, THIN, Column, Part, number, word
+from fedsim.report.layout import COLUMN, NUMBER, PAGE, RAISED, SIGN, THIN, Column, Part, number, word
 from fedsim.report.ranking import order_of
 from fedsim.report.results import by, metric_of
-from fedsim.study.pairing import SURE, against
+from fedsim.study.pairing import SURE, told_apart
 from fedsim.study.statistics import half_width, smallest_p
 from fedsim.study.summary import larger_is_better
 
@@ -32,6 +32,7 @@ class Score(NamedTuple):
       scored: how many of them have a score.
       best: whether the mean is the best one.
       level: whether it could not be told apart from that.
+      diverged: whether some run diverged.
     """
 
     mean: float | None
@@ -40,6 +41,7 @@ class Score(NamedTuple):
     scored: int
     best: bool = False
     level: bool = False
+    diverged: bool = False
 
 
 def paper_table(
@@ -97,9 +99,9 @@ def _laid_out(
         fit = layout.fitting(whole, [*columns, *more])
         names = whole if len(fit) > min(len(more), 2) else broken
         return names, [[*columns, *layout.fitting(names, [*columns, *more])[1:]]]
-    blocks = layout.blocks_of(whole, columns)
-    fewer = layout.blocks_of(broken, columns)
-    return (broken, fewer) if len(fewer) < len(blocks) else (whole, blocks)
+    ways = [(names, layout.blocks_of(names, columns)) for names in (whole, broken)]
+    points = lambda way: layout.points_of(*([way[0], *block] for block in way[1]))
+    return min(ways, key=lambda way: (points(way) > PAGE, points(way) > COLUMN, len(way[1])))
 
 
 def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
@@ -110,13 +112,14 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
         values = [row[score] for row in runs if row.get(score) is not None]
         known = len(values) > 1 and all(map(math.isfinite, values))
         wide = (statistics.stdev(values) if spread == "sd" else half_width(values)) if known else None
-        scores.append(Score(statistics.fmean(values) if values else None, wide, len(runs), len(values)))
+        mean, lost = statistics.fmean(values) if values else None, any(row.get("diverged") for row in runs)
+        scores.append(Score(mean, wide, len(runs), len(values), diverged=lost))
     means = [sign * one.mean for one in scores if one.mean is not None]
     if len(methods) < 2 or not means:
         return scores
     best = [one.mean is not None and sign * one.mean == max(means) for one in scores]
-    table = against(rows, methods[best.index(True)], score) if can_tell(rows) else []
-    level = {row["method"] for row in table if row["p_adjusted"] is not None and row["p_adjusted"] >= SURE}
+    p_values = told_apart(rows, methods[best.index(True)], score) if can_tell(rows) else {}
+    level = {method for method, p in p_values.items() if p is not None and p >= SURE}
     parts = zip(scores, methods, best, strict=True)
     return [one._replace(best=first, level=method in level and not first) for one, method, first in parts]
 
@@ -128,9 +131,10 @@ def can_tell(rows: Sequence[Row]) -> bool:
 
 
 def _digits(scores: Sequence[Score]) -> int:
-    """Decimals of all scores."""
+    """Decimals of all scores, by which the spread of every best one has a digit."""
     large = any(abs(one.mean or 0) >= TENS for one in scores)
-    return layout.digits_of([one.spread for one in scores], least=1 if large else 2)
+    best = [one.spread for one in scores if one.best] or [one.spread for one in scores]
+    return layout.digits_of(best, least=1 if large else 2)
 
 
 def _score_column(heads: Sequence[str], scores: Sequence[Score], digits: int) -> Column:
@@ -140,17 +144,17 @@ def _score_column(heads: Sequence[str], scores: Sequence[Score], digits: int) ->
 def _score(one: Score, digits: int) -> list[Part]:
     """A mean around its point, and behind it the spread, a dagger, and how many runs have a score where some have none."""
     if one.mean is None:
-        return word("no score")
+        return word("diverged" if one.diverged else "failed")
     if not abs(one.mean) < LARGE:
         return word(f"{one.mean:.3g}")
     after, points = "", 0.0
     if one.spread is not None:
         after, points = f"\\,$\\pm$\\,{one.spread:.{digits}f}", 2 * THIN + SIGN + width(f"{one.spread:.{digits}f}")
     if one.level:
-        after, points = f"{after}$^{{\\dagger}}$", points + DAGGER
+        after, points = f"{after}$^{{\\dagger}}$", points + RAISED
     if one.scored < one.runs:
-        some = f" ({one.scored}/{one.runs})"
-        after, points = after + some, points + width(some)
+        some = f"{one.scored}/{one.runs}"
+        after, points = f"{after}$^{{{some}}}$", points + RAISED * len(some)
     return [*number(one.mean, digits, bold=one.best), (after, points)]
 
 
@@ -223,7 +227,7 @@ def _comment(
         marks += " So few seeds can call no difference to it sure."
     lines.append(marks)
     if any(one.scored < one.runs for one in flat):
-        lines.append("(8/10): of 10 runs 8 have a score, of which the mean is; the others diverged or failed.")
+        lines.append("Raised 8/10: of 10 runs 8 have a score, of which the mean is; the others diverged or failed.")
     return lines
 
 
@@ -236,7 +240,7 @@ def _order(baseline: str | None, varied: Sequence[str]) -> list[str]:
 
 def _place(points: float) -> list[str]:
     """Where it fits."""
-    wide = f"{math.ceil(points)} pt wide at 8 pt"
+    wide = f"{math.ceil(points + 0.5)} pt wide at 8 pt"
     if points <= COLUMN:
         return [
             f"{wide}, fits a column: \\begin{{table}} \\centering \\input{{summary}} \\caption{{...}} \\end{{table}}"

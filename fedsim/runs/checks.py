@@ -18,10 +18,11 @@ from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import ORDER
 from fedsim.scenario.reader import parse
+from fedsim.scenario.schema import pathless
 from fedsim.study.pairing import conclusions
 from fedsim.study.summary import fairness, summarise
 
-ENDED = ("done", "diverged", "stopped", "incomplete")
+ENDED, UNDER_WAY = ("done", "diverged", "stopped", "incomplete"), ("running", "interrupted")
 LISTED = 5  # files that are missing, by name
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
 
@@ -32,7 +33,7 @@ def of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
     if record is None or b"\r" in (path / directory.RECORD).read_bytes():
         return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
     if record.get("status") not in ENDED:
-        return [f"the run has not ended (its status is {record.get('status')}); fedsim run --resume goes on with it"]
+        return [f"{directory.RECORD} says that the run is {str(record.get('status'))[:40]!a}, which no run ever is"]
     return [f"{directory.RECORD} has no {name} as a run writes it" for name in malformed(record, "reasons", "files")]
 
 
@@ -116,7 +117,7 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list
         values = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
     except (ScenarioError, UnicodeDecodeError) as error:
         return [*problems, f"scenario.yaml: {error}"]
-    others = differences(values, record["scenario"])
+    others = differences(*(pathless(one) for one in (values, record["scenario"])))
     return problems + [f"scenario.yaml: {field}: {one}, in the record {two}" for field, one, two in others]
 
 

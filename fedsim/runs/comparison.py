@@ -27,11 +27,13 @@ class Outcome(NamedTuple):
       cell: of the grid.
       result: None where it failed.
       reason: why it failed.
+      large: whether for want of memory.
     """
 
     cell: Cell
     result: Result | None
     reason: str = ""
+    large: bool = False
 
 
 class Comparison(Tables):

@@ -239,11 +239,11 @@ def _record_text(record: dict[str, Any]) -> str:
 
 
 def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
-    """SHA-256 by relative name of every file of a run but record, lock and live page.
+    """SHA-256 of every file of a run but record, lock and live page, by relative name.
 
     Args:
       path: of the run directory.
-      apart: what at its top is no part of the run.
+      apart: names at its top that are none of the run's.
     """
     with files.naming(path):
         names = [str(p.relative_to(path)) for p in sorted(path.rglob("*")) if p.is_file()]

@@ -16,14 +16,16 @@ from fedsim.build.memory import label_warnings
 from fedsim.data import Arrays
 from fedsim.disk import files
 from fedsim.engine.processes import first
-from fedsim.errors import CheckpointError, Interrupted
+from fedsim.errors import Interrupted
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.environment import memory
 from fedsim.runs.execute import Planned, Watch, execute, listener
 from fedsim.runs.journal import demand_same
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.result import Result
+from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import read
+from fedsim.scenario.places import resolved_from
 from fedsim.scenario.schema import placeless
 
 
@@ -170,14 +172,13 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
         was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
         demand_same(identity(place.before), identity(record), str(place.path))
         if now < was:
-            change = f"scenario.rounds: {was}, now {now}"
-            raise CheckpointError(f"{place.path}: {change}; a run can be made longer, not shorter")
+            demand_reachable(place.path, experiment.scenario, runs_of(place.path, place.before))
         if _complete(place, record):
             return
     state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())
     files.demand_room(place.path, 3 * state)
     derive.clear(place.path, place.before)
-    directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
+    directory.begin(place.path, record, resolved_from(experiment.scenario, place.path), anew=force)
 
 
 def _finish(place: Place, record: dict[str, Any], result: Result, pictures: bool, started: float) -> None:

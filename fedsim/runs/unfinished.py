@@ -11,10 +11,13 @@ import pandas as pd
 
 from fedsim.disk import tables
 from fedsim.disk.tables import Record
+from fedsim.errors import CheckpointError, dotted
 from fedsim.runs.comparison import ordered
 from fedsim.runs.filenames import folder_of, label_of
 from fedsim.runs.journal import Committed, committed
 from fedsim.runs.result import ORDER
+from fedsim.scenario import Scenario
+from fedsim.scenario.sections import sections_within
 from fedsim.study.pairing import conclusions
 from fedsim.study.summary import summarise
 
@@ -76,15 +79,49 @@ def runs_of(path: Path, record: Mapping[str, Any]) -> list[SoFar]:
     return sorted(runs, key=lambda run: (run.who["method"], run.who.get("variant", ""))) if compared else runs
 
 
+def demand_reachable(where: Path, scenario: Scenario, runs: Sequence[SoFar]) -> None:
+    """A run can be made shorter as long as it has not come further, and nothing in it follows a schedule of rounds.
+
+    Args:
+      where: the run directory.
+      scenario: with its new number of rounds.
+      runs: of it, as far as they have come.
+
+    Raises:
+      CheckpointError: naming the commit, or the schedule.
+    """
+    rounds = scenario.spec.rounds
+    lines = [
+        f"{where}: {'seed ' * run.name.isdigit()}{run.name}: its last commit is of round {run.round}, and rounds is {rounds}; "
+        f"write rounds={run.round} or more, or start anew with --force or --out"
+        for run in runs
+        if run.round > rounds
+    ]
+    for path, section in sections_within(scenario.spec):
+        per_step = path == ("client", "lr") and scenario.spec.client.lr_per == "step"
+        if getattr(section, "family", "") == "schedule" and not per_step:
+            what = f"{section.kind} counts rounds, and was written for more of them"
+            lines.append(f"{where}: scenario.{dotted(path)}: {what}; start anew with --force or --out")
+    if lines:
+        raise CheckpointError("\n".join(lines))
+
+
 def marked(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str, Any]:
     """The record with its mark: `unfinished`, with rounds done and planned of every run, and a line of text."""
-    done, planned, over = sum(r.round for r in runs), sum(r.rounds for r in runs), sum(r.ended for r in runs)
-    several = f", {over} of {len(runs)} runs ended" if len(runs) > 1 else ""
-    left = {
-        "mark": f"unfinished: {done:,} of {planned:,} rounds{several}",
-        "runs": {run.name: [run.round, run.rounds] for run in runs},
-    }
+    left = {"mark": mark_of_runs(runs), "runs": {run.name: [run.round, run.rounds] for run in runs}}
     return {**{name: value for name, value in record.items() if name != "files"}, "unfinished": left}
+
+
+def mark_of_runs(runs: Sequence[SoFar]) -> str:
+    """How far runs have come, in words: `unfinished: 40 of 200 rounds`."""
+    rounds, least, most = (
+        max(run.rounds for run in runs),
+        min(run.round for run in runs),
+        max(run.round for run in runs),
+    )
+    done = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    several = f", {sum(run.ended for run in runs):,} of {len(runs):,} runs ended" if len(runs) > 1 else ""
+    return f"unfinished: {done} of {rounds:,} rounds{several}"
 
 
 def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str, list[Record]]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.study.statistics import holm, iqm, paired, profile, ranks, scored, stratified
+from fedsim.study.statistics import differ, holm, iqm, paired, profile, ranks, scored, stratified
 from fedsim.study.summary import Record, larger_is_better
 from fedsim.study.tuning import sensitivity
 
@@ -33,6 +33,27 @@ def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequen
         table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
     adjusted = holm([row["p_value"] for row in table])
     return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
+
+
+def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
+    """The p of every other method under one variation against a reference, after Holm over them; None where no seed is shared.
+
+    Args:
+      rows: of `summary.csv`, of one variation.
+      reference: a method.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    groups: dict[str, list[Record]] = {}
+    for row in rows:
+        if _ran(row):
+            groups.setdefault(row["method"], []).append(row)
+    base, p_values = groups.pop(reference), {}
+    better = larger_is_better(base[0]["metric"])
+    for method, runs in groups.items():
+        seeds = {row["seed"] for row in runs} & {row["seed"] for row in base}
+        one, other = (_scored(part, seeds, score, better) for part in (runs, base))
+        p_values[method] = differ(one, other) if seeds else None
+    return dict(zip(p_values, holm(list(p_values.values())), strict=True))
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:

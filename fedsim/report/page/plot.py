@@ -73,9 +73,6 @@ def lines(curves: Sequence[Curve], label: str, y: Axis, number: int, target: flo
     if target is not None:
         at = y.at(target)
         parts.append(f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(
-            f'<text class="target" x="{LEFT + 4}" y="{at - 5 if at > TOP + 15 else at + 14:.1f}">target {target:g}</text>'
-        )
     for curve in sorted(curves, key=lambda curve: -curve.place):
         rounds = curve.x["round"]
         points = list(zip(rounds, curve.mean, strict=True))
@@ -84,6 +81,11 @@ def lines(curves: Sequence[Curve], label: str, y: Axis, number: int, target: flo
         name = escape(curve.name)
         parts.append(f'<g class="series {curve.look}" data-name="{name}">{shape}')
         parts.append(f'<path class="line" d="{path(points, x, y)}"/></g>')
+    if target is not None:
+        at, above = y.at(target), y.at(target) > TOP + 15  # whether there is room for the text
+        parts.append(
+            f'<text class="target" x="{LEFT + 4}" y="{at - 5 if above else at + 14:.1f}">target {target:g}</text>'
+        )
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)} by round">'
     return Markup("".join([head, *parts, "</g></svg>"]))
 
