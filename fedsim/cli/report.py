@@ -13,7 +13,7 @@ FORMATS = ("csv", "parquet", "latex", "markdown", "json")
 @click.command("report")
 @click.argument("directories", nargs=-1, required=True, type=FOLDER)
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one page of them all, and nothing else."
+    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one page of them all, and nothing else."
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @options.as_json("the names of the files")
@@ -51,7 +51,7 @@ def report_command(directories: tuple[Path, ...], out: Path | None, open_page: b
 @click.argument("directory", type=FOLDER)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="csv", show_default=True, help="Of the table.")
 @click.option("--table", metavar="NAME", help="rounds, summary, compare ... [what a paper shows: a row per method].")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
 @click.option("--excel-safe", is_flag=True, help="Put ' before text that a spreadsheet would compute.")
 @options.debug
 def export_command(directory: Path, form: str, table: str | None, out: Path | None, excel_safe: bool) -> None:

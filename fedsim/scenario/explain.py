@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import Problem, ScenarioError, did_you_mean
+from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import catalogue
-from fedsim.scenario.diagnostics import annotation_of
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
-from fedsim.scenario.merge import label_of, top_level
+from fedsim.scenario.merge import label_of
 from fedsim.scenario.reader import scalar
+from fedsim.scenario.shorthand import top_level
 
 
 class ComparedMethod(NamedTuple):
