@@ -74,7 +74,7 @@ def edit_of(name: str, value: str) -> str:
     if other and (not other.ours or other.ours.startswith("--")):
         return answer(other)
     if other is None:
-        from fedsim.scenario.explain import paths_of
+        from fedsim.scenario.keys import paths_of
 
         path = next(iter(paths_of(name.replace("-", "_"))), "")
     else:

@@ -1,6 +1,6 @@
 """Stochastic gradient descent with momentum and weight decay, as PyTorch has it."""
 
-from typing import Annotated
+from typing import Annotated, no_type_check
 
 import optax
 from annotated_types import Ge
@@ -9,6 +9,7 @@ from fedsim.compose import optimizer
 
 
 @optimizer
+@no_type_check  # on clients lr is traced
 def sgd(
     lr: Annotated[float, Ge(0)],
     momentum: float | None = None,

@@ -11,10 +11,10 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario.annotations import annotation_of, is_list, sections_in
 from fedsim.scenario.expected import plain_types
 from fedsim.scenario.reader import Document, Path, parse
+from fedsim.scenario.sections import CLIENT_SGD
 
 CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*", re.ASCII)  # `name` or `name(a=1)`
 _BEGUN = re.compile(r"\s*([A-Za-z_]\w*)\s*([(:])(.*)", re.ASCII | re.S)  # a call, however it goes on, or `name:a=1`
-CLIENT_SGD = ("momentum", "nesterov", "weight_decay")  # keys of `client` that are short for `client.optimizer`
 
 
 def call_of(text: str) -> dict[str, Any] | None:
