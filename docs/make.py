@@ -21,6 +21,7 @@ from fedsim.cli.entry import COMMANDS, cli
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.scenario import catalogue
+from fedsim.scenario.meanings import meanings
 
 DOCS = Path(__file__).parent
 MADE = "<!-- made by docs/make.py -->\n\n"
@@ -135,7 +136,7 @@ def files_page() -> str:
     Raises:
       SystemExit: naming the columns that have no meaning in files.yaml, or are there and in no table.
     """
-    known = yaml.safe_load((DOCS / "files.yaml").read_text())
+    known = meanings()
     sections = [
         "# Files",
         "A run writes into `reports/<name>/`, a comparison into `reports/<name>-compare/`, unless `--out` says where.",
@@ -146,11 +147,11 @@ def files_page() -> str:
         "varies or is tuned, `variant` and `tuned` stand behind the method, with a column for each path.",
     ]
     for name, columns in TABLES.items():
-        meanings = known["tables"][name]["columns"]
-        if odd := set(columns) ^ set(meanings):
-            raise SystemExit(f"docs/files.yaml and fedsim/disk/tables.py differ about {name}: {', '.join(sorted(odd))}")
+        texts = known["tables"][name]["columns"]
+        if odd := set(columns) ^ set(texts):
+            raise SystemExit(f"fedsim/disk/files.yaml and tables.py differ about {name}: {', '.join(sorted(odd))}")
         sections += [f"## {name}", known["tables"][name]["about"]]
-        sections += [table(("column", "meaning"), [(f"`{column}`", meanings[column]) for column in columns])]
+        sections += [table(("column", "meaning"), [(f"`{column}`", texts[column]) for column in columns])]
     return "\n\n".join(map(wrapped, filter(None, sections)))
 
 

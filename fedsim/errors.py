@@ -1,16 +1,4 @@
-"""Every exception that a user may meet, with its exit code, and how a problem of a scenario is written: one line each.
-
-| exit code | meaning |
-|---|---|
-| 1 | a plug-in's function that fails, and whatever was not foreseen |
-| 2 | the command line, the scenario or an environment variable |
-| 3 | the samples |
-| 4 | a file or a directory |
-| 6 | a directory that another process is writing |
-| 7 | a commit that cannot be gone on from |
-| 8 | memory |
-| 130, 143 | interrupted by Ctrl-C or SIGTERM |
-"""
+"""Every exception that a user may meet, with its exit code, and how a problem of a scenario is written: one line each."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -20,6 +8,19 @@ MOST_CHARACTERS = 300  # of a line; of these, what is wrong gets at least LEAST_
 LEAST_CHARACTERS = 160
 MOST_PROBLEMS = 50  # lines; whoever made more did not make them by hand
 LISTED = 120  # characters of a list of what is known
+EXIT_CODES = {  # of a command -> what it says
+    0: "done",
+    1: "unforeseen, or a plug-in's function that fails; the line names the saved traceback (`--debug` shows it)",
+    2: "usage or scenario; of `verify`: something could not be checked",
+    3: "data",
+    4: "file system",
+    5: "stopped for numerical reasons: a run diverged",
+    6: "directory in use by another process",
+    7: "checkpoint or verification",
+    8: "memory",
+    130: "interrupted by Ctrl-C; resumable",
+    143: "interrupted by SIGTERM; resumable",
+}
 PARTS = 4  # parts that a refusal for want of memory names
 
 

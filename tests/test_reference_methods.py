@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from reference import problems, scenarios
-from reference.conditions import CONDITIONS, HARD, Condition
+from reference.conditions import CONDITIONS, HARD, SHORT, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
 from reference.registry import METHODS, Method
 
@@ -19,6 +19,7 @@ REFUSED = {
     ("fedlion", "client momentum"): UNUSED.format("optimizer", "fedlion"),
     ("fedlion", "carried momentum"): UNUSED.format("optimizer", "fedlion"),
     ("fedlion", "all together"): UNUSED.format("optimizer", "fedlion"),
+    ("fedlion", "momentum, weight decay"): UNUSED.format("optimizer", "fedlion"),
     ("fedsgd", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
     ("afl", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
     ("mime", "carried momentum"): UNUSED.format("optimizer_state", "mime"),
@@ -71,6 +72,10 @@ def check(method: Method, condition: Condition) -> None:
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     method = METHODS[name]
     check(method._replace(problem={"squares": "line"}.get(method.problem, method.problem)), HARD)
+
+
+def test_the_client_of_most_papers_with_momentum_and_weight_decay():
+    check(METHODS["fedavg"]._replace(problem="line"), SHORT)
 
 
 @pytest.mark.long

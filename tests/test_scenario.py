@@ -36,7 +36,7 @@ def test_only_name_and_data_are_required_and_defaults_are_filled_in():
         "drop_last": False,
         "lr_per": "round",
         "optimizer_state": "reset",
-        "optimizer": {"kind": "sgd", "momentum": None, "nesterov": False},
+        "optimizer": {"kind": "sgd", "momentum": None, "nesterov": False, "weight_decay": 0.0},
     }
     assert full["server"] == [{"kind": "mean", "weights": "samples"}]
     assert list(full["data"]["partition"]) == ["kind"]

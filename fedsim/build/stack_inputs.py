@@ -10,6 +10,7 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.diagnostics import problems_of
 from fedsim.scenario.reader import Document
 from fedsim.scenario.schema import links_type
+from fedsim.scenario.shorthand import mappings_of
 from fedsim.tree import Tree
 
 
@@ -66,9 +67,10 @@ def checked_links(section: str, written: Any) -> list[BaseModel]:
     Raises:
       ScenarioError: with every problem of it.
     """
-    listed = [written] if isinstance(written, str | dict) else list(written)
+    links = links_type(section)
+    listed = mappings_of([written] if isinstance(written, str | dict) else list(written), links)
     try:
-        return TypeAdapter(links_type(section)).validate_python(listed)
+        return TypeAdapter(links).validate_python(listed)
     except ValidationError as error:
         document = Document({section: listed}, {}, section)
-        raise ScenarioError(problems_of(document, links_type(section), error.errors(), (section,)), section) from None
+        raise ScenarioError(problems_of(document, links, error.errors(), (section,)), section) from None

@@ -17,10 +17,10 @@ def _families(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from fedsim.scenario import catalogue
+    from fedsim.cli.entry import MODULES
+    from fedsim.scenario.explain import names
 
-    names = {name for kinds in catalogue(None).values() for name in kinds}
-    return sorted(name for name in names if name.startswith(incomplete))
+    return sorted(name for name in {*names(), *MODULES} if name.startswith(incomplete))
 
 
 @click.command("list")
@@ -95,9 +95,9 @@ ELSEWHERE = {"devices": _devices, "plugins": _plugins}  # what is no family of l
 @options.as_json("the explanation")
 @options.debug
 def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
-    """Explain a link or a key: its equation with the actual defaults, what it resists, its cost, its source.
+    """Explain a name: a link with its equation, actual defaults and source; a key, a column, a file, an exit code, a command.
 
-    A name with several meanings is explained in all of them; FAMILY/NAME asks for one.
+    A name with several meanings is explained in all of them; FAMILY/NAME asks for one (rule/median, key/seed, column/seed).
 
     \b
     Examples:
@@ -105,11 +105,18 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
       fedsim explain optimizer/sgd
       fedsim explain scaffold --json
       fedsim explain client.batch
+      fedsim explain p_adjusted
+      fedsim explain rounds.csv
+      fedsim explain 5
     """
     options.enabled(plugins)
     from fedsim.scenario.explain import explanations, lines_of
 
-    explained = explanations(name)
+    ctx = click.get_current_context()
+    group = ctx.parent.command if ctx.parent else None
+    commands = group.list_commands(ctx) if isinstance(group, click.Group) else []
+    shown = {n: group.get_command(ctx, n) for n in commands if n == name.rpartition("/")[2]}  # pyright: ignore
+    explained = explanations(name, {n: c.get_short_help_str(200) for n, c in shown.items() if c})
     if as_json:
         click.echo(json.dumps(explained))
         return

@@ -10,9 +10,10 @@ from fedsim.cli import options
 
 @click.command("check")
 @options.scenario
+@options.device
 @options.as_json("the forecast")
 @options.debug
-def check_command(as_json: bool, **arguments: Any) -> None:
+def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
     """Build a scenario, try one batch of one client, and tell what a run will take; trains nothing.
 
     \b
@@ -28,7 +29,7 @@ def check_command(as_json: bool, **arguments: Any) -> None:
     from fedsim.build.memory import allocations
     from fedsim.cli import console
 
-    with numerics(checked) as devices:
+    with numerics(checked, device=device) as devices:
         experiment = build(checked, devices=devices[:1])
         with allocations(experiment.scenario, experiment.counted):
             expected = {"scenario": checked.spec.name, **forecast(experiment)}

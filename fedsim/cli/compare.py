@@ -26,7 +26,7 @@ from fedsim.cli.interrupts import Interrupts
 @click.option("--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first].")
 @click.option("--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric].")
 @click.option("--score", type=click.Choice(["final", "best", "mean_last_k"]), help="Which value of a run [final].")
-@click.option("--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>-compare].")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>-compare].")
 @click.option("--resume", is_flag=True, help="Go on there; finished runs are kept, methods and seeds may be added.")
 @click.option("--force", is_flag=True, help="Replace what is there.")
 @options.device

@@ -1,6 +1,5 @@
 """The command `fedsim`: which commands there are, and how every one of them ends."""
 
-import difflib
 import io
 import shlex
 import sys
@@ -13,6 +12,7 @@ import click
 from fedsim._version import __version__
 from fedsim.cli import streams
 from fedsim.cli.errors import leave, print_error, print_usage
+from fedsim.cli.guesses import meant_command
 from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.options import debug
 from fedsim.errors import Interrupted
@@ -40,11 +40,7 @@ class Lazy(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]):
         name = args[0]
         if not ctx.resilient_parsing and name not in MODULES and not name.startswith("-"):
-            near = difflib.get_close_matches(name, MODULES, n=1, cutoff=0.5)
-            meant = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(MODULES)}"
-            if name.endswith((".yaml", ".yml")):
-                meant = f"did you mean 'run {name}'?"
-            raise click.UsageError(f"no such command '{name}'; {meant}", ctx)
+            raise click.UsageError(f"no such command '{name}'; {meant_command(args, MODULES)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -90,7 +86,7 @@ def main(arguments: list[str] | None = None) -> Any:
         except click.exceptions.Exit as done:
             sys.exit(done.exit_code)
         except click.ClickException as error:
-            sys.exit(print_usage(error))
+            sys.exit(print_usage(error, arguments))
         except (click.Abort, KeyboardInterrupt):
             click.echo("fedsim: interrupted", err=True)
             sys.exit(interrupts.code)

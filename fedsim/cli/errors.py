@@ -8,43 +8,45 @@ import traceback
 
 import click
 
+from fedsim.cli.guesses import edit_of, meant_options
 from fedsim.errors import Failure, exhausted, exit_code, printable
 
 JAX_SETTINGS = os.path.join("jax", "_src", "config.py")  # where JAX reads JAX_* from the environment
 PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
 
 
-def print_usage(error: click.ClickException) -> int:
-    """A command line that cannot be understood, in one line that names what was meant, or the help -> exit code."""
+def print_usage(error: click.ClickException, arguments: list[str]) -> int:
+    """A command line that cannot be understood, in a line for each problem that says what was meant -> exit code.
+
+    A command without any word behind it gets its help, on stdout.
+    """
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message())
+        return 2
     text = " ".join(error.format_message().split()).rstrip(".")
-    text = f"{text[:1].lower()}{text[1:]}"
-    if context is not None:
-        meant = _meant_as_edit(error, context)
-        text = f"{text.partition('. ')[0]}; {meant}" if meant else text
-        text += f"{' ' if text.endswith('?') else '; '}see {context.command_path} --help"
-    click.echo(printable(f"fedsim: error: {text}"), err=True)
+    lines = [f"{text[:1].lower()}{text[1:]}"]
+    if context is not None and isinstance(error, click.NoSuchOption):
+        words = arguments[arguments.index(str(context.info_name)) + 1 :] if context.parent else arguments
+        lines = list(dict.fromkeys(meant_options(context, words))) or lines
+    elif context is not None and (meant := _meant_as_edit(error, context)):
+        lines = [f"{lines[0].partition('. ')[0]}; {meant}"]
+    for line in lines:
+        help_ = "" if context is None else f"{' ' if line.endswith('?') else '; '}see {context.command_path} --help"
+        click.echo(printable(f"fedsim: error: {line}{help_}"), err=True)
     return 2
 
 
 def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
-    """What `--rounds 5` or `rounds=5` was meant to be, where the command takes `--set`; else nothing."""
+    """What `rounds=5` was meant to be, where the command takes `--set`; else nothing."""
     words = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.format_message())
     if words and context.info_name == "compare":
         some = words[1].replace(" ", ",")
         return f"write methods in one word, --methods fedavg,{some}; two runs are compared by fedsim diff"
     if not any("--set" in option.opts for option in context.command.params):
         return ""
-    extra = re.fullmatch(r"Got unexpected extra argument \(([\w.\[\]]+=.*)\)", error.format_message())
-    if extra:
-        return f"write --set {extra[1]}"
-    name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
-    if not isinstance(error, click.NoSuchOption) or name in ("", "seed"):
-        return ""
-    from fedsim.scenario.explain import paths_of
-
-    paths = paths_of(name)
-    return f"write --set {paths[0]}=VALUE" if paths else ""
+    extra = re.fullmatch(r"Got unexpected extra argument \(([\w.\[\]]+)=(.*)\)", error.format_message())
+    return (edit_of(extra[1], extra[2]) or f"write --set {extra[1]}={extra[2]}") if extra else ""
 
 
 def print_error(error: Exception, farewell: str) -> int:

@@ -33,7 +33,7 @@ def doctor_command(as_json: bool) -> None:
 @click.argument("scenarios", nargs=-1, type=click.Path(dir_okay=False))
 @options.edits
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Measure everything so often and give medians.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True)
 @options.as_json("the records")
 @options.debug
 def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool) -> None:

@@ -44,7 +44,7 @@ device = click.option(
 )
 open_page = click.option("--open", "open_page", is_flag=True, help="Open report.html in a browser at the end.")
 edits = click.option(
-    "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
+    "-s", "--set", "edits", multiple=True, metavar="PATH=VALUE", help="Change a value, e.g. client.lr=0.05; repeatable."
 )
 seeds = click.option("--seeds", type=Seeds(), help="'5' = the first five, '0,1,2' = these, '3,' = this one.")
 log_to = click.option(

@@ -13,7 +13,9 @@ from fedsim.cli import options
 
 @click.command("partition")
 @options.scenario
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder [reports/<name>-partition].")
+@click.option(
+    "-o", "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder [reports/<name>-partition]."
+)
 @options.as_json("the table")
 @options.debug
 def partition_command(out: Path | None, as_json: bool, **arguments: Any) -> None:

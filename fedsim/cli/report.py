@@ -16,7 +16,7 @@ FORMATS = ("csv", "parquet", "latex", "markdown", "json")
 @click.command("report")
 @click.argument("directories", nargs=-1, required=True, type=FOLDER)
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one page of them all, and nothing else."
+    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one page of them all, and nothing else."
 )
 @click.option("--follow", is_flag=True, help="Write the page anew every few seconds, until the run ends.")
 @click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
@@ -100,7 +100,7 @@ def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) 
 @click.argument("directory", type=FOLDER)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="csv", show_default=True, help="Of the table.")
 @click.option("--table", metavar="NAME", help="rounds, summary, compare ... [what a paper shows: a row per method].")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
 @click.option(
     "--spread", type=click.Choice(["sd", "interval"]), default="sd", show_default=True, help="Behind a paper's means."
 )

@@ -13,7 +13,7 @@ from fedsim.cli.interrupts import Interrupts
 
 @click.command("run")
 @options.scenario
-@click.option("--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>].")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>].")
 @click.option("--resume", is_flag=True, help="Go on with the run in that directory, from its last commit.")
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
 @options.device

@@ -39,7 +39,7 @@ def new_command(name: Path) -> None:
 
 
 @click.command("schema")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a file instead of stdout.")
 @options.plugins
 @options.debug
 def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:

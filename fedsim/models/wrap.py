@@ -44,13 +44,15 @@ def as_model(
       `variables` is `{"params": ..., "stats": ...}`.
 
     Raises:
-      TypeError: when no form fits.
+      TypeError: when no form fits, or for a class in place of an object of it.
       ValueError: for a missing `shape`; when traced, for outputs that do not fit the batch or the data.
 
     >>> model = as_model(lambda key: jnp.zeros((4, 2)), lambda params, x: x @ params)
     >>> model.init(jax.random.key(0))["params"].shape
     (4, 2)
     """
+    if isinstance(init, type) and apply is None:
+        raise TypeError(f"model: {init.__name__} is a class; give an object of it, model={init.__name__}(...)")
     if isinstance(init, Model):
         return _checked(init, classes, targets)
     example = None if shape is None else lambda: jnp.zeros((1, *shape))
@@ -64,11 +66,10 @@ def _pair(model: Any) -> tuple[Callable, Callable]:
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return model[0], model[1]
     init, apply = getattr(model, "init", None), getattr(model, "apply", None)
-    if callable(init) and callable(apply) and not isinstance(model, type):
+    if callable(init) and callable(apply):
         return init, apply
-    name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
     raise TypeError(
-        f"model: {name} is no Model, no pair (init, apply), has no .init and .apply, and is no Flax or Equinox module; "
+        f"model: {type(model).__name__} is no Model, no pair (init, apply), has no .init and .apply, and is no Flax or Equinox module; "
         "see fedsim.as_model"
     )
 

@@ -6,6 +6,7 @@ from fedsim.rules.fedavgm import fedavgm as fedavgm
 from fedsim.rules.fedadam import fedadagrad as fedadagrad
 from fedsim.rules.fedadam import fedadam as fedadam
 from fedsim.rules.fedadam import fedyogi as fedyogi
+from fedsim.rules.sgd import sgd as sgd
 from fedsim.rules.nova import nova as nova
 from fedsim.rules.fedexp import fedexp as fedexp
 from fedsim.rules.mean_over_all import mean_over_all as mean_over_all

@@ -9,7 +9,8 @@ from annotated_types import Ge
 
 from fedsim.compose import optimizer
 
-LEFT_OUT = {"polyak_sgd", "lbfgs", "noisy_sgd", "optimistic_adam"}  # want a loss, a line search, a key; deprecated
+# want a loss, a line search, a key; deprecated; `rules/sgd.py`
+LEFT_OUT = {"polyak_sgd", "lbfgs", "noisy_sgd", "optimistic_adam", "sgd"}
 
 
 def by_name(factory: Callable) -> Callable:

@@ -5,11 +5,10 @@ import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, Union
 
-from pydantic.fields import FieldInfo
-
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
 from fedsim.limits import MOST
+from fedsim.scenario.annotations import annotation_of, sections_in
 from fedsim.scenario.expected import (
     SECTIONS_OF,
     advice,
@@ -24,6 +23,8 @@ from fedsim.scenario.expected import (
     with_article,
 )
 from fedsim.scenario.reader import Document, Path
+from fedsim.scenario.shorthand import meant_as_call, short_keys
+from fedsim.synonyms import answer, synonym
 
 PLUGIN = "; one of your own needs --plugin"
 NESTED = 2  # sections within sections that a misplaced key is looked for in
@@ -78,7 +79,9 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
     path, value = spot.path, error["input"]
     match error["type"]:
         case "extra_forbidden" | "invalid_key":
-            return (*path, "<key>"), f"unknown key{_place_for(path, spot.section, root)}"
+            return (*path, "<key>"), _given_twice(
+                document, path
+            ) or f"unknown key{_place_for(path, spot.section, root)}"
         case "missing":
             return path, _missing(document, spot)
         case "value_error":
@@ -96,6 +99,16 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
     near = nearest(value, literal_words(spot.annotation), ALIKE) if isinstance(value, str) else None
     remedy = f"; did you mean '{near}'?" if near else advice(value, spot.annotation)
     return path, f"should be {type_in_words(spot.annotation)}, found {value_in_words(value)}{remedy}"
+
+
+def _given_twice(document: Document, path: Path) -> str:
+    """A key of the client that is short for one of its optimizer, where that stands beside it; else nothing."""
+    client = document.values.get("client")
+    if path[:1] != ("client",) or len(path) != 2 or not isinstance(client, dict) or path[1] not in short_keys(client):
+        return ""
+    line = document.places.get(("client", "optimizer", "<key>"))
+    other = "client.optimizer" + (f" of line {line[0]}" if line else "")
+    return f"is short for optimizer: {{kind: sgd, {path[1]}: ...}}, and there is {other}; keep one of them"
 
 
 def _missing(document: Document, spot: Spot) -> str:
@@ -125,12 +138,16 @@ def _no_kind(kind: Any, sections: list[Any]) -> str:
     if not isinstance(kind, str):
         return f"should be the name of {with_article(families)}, found {value_in_words(kind)}{_kinds(sections)}"
     text = f"no {joined(families)} {value_in_words(kind)}"
+    factories = {s.__name__: FAMILIES[s.family][s.__name__] for s in sections if hasattr(s, "family")}
+    if call := meant_as_call(kind, factories):
+        return f"{text}; {call}"
     elsewhere = [family for family in FAMILIES if ALIASES.get(kind, kind) in FAMILIES[family]]
     if elsewhere:
         family = elsewhere[0]
         return f"{text}; that is {with_article([family])}, which belongs into {SECTIONS_OF.get(family, family)}"
-    kinds = {section.__name__ for section in sections if hasattr(section, "family")}
-    near = nearest(kind, kinds | {alias for alias, name in ALIASES.items() if name in kinds})
+    if known := synonym(kind, *(f"kind:{family}" for family in families), "kind"):
+        return f"{text}; {answer(known, value=kind)}"
+    near = nearest(kind, factories.keys() | {alias for alias, name in ALIASES.items() if name in factories})
     return f"{text}; did you mean '{near}'?" if near else f"{text}{_kinds(sections)}{PLUGIN}"
 
 
@@ -142,6 +159,12 @@ def _kinds(sections: list[Any]) -> str:
 def _place_for(path: Path, section: Any, root: Any) -> str:
     """Where an unknown key was probably meant to be: a key of a neighbour, a near miss, or what is known."""
     key, known = str(path[-1]), list(section.model_fields)
+    if other := synonym(key, *(["key:top"] if len(path) == 1 else []), "key"):
+        sibling = dotted((*path[:-1], other.ours.rpartition(".")[2]))  # its key may stand right there
+        right_there = other.ours != sibling and other.ours.rpartition(".")[2] in known
+        return f"; write {sibling}" if right_there else f"; {answer(other)}"
+    if key.endswith(")"):
+        return "; it is the end of a call, which a comma cuts here: write the call in quotes"
     below = list(_holders(section, key, path[:-1]))
     if below:
         return f"; it belongs into {' or '.join(below[:2])}"
@@ -161,7 +184,7 @@ def _place_for(path: Path, section: Any, root: Any) -> str:
 
 def _holders(annotation: Any, key: str, path: Path = (), depth: int = NESTED) -> Iterator[str]:
     """Places at and below a section where a key is known, the highest first."""
-    sections = list(_members(annotation))
+    sections = list(sections_in(annotation))
     if any(key in section.model_fields for section in sections):
         yield dotted(path)
     if depth:
@@ -172,26 +195,11 @@ def _holders(annotation: Any, key: str, path: Path = (), depth: int = NESTED) ->
 
 def _sections(root: Any) -> Iterator[Any]:
     """All kinds of all families at and below an annotation."""
-    for section in _members(root):
+    for section in sections_in(root):
         if hasattr(section, "family"):
             yield section
         for field in section.model_fields.values():
             yield from _sections(annotation_of(field))
-
-
-def _members(annotation: Any) -> Iterator[Any]:
-    """The sections that may stand where an annotation stands, or in a list there."""
-    if is_section(annotation):
-        yield annotation
-    elif typing.get_origin(annotation) in (Annotated, Union, types.UnionType, list):
-        inside = typing.get_args(annotation)
-        for member in inside[:1] if typing.get_origin(annotation) is Annotated else inside:
-            yield from _members(member)
-
-
-def annotation_of(field: FieldInfo) -> Any:
-    """A field's annotation with its bounds."""
-    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
 def _locate(model: Any, loc: tuple, path: Path) -> Spot:
@@ -213,7 +221,7 @@ def _locate(model: Any, loc: tuple, path: Path) -> Spot:
             if is_section(member) and member.__name__ == loc[0]:
                 return _locate(member, loc[1:], path)
         return _branch(model, loc, path)
-    return Spot(path, model, list(_members(model)))
+    return Spot(path, model, list(sections_in(model)))
 
 
 def _branch(model: Any, loc: tuple, path: Path) -> Spot:
@@ -223,7 +231,7 @@ def _branch(model: Any, loc: tuple, path: Path) -> Spot:
         bare = typing.get_args(member)[0] if typing.get_origin(member) is Annotated else member
         if label.startswith("list[") and typing.get_origin(bare) is list and rest:
             return _locate(member, rest, path)
-        if label.startswith(("function", "tagged")) and list(_members(member)):
+        if label.startswith(("function", "tagged")) and list(sections_in(member)):
             inner = _locate(member, rest, path)
             return inner if rest else Spot(path, model, inner.section)
-    return Spot(path, model, list(_members(model)))
+    return Spot(path, model, list(sections_in(model)))

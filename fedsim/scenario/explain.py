@@ -3,49 +3,87 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.errors import Problem, ScenarioError, did_you_mean
+from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean
+from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import catalogue
-from fedsim.scenario.diagnostics import annotation_of
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of
-from fedsim.scenario.schema import scenario_model
-from fedsim.scenario.sections import Checkpoint, ClientCommon, DataCommon, Evaluate, Fleet, ModelCommon, Numerics
+from fedsim.scenario.keys import Key, keys, keys_at, keys_below, paths_of
+from fedsim.scenario.meanings import meanings, meanings_of_column
+from fedsim.synonyms import answer, synonym
 
-SECTIONS = {
-    "data": DataCommon,
-    "model": ModelCommon,
-    "fleet": Fleet,
-    "client": ClientCommon,
-    "evaluate": Evaluate,
-    "numerics": Numerics,
-    "checkpoint": Checkpoint,
-}
 WIDTH = 122  # docstrings keep to 120
 
 
-def explanations(name: str) -> list[dict[str, Any]]:
-    """Every kind of a name, of `FAMILY/NAME`, and every key such as `client.batch`, as plain values.
+def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """All that a name means, as plain values: kinds, keys, columns, files, exit codes, commands; of `FAMILY/NAME` that one.
+
+    Args:
+      name: a kind (`median`, `rule/median`), a key or its path (`rounds`, `client.lr`, `key/seed`), a column or a table
+        (`bytes_up`, `column/seed`, `rounds.csv`), an exit code (`5`, `exit`).
+      commands: name -> what it does, of the commands that can be asked for.
 
     Raises:
       ScenarioError: for a name that nothing has.
     """
-    family, _, kind = name.rpartition("/")
-    kind = ALIASES.get(kind, kind)
+    family, _, rest = name.rpartition("/")
+    kind = ALIASES.get(rest, rest)
     families = [f for f in FAMILIES if family in ("", f, f + "s") and kind in FAMILIES[f]]
     explained = [_explain_factory(f, kind, FAMILIES[f][kind]) for f in families]
-    if not family:
-        explained += _explain_keys(name)
+    others = {
+        "key": lambda: _explain_keys(rest, everywhere=not explained),
+        "column": lambda: _named("column", rest, meanings_of_column(rest)),
+        "file": lambda: _explain_file(rest),
+        "exit": lambda: _named(
+            "exit", rest, {str(c): text for c, text in EXIT_CODES.items() if rest in ("exit", str(c))}
+        ),
+        "command": lambda: _named(
+            "command", rest, {f"fedsim {n}": text for n, text in (commands or {}).items() if n == rest}
+        ),
+    }
+    for other, explain in others.items():
+        explained += explain() if family in ("", other) else []
+    if family in meanings()["tables"]:
+        explained += _named("column", rest, {t: text for t, text in meanings_of_column(rest).items() if t == family})
     if not explained:
-        known = {k for kinds in catalogue(None).values() for k in kinds} | ALIASES.keys() | set(SECTIONS)
-        raise ScenarioError([Problem("", f"nothing is called '{name}'{did_you_mean(kind, known)}")], "explain")
+        found = synonym(rest.rpartition(".")[2], "key", "key:top", "kind", *(f"kind:{f}" for f in FAMILIES), "command")
+        meant = (
+            f"; {answer(found, value=rest, rest='SCENARIO')}"
+            if found
+            else did_you_mean(kind, [*names(), *(commands or {})])
+        )
+        raise ScenarioError([Problem("", f"nothing is called '{name}'{meant}")], "explain")
     return explained
+
+
+def names() -> set[str]:
+    """Everything that can be explained, but commands."""
+    kinds = {kind for kinds in catalogue(None).values() for kind in kinds} | ALIASES.keys()
+    shown = {key.dotted for at in keys().values() for key in at if not key.kinds}
+    tables = meanings()["tables"]
+    return (
+        kinds | shown | tables.keys() | {column for table in tables.values() for column in table["columns"]} | {"exit"}
+    )
+
+
+def _named(family: str, kind: str, entries: dict[str, str]) -> list[dict[str, Any]]:
+    """An explanation of entries, each with its text; none without entries."""
+    return [{"family": family, "kind": kind, "parameters": [], "entries": entries}] if entries else []
+
+
+def _explain_file(name: str) -> list[dict[str, Any]]:
+    """A file of a run directory; of a table its columns."""
+    about, table = meanings()["files"].get(name, ""), meanings()["tables"].get(name, {})
+    text = " ".join(filter(None, (about and f"{about[:1].upper()}{about[1:]}.", table.get("about", ""))))
+    explained = {"family": "file", "kind": name, "summary": text, "parameters": [], "entries": table.get("columns", {})}
+    return [explained] if text or table else []
 
 
 def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any]:
@@ -72,24 +110,28 @@ def _part(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
     return {"section": section, "family": family, "link": link, "summary": docs.summary, "body": docs.body}
 
 
-def _explain_keys(name: str) -> list[dict[str, Any]]:
-    """A section of the scenario, or one of its keys; `batch` alone is found wherever it stands."""
-    explained = []
-    for section, model in SECTIONS.items():
-        rows = [
-            _parameter(key, annotation_of(field), field.get_default(), field.description or "")
-            for key, field in model.model_fields.items()
-            if name in (section, key, f"{section}.{key}")
-        ]
-        if rows:
-            explained.append({"family": "section", "kind": section, "parameters": rows})
-    return explained
+def _explain_keys(name: str, everywhere: bool) -> list[dict[str, Any]]:
+    """A key by its path, a section with its keys, or a key alone, wherever it stands.
+
+    Args:
+      name: of the key.
+      everywhere: whether parameters of kinds count where a name without a path is no other key.
+    """
+    found = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
+    if not everywhere and "." not in name:
+        found = [key for key in found if not key.kinds]
+    return list(map(_explain_key, found))
 
 
-def paths_of(name: str) -> list[str]:
-    """Where a key of this name stands in a scenario: `lr` -> `client.lr`."""
-    top = [name] if name in scenario_model().model_fields else []
-    return top + [f"{section}.{name}" for section, model in SECTIONS.items() if name in model.model_fields]
+def _explain_key(key: Key) -> dict[str, Any]:
+    default = inspect.Parameter.empty if key.field.is_required() else key.field.get_default()
+    row = _parameter(key.path[-1], annotation_of(key.field), default, key.field.description or "")
+    below = [] if key.kinds else keys_below(key.path)
+    if not below:
+        above = ".".join(key.path[:-1]) or "scenario"
+        return {"family": "section", "kind": above, "of": list(key.kinds), "parameters": [row]}
+    rows = [_explain_key(inner)["parameters"][0] for inner in below if not keys_below(inner.path)]
+    return {"family": "section", "kind": key.dotted, "of": [], "summary": row["text"], "parameters": rows}
 
 
 def _parameter(name: str, annotation: Any, default: Any, text: str) -> dict[str, Any]:
@@ -103,7 +145,9 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
     """An explanation as lines for people -> (whether it is a heading, line)."""
     kind, parameters = explained["kind"], explained["parameters"]
     if explained["family"] == "section":
-        yield True, f"{kind}:"
+        yield True, f"{kind}:" + (f"   of {', '.join(explained['of'])}" if explained["of"] else "")
+    elif "entries" in explained:
+        yield True, f"{explained['family']}/{kind}"
     else:
         also = f"   also: {', '.join(explained['aliases'])}" if explained["aliases"] else ""
         yield True, f"{explained['family']}/{kind}{also}"
@@ -124,6 +168,8 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         bounds = "" if p["type"] == "a value" else f"   [{p['type']}]"
         yield True, f"  {p['name']}{default}{bounds}"
         yield from _prose(p["text"], "      ")
+    for name, text in explained.get("entries", {}).items():
+        yield from _prose(f"{name}: {text}")
     for title, text in explained.get("sections", {}).items():
         yield False, ""
         yield True, f"  {title}"

@@ -21,12 +21,16 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario.docs import docs_of
+from fedsim.scenario.keys import short_field
 from fedsim.scenario.schema import SpelledOut, scenario_model, union
+from fedsim.scenario.sections import CLIENT_SGD
 
 Json = dict[str, Any]
 NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 SCHEDULE = "A number, or a schedule of the steps that were taken."
+IN_CALL = "A kind with its parameters, NAME(a=1)."
+CALLED = r"^\s*({})\s*\(.*\)\s*$"
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -42,11 +46,7 @@ def editor_schema(plugins: bool = True) -> Json:
     field = Field(default=text.default, description=text.description)
     draft = Draft(plugins)
     sections = draft.section(create_model("Scenario", __base__=model, method=(method, field)))
-    kinds = [kind for key, kind in draft.definitions.items() if key.startswith(("method.", "rule."))]
-    names = "|".join(dict.fromkeys(name for kind in kinds for name in kind["properties"]["kind"]["enum"]))
-    written = sections["properties"]["method"]  # also as `name(a=1)`
-    written["anyOf"].insert(-1, {"pattern": rf"^\s*({names})\s*\(.*\)\s*$"})
-    written["examples"] = ["fedprox(mu=0.1)"]
+    sections["properties"]["method"]["examples"] = ["fedprox(mu=0.1)"]
     head = {"$schema": DRAFT, "$comment": f"optax {optax.__version__}", "description": "A scenario of fedsim."}
     return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
 
@@ -118,13 +118,18 @@ class Draft:
         bare = [names[key] for key, model in kinds.items() if _required(model) == ["kind"]]
         mappings = [model for model in kinds.values() if _required(model) != ["kind"]]
         branches = [_branch(key, model, model.__name__ == default) for key, model in kinds.items()]
-        if bare and mappings:
+        if mappings:
             refused = {"type": "string", "pattern": _pattern(mappings)}
             bare.append(refused)
             branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
+        called = {"type": "string", "pattern": _called(list(kinds.values()))}
+        if {"optimizer", "schedule"} & {model.family for model in models}:  # many names, which depend on optax
+            called = self.shared(
+                "any_kind.call", {"description": IN_CALL, "type": "string", "pattern": CALLED.format(r"\w+")}
+            )
         return {
-            "type": ["string", "object"] if bare else "object",
-            **({"anyOf": [*bare, NOT_TEXT]} if bare else {}),
+            "type": ["string", "object"],
+            "anyOf": [*bare, called, NOT_TEXT],
             "properties": {"kind": {"anyOf": list(names.values())}},
             **({} if default else {"required": ["kind"]}),
             "allOf": branches,
@@ -144,6 +149,9 @@ class Draft:
         kind = {"description": f"{docs_of(factory).summary}\n{call}", "enum": _names(model)}
         for name in [name for name in model.__base__.model_fields if name not in parameters]:
             keys[name] = self.shared(f"any_{family}.{name}", keys.pop(name))
+        for name in CLIENT_SGD if family == "client" else ():
+            if name not in keys:
+                keys[name] = self.shared(f"any_{family}.{name}", self.field(short_field(name)))
         for name in [name for name in keys if family == "optimizer" and "allOf" in keys[name]]:  # schedules, 58 times
             schedule = {"description": SCHEDULE, "allOf": keys[name]["allOf"]}
             keys[name] = {**keys[name], "allOf": [self.shared(f"any_{family}.{name}", schedule)]}
@@ -167,6 +175,11 @@ def _names(model: Any) -> list[str]:
 
 def _pattern(models: list[Any]) -> str:
     return f"^({'|'.join(name for model in models for name in _names(model))})$"
+
+
+def _called(models: list[Any]) -> str:
+    """`krum(f=2)`, of any of these kinds."""
+    return CALLED.format("|".join(name for model in models for name in _names(model)))
 
 
 def _branch(key: str, model: Any, default: bool) -> Json:

@@ -19,6 +19,7 @@ from fedsim.scenario.merge import with_method
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
 from fedsim.scenario.schema import Scenario, scenario_model
+from fedsim.scenario.shorthand import expanded, with_optimizer, written_out
 
 _EDITED = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
 
@@ -42,17 +43,18 @@ def read(
     data_roots = tuple(data_roots)
     if isinstance(source, Scenario) and not edits and method is None and not data_roots:
         return source
-    document = _document(source, data_roots)
+    model = scenario_model()
+    document = expanded(_document(source, data_roots), model)
     for edit in edits:
-        document = edited(document, edit)
+        document = expanded(edited(document, edit), model)
     if method is not None or document.values.get("method") is not None:
         asked = document.values["method"] if method is None else method
         document = with_method(document, asked, replace=method is not None)
-    model = scenario_model()
+    complete = with_optimizer(document)  # only to be checked: `--set` and methods change the document as it is written
     try:
-        scenario = Scenario(model.model_validate(document.values), document)
+        scenario = Scenario(model.model_validate(complete.values), document)
     except ValidationError as error:
-        raise ScenarioError(problems_of(document, model, error.errors()), document.file) from None
+        raise ScenarioError(problems_of(complete, model, error.errors()), document.file) from None
     try:
         index_of_rule(scenario.spec.server)
     except OrderError as error:
@@ -115,6 +117,7 @@ def _text(path: File) -> str:
 def edited(document: Document, edit: str) -> Document:
     """The document after `PATH=VALUE`; setting one of `steps` and `epochs` removes the other."""
     path, value = _path_and_value(document, edit)
+    path = written_out(document, path)
     values = json.loads(json.dumps(document.values))
     holder, last = _holder(document, values, path, edit), path[-1]
     if isinstance(holder, dict) and isinstance(last, str):

@@ -15,10 +15,9 @@ from fedsim.errors import Problem, ScenarioError, dotted
 from fedsim.scenario.diagnostics import problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of
-from fedsim.scenario.reader import Document, parse
+from fedsim.scenario.reader import Document
 from fedsim.scenario.schema import per_registry, union
-
-CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(([\w\s.,:=+\[\]{}()'\"-]*)\))?\s*", re.ASCII)  # `name` or `name(a=1)`
+from fedsim.scenario.shorthand import call_of, meant_as_call
 
 
 @per_registry
@@ -39,36 +38,20 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
     """`name`, `name(a=1)` or `{kind: name, a: 1}` -> the last form."""
     if isinstance(written, dict):
         return written
-    match = CALL.fullmatch(str(written))
-    if not match or not isinstance(written, str):
-        text = f"should be a method, NAME or NAME(a=1) (fedsim list methods), found {value_in_words(written)}"
-        raise _method_error(document, text)
-    inside = ", ".join(part.replace("=", ": ", 1) for part in top_level(match[2] or ""))
+    found = f"found {value_in_words(written)}"
+    meant = meant_as_call(written, FAMILIES["rule"] | FAMILIES["method"]) if isinstance(written, str) else ""
     try:
-        values = parse(f"value: {{{inside}}}", "method").values["value"]
-    except ScenarioError as error:
-        text = error.problems[0].what.partition(" (it began")[0]
-        raise _method_error(document, f"{text}; write NAME(a=1, b=2), found {value_in_words(written)}") from None
-    if "kind" in values:
-        text = f"the kind stands before the bracket; write NAME(a=1), found {value_in_words(written)}"
-        raise _method_error(document, text)
-    return {"kind": match[1], **values}
+        call = call_of(written) if isinstance(written, str) else None
+    except ValueError as error:
+        raise _method_error(document, f"{meant or error}, {found}") from None
+    if call is None:
+        text = meant or "should be a method, NAME or NAME(a=1) (fedsim list methods)"
+        raise _method_error(document, f"{text}, {found}")
+    return call
 
 
 def _method_error(document: Document, text: str) -> ScenarioError:
     return ScenarioError([problem_at(document, ("method",), text)], document.file)
-
-
-def top_level(text: str) -> list[str]:
-    """Split at commas that stand in no bracket."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts if part.strip()]
 
 
 def with_method(document: Document, written: Any, replace: bool) -> Document:

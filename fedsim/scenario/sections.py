@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from fedsim.limits import MOST
 
+CLIENT_SGD = ("momentum", "nesterov", "weight_decay")  # keys of `client` that are short for `client.optimizer`
 Count = Annotated[int, Ge(1), Le(MOST)]
 Index = Annotated[int, Ge(0), Le(MOST)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
@@ -50,6 +51,8 @@ class ClientCommon(Section):
             "else": {
                 "properties": {"epochs": {"type": "null", "errorMessage": "steps is given: take out one of them"}}
             },
+            # what `with_optimizer` leaves to be refused
+            "dependencies": {"optimizer": {"propertyNames": {"not": {"enum": list(CLIENT_SGD)}}}},
         }
     )
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
-from fedsim.scenario.merge import top_level
 from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import Compare
+from fedsim.scenario.shorthand import top_level
 from fedsim.study.methods import ComparedMethod, baseline_of, methods_of, text_of, value_of
 from fedsim.study.summary import SCORES
 

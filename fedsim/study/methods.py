@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
-from fedsim.scenario.merge import label_of, top_level
+from fedsim.scenario.merge import label_of
 from fedsim.scenario.reader import scalar
+from fedsim.scenario.shorthand import top_level
 
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever stands in it
 

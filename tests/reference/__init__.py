@@ -10,5 +10,5 @@ Conventions that the papers leave open, and that both sides follow:
 - The server's tail gets the rule's aggregate: x ← x + tail(aggregate). Server states of the method itself (c, h, d, m) do
   not see the tail.
 - K_i local steps may differ between clients; where an equation says 1/(K η), it is the client's own K_i.
-- Optimizers on the clients are heavy-ball momentum, v ← ρ v + g, y ← y − η v, with v = 0 at the start of each round.
+- Optimizers on the clients are heavy-ball momentum, v ← ρ v + g + λ y, y ← y − η v, with v = 0 at the start of each round.
 """

@@ -35,17 +35,18 @@ class Client:
         """K_i η."""
         return self.setting.steps[i] * self.setting.lr
 
-    def smoothed(self, i: int, direction):
-        """v ← ρ v + g."""
-        self.v[i] = self.setting.momentum * self.v[i] + direction
-        return self.v[i]
+    def smoothed(self, i: int, direction, y):
+        """d = g + λ y; v ← ρ v + d; v, or d + ρ v with Nesterov."""
+        d = direction + self.setting.decay * y
+        self.v[i] = self.setting.momentum * self.v[i] + d
+        return d + self.setting.momentum * self.v[i] if self.setting.nesterov else self.v[i]
 
     def trained(self, i: int, x):
         y = x
         if not self.setting.carry:
             self.v[i] = self.nothing
         for _ in range(self.setting.steps[i]):
-            y = y - self.rate(i) * self.smoothed(i, self.direction(i, y, x))
+            y = y - self.rate(i) * self.smoothed(i, self.direction(i, y, x), y)
         return y
 
     def update(self, i: int, x):
@@ -79,7 +80,8 @@ class FedSGD(Client):
     """McMahan et al. 2017, section 2: one step along ∇f_i(x)."""
 
     def trained(self, i, x):
-        return x - self.setting.lr * self.gradient(i, x)
+        self.v[i] = self.nothing
+        return x - self.setting.lr * self.smoothed(i, self.gradient(i, x), x)
 
     def work(self, i):
         return 1
@@ -88,7 +90,8 @@ class FedSGD(Client):
 class FedNova(Client):
     """Wang et al. 2020, section 4: y − x = −η Σ_k a_k g_k, with the a_k of heavy-ball momentum and a proximal term.
 
-    The a_k are followed step by step: v and y − x are kept as their coefficients of g_0, g_1, ...
+    The a_k are followed step by step: v and y − x are kept as their coefficients of g_0, g_1, ... (of g_k + λ x with
+    weight decay).
     """
 
     mu = 0.3
@@ -100,8 +103,9 @@ class FedNova(Client):
         K, lr = self.setting.steps[i], self.setting.lr
         v, moved = np.zeros(K), np.zeros(K)
         for k in range(K):
-            v = self.setting.momentum * v + np.eye(K)[k] + self.mu * moved
-            moved = moved - lr * v
+            d = np.eye(K)[k] + (self.mu + self.setting.decay) * moved
+            v = self.setting.momentum * v + d
+            moved = moved - lr * (d + self.setting.momentum * v if self.setting.nesterov else v)
         return np.abs(moved / lr).sum()
 
 
@@ -131,5 +135,5 @@ class DeltaSGD(Client):
                 new = min(smooth, np.sqrt(1 + self.delta * theta) * eta)
                 theta, eta = new / eta, new
             before = y, g
-            y = y - eta * self.smoothed(i, g)
+            y = y - eta * self.smoothed(i, g, y)
         return y

@@ -19,6 +19,8 @@ class Condition(NamedTuple):
       momentum: of the clients' optimizer.
       carry: whether that optimizer goes on where the client's last round ended.
       uneven: whether local steps differ between clients.
+      nesterov: whether their optimizer looks ahead.
+      decay: of their weights.
     """
 
     sizes: tuple[int, ...] = problems.SIZES
@@ -28,6 +30,8 @@ class Condition(NamedTuple):
     momentum: float = 0.0
     carry: bool = False
     uneven: bool = False
+    nesterov: bool = False
+    decay: float = 0.0
 
 
 FULL = tuple(n for n in problems.SIZES if n)
@@ -50,6 +54,8 @@ def listed(sizes: tuple[int, ...], *, others: bool = False) -> dict[str, Any]:
 HARD = Condition(cohort=listed(problems.SIZES), lr=0.5)
 """The one of the fast part."""
 EMPTY = problems.SIZES
+SHORT = Condition(EMPTY, listed(EMPTY), momentum=0.6, uneven=True, nesterov=True, decay=0.2)
+"""The client of most papers, in its short form."""
 CONDITIONS = {
     "fast part": HARD,
     "full": Condition(FULL),
@@ -64,6 +70,7 @@ CONDITIONS = {
     "server momentum": Condition(EMPTY, listed(EMPTY), lr=0.5, beta=0.8),
     "client momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6),
     "carried momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6, carry=True),
+    "momentum, weight decay": SHORT,
     "uneven steps": Condition(EMPTY, listed(EMPTY), lr=0.5, uneven=True),
     "all together": Condition(EMPTY, listed(EMPTY, others=True), lr=0.5, beta=0.8, momentum=0.6, uneven=True),
 }

@@ -15,12 +15,16 @@ class Setting(NamedTuple):
       steps: K_i of every client.
       momentum: ρ of their optimizer.
       carry: whether v goes on where the client's last round ended.
+      nesterov: whether the step looks ahead, along g + ρ v.
+      decay: λ, of λ y that is added to every gradient before momentum.
     """
 
     lr: float
     steps: tuple[int, ...]
     momentum: float = 0.0
     carry: bool = False
+    nesterov: bool = False
+    decay: float = 0.0
 
 
 class Round(NamedTuple):

@@ -37,7 +37,10 @@ def scenario(client: dict, server: list[dict], lr: float, problem: str, conditio
     """The run as fedsim reads it."""
     steps = list(STEPS[: len(condition.sizes)]) if condition.uneven else 3
     section = {**client, "lr": lr, "batch": "full", "steps": steps}
-    if condition.momentum:
+    if condition.decay:
+        short = {"momentum": condition.momentum, "nesterov": condition.nesterov, "weight_decay": condition.decay}
+        section |= short
+    elif condition.momentum:
         section |= {"optimizer": {"kind": "sgd", "momentum": condition.momentum}}
     if condition.carry:
         section |= {"optimizer_state": "carry"}
@@ -50,7 +53,7 @@ def scenario(client: dict, server: list[dict], lr: float, problem: str, conditio
 def expected(train: type, rule: type, server: list[dict], lr: float, problem: str, condition: Condition) -> loop.Ended:
     """The same in NumPy; `server` is read for the numbers of what stands behind the rule alone."""
     steps = STEPS if condition.uneven else (3,) * len(condition.sizes)
-    setting = loop.Setting(lr, steps, condition.momentum, condition.carry)
+    setting = loop.Setting(lr, steps, condition.momentum, condition.carry, condition.nesterov, condition.decay)
     ending = None
     for link in tailed(server, condition)[1:]:
         numbers = {"lr": link["lr"]} | ({"momentum": link["momentum"]} if link["kind"] == "fedavgm" else {})

@@ -24,12 +24,14 @@ class Mime(Client):
         for _ in range(self.setting.steps[i]):
             g = self.gradient(i, y) - (self.gradient(i, x) - self.c if self.anchored else 0)
             m = self.beta * self.m + (1 - self.beta) * g
-            y = y - self.setting.lr * (self.setting.momentum * self.ball + m)
+            d = m + self.setting.decay * y
+            ball = self.setting.momentum * self.ball + d
+            y = y - self.setting.lr * (d + self.setting.momentum * ball if self.setting.nesterov else ball)
         return y
 
     def close(self, round):
         self.m = self.beta * self.m + (1 - self.beta) * self.c
-        self.ball = self.setting.momentum * self.ball + self.m
+        self.ball = self.setting.momentum * self.ball + self.m + self.setting.decay * round.x
 
     def server(self):
         return {"m": self.m, "probe": self.c}

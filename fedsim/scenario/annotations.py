@@ -1,0 +1,32 @@
+"""The sections that may stand somewhere in a scenario, read from the annotation of that place."""
+
+import types
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any, Union
+
+from pydantic.fields import FieldInfo
+
+from fedsim.scenario.expected import is_section
+
+
+def sections_in(annotation: Any) -> Iterator[Any]:
+    """The sections that may stand where an annotation stands, or in a list there."""
+    if is_section(annotation):
+        yield annotation
+    elif typing.get_origin(annotation) in (Annotated, Union, types.UnionType, list):
+        inside = typing.get_args(annotation)
+        for member in inside[:1] if typing.get_origin(annotation) is Annotated else inside:
+            yield from sections_in(member)
+
+
+def is_list(annotation: Any) -> bool:
+    """Whether nothing but a list may stand somewhere."""
+    if typing.get_origin(annotation) is Annotated:
+        return is_list(typing.get_args(annotation)[0])
+    return typing.get_origin(annotation) is list
+
+
+def annotation_of(field: FieldInfo) -> Any:
+    """A field's annotation with its bounds."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation

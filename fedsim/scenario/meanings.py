@@ -1,0 +1,18 @@
+"""What the files of a run directory are, and what the columns of its tables mean, in words: `disk/files.yaml`."""
+
+import functools
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+
+@functools.cache
+def meanings() -> dict[str, Any]:
+    """`files`: name -> text; `tables`: name -> `about`, and `columns`: name -> text."""
+    return yaml.safe_load(files("fedsim.disk").joinpath("files.yaml").read_text(encoding="utf-8"))
+
+
+def meanings_of_column(name: str) -> dict[str, str]:
+    """Table -> what its column of this name means, for every table that has one."""
+    return {table: text["columns"][name] for table, text in meanings()["tables"].items() if name in text["columns"]}
