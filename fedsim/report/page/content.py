@@ -10,12 +10,11 @@ from fedsim.report.page import charts, pictures, setting
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
-from fedsim.report.page.strips import breakable
+from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
-from fedsim.report.results import Row, metric_of, results, rows_of, times
+from fedsim.report.results import Row, metric_of, rows_of
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
-from fedsim.study.words import axis, variation
 
 FEW = 4  # pictures that are shown without being asked for
 COLUMNS = [1, 1, 2, 3, 2, *[3] * 10_000]  # by the number of pictures: no row is left half empty
@@ -112,11 +111,11 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "names": list(classes.items()),
         "strong": STRONG,
         "forests": pictures.forests(result.compared, names, scenario),
-        "table": _table(result),
+        "table": table_of(result.runs, result.compared, result.score, scenario),
         "spreads": pictures.spreads(clients, names, scenario),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
-        "time": _times(timing, names),
+        "time": times_of(timing, names),
         "again": [" ".join(map(setting.quoted, source.record["surroundings"]["command"])) for source in sources],
         "provenance": [(s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record)) for s in sources],
     }
@@ -185,42 +184,3 @@ def _remarks(sources: Sequence[Source]) -> list[str]:
                 seed = who if source.record.get("kind") == "compare" else f"seed {who}"
                 lines.append(f"{f'{source.label}, ' if source.label else ''}{seed}: {why}")
     return lines
-
-
-def _table(result: Result) -> dict[str, Any] | None:
-    """The results of all methods, names of variations and settings in words."""
-    if not result.runs:
-        return None
-    score, scenario = result.score, result.scenario
-    rows = results(result.runs, result.compared or None, score)
-    metric = metric_of(result.runs).replace("_", " ")
-    last = f"{metric}, mean of last {result.runs[0].get('k')}"
-    titles = {
-        "score": last if score == "mean_last_k" else f"{score} {metric}",
-        "variant": "variation",
-        "tuned": "chosen",
-    }
-    for name in ("variant", "tuned"):
-        labels = [str(row[name][0]) for row in rows if name in row]
-        paths = {label.partition("=")[0] for label in labels}
-        if name == "tuned" and len(paths) == 1 and not any("," in label for label in labels):
-            titles[name] = axis(paths.pop(), scenario)
-            words = {label: label.partition("=")[2] for label in labels}
-        else:
-            words = {label: variation(label, scenario) for label in labels}
-        for row in rows:
-            if name in row:
-                row[name] = (words[str(row[name][0])], row[name][1])
-    for row in rows:
-        row["method"] = (breakable(row["method"][0]), row["method"][1])
-    return {
-        "head": [titles.get(name, name) for name in rows[0]],
-        "rows": [[*row.values()] for row in rows],
-        "words": sum(name in rows[0] for name in ("method", "variant", "tuned")),
-    }
-
-
-def _times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """Where the time went, by method."""
-    table = times(timing, names)
-    return table and {**table, "rows": [(breakable(row[0]), *row[1:]) for row in table["rows"]]}
