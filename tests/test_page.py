@@ -72,7 +72,7 @@ class Visit:
     """A page that was opened, and what it said and asked for meanwhile."""
 
     def __init__(self, browser, file, **how):
-        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **how)
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
         self.page = self.context.new_page()
         self.said, self.asked = [], []
         self.page.on("console", lambda message: self.said.append(message.text))
@@ -388,3 +388,29 @@ def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):
     with Visit(chromium, out / "report.html", java_script_enabled=False) as visit:
         assert visit.page.locator("table").first.is_visible() and visit.page.locator(".chart svg").first.is_visible()
         assert visit.page.locator(".controls").first.is_hidden()
+
+
+def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
+    answer = "document.querySelectorAll('.lead, .scores .row:not(.foot)')"
+    bottom = f"Math.max(...Array.from({answer}, e => e.getBoundingClientRect().bottom))"
+    for width, height in ((1440, 900), (390, 844)):
+        with Visit(chromium, out / "report.html", viewport={"width": width, "height": height}) as visit:
+            assert visit.page.evaluate(bottom) <= height
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+            if width == 1440:
+                whole = "e => e.scrollWidth <= e.clientWidth"
+                assert visit.page.locator(".results").locator("..").evaluate(whole)
+            else:
+                assert visit.page.locator(".results td").first.evaluate("e => getComputedStyle(e).position") == "sticky"
+
+
+def test_charts_of_a_metric_are_looked_at_together(chromium, out):
+    """Closer in one is closer in all, on one axis; what part of the rounds is shown stands above."""
+    with Visit(chromium, out / "report.html") as visit:
+        numbers = "Array.from(c.querySelectorAll('.tick text'), t => t.textContent).join()"
+        ticks = f"Array.from(document.querySelectorAll('.chart'), c => {numbers})"
+        before = visit.page.evaluate(ticks)
+        visit.page.locator("[data-zoom=in]").click()
+        after = visit.page.evaluate(ticks)
+        assert before[0] == before[1] and after[0] == after[1]
+        assert all(visit.page.locator(".chart").nth(n).locator(".part.now").count() == 1 for n in (0, 1))
