@@ -21,6 +21,9 @@ import fedsim
 from fedsim.cli import console
 from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
+from fedsim.report.results import rows_of
+from fedsim.study.verdict import verdict
+from fedsim.study.words import variation
 
 SCENARIO = {
     "name": "small",
@@ -127,7 +130,7 @@ def test_two_names_of_one_method_differ_by_exactly_nothing():
     assert one.equals(again) and one.equals(mean)
     others = found.table[found.table["method"] != "fedavg"]
     assert len(others) == 2 and (others["difference"] == 0).all() and (others["p_value"] == 1).all()
-    assert found.verdict[0].startswith("Could not be told apart from fedavg: ")
+    assert found.verdict[1].startswith("Not told apart from fedavg: ")
 
 
 @pytest.mark.long
@@ -139,7 +142,7 @@ def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     assert failed["reason"].str.contains("needs at least").all() and set(failed["variant"]) == {"cohort.size=2"}
     row = found.table[found.table["variant"] == "cohort.size=2"].set_index("method").loc["krum(f=1)"]
     assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
-    assert any("krum(f=1) failed under all seeds" in line for line in found.verdict)
+    assert any("failed under all seeds, compared with nothing: krum(f=1)" in line for line in found.verdict)
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
 
 
@@ -273,7 +276,7 @@ def test_the_table_begins_with_the_baseline_and_then_the_best(kept, capsys):
     lines = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
     means = found.summary.groupby(["variant", "method"])["final"].mean()
     for variant in dict.fromkeys(found.summary["variant"]):
-        mine = [line.split()[0] for line in lines if f" {variant} " in line]
+        mine = [line.split()[0] for line in lines if f" {variation(variant)} " in line]
         assert mine[0] == found.baseline and set(mine) == {"fedavg", "median", "scaffold"}
         assert means[variant][mine[1]] >= means[variant][mine[2]]
 
@@ -283,9 +286,10 @@ KEPT = {"rules": "mean", "optimisers": "fedavg"}  # runs under version control, 
 
 def kept_run(out):
     """Made by the scenario of that name (test_readme says so), as far as it is asked here."""
-    verdict = json.loads((out / "run.json").read_text())["verdict"]
+    record, summary = json.loads((out / "run.json").read_text()), rows_of(read_table(out, "summary"))
     tables = {"rounds": read_table(out, "rounds"), "table": read_table(out, "compare")}
-    return SimpleNamespace(**tables, verdict=verdict, baseline=KEPT[out.name])
+    lines = verdict(rows_of(tables["table"]), summary, KEPT[out.name], record["score"])
+    return SimpleNamespace(**tables, verdict=lines, baseline=KEPT[out.name])
 
 
 def scores(rounds, keys, last):
@@ -323,6 +327,6 @@ def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
             test = stats.ttest_rel(mine["test_accuracy"], mine["test_accuracy_base"])
             assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval(0.95)), abs=1e-12)
             sure = row["p_adjusted"] < 0.05
-            begins = (f"With {said.get('variant')}: {said['method']} is ", f"{said['method']} is ")
-            lines = [line for line in found.verdict if line.startswith(begins) and "Too few seeds" not in line]
+            begins = f"With {variation(said['variant'])}: surely " if "variant" in said else "Surely "
+            lines = [line for line in found.verdict if line.startswith(begins) and f" {said['method']} (" in line]
             assert bool(lines) == sure, key

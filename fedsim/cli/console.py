@@ -11,6 +11,7 @@ from fedsim.disk.tables import Record
 from fedsim.report.results import metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
+from fedsim.study.words import variation
 
 
 @contextlib.contextmanager
@@ -39,10 +40,9 @@ def table(result: Result, out: Path) -> None:
 
 
 def verdict(comparison: Comparison, out: Path) -> None:
-    """The verdict in words, then a line per method, and where the files are."""
-    for line in comparison.verdict:
-        print(line)
-    print()
+    """The headline, a line per method, the verdict in words, and where the files are."""
+    headline, *lines = comparison.verdict
+    print(f"{headline}\n")
     summary, compare = comparison.records["summary"], comparison.records["compare"]
     variants = list(dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes))
     varied = ["variant"] if comparison.varied else []
@@ -50,8 +50,12 @@ def verdict(comparison: Comparison, out: Path) -> None:
     titles = {"score": f"{comparison.score} {metric_of(summary)}"}
     view = _table([titles.get(name, name) for name in names], left=("method", "variant"))
     for row in results(summary, compare, comparison.score, variants):
+        row["variant"] = (variation(str(row.get("variant", ("",))[0]), comparison.scenario), "")
         view.add_row(*(row[name][0] for name in names))
     _print(view, 150)
+    print()
+    for line in lines:
+        print(line)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
 
 

@@ -1,6 +1,6 @@
 """The result of a comparison: frames, files, and a verdict in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +11,10 @@ from fedsim.disk.tables import Record
 from fedsim.runs.filenames import label_of
 from fedsim.runs.result import ORDER, Result, State, Tables
 from fedsim.study.grid import Cell
-from fedsim.study.pairing import conclusions, verdict
+from fedsim.study.pairing import conclusions
+from fedsim.study.standings import chance_levels
 from fedsim.study.tuning import Trial, edges, settings, tuned
+from fedsim.study.verdict import verdict
 
 MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
@@ -48,7 +50,7 @@ class Comparison(Tables):
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
-      verdict: the table in sentences.
+      verdict: the table in sentences, the headline first.
       edges: those of them that warn of a setting at the edge of what was tried.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
@@ -67,7 +69,7 @@ class Comparison(Tables):
         self.records["tuning"] = tuning
         self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
         self.edges = edges(tuning, self.tuned)
-        self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning), *self.edges]
+        self.verdict = said(self.records, self.partition, scenario, baseline, score, self.tuned)
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -176,6 +178,30 @@ def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list
     more = ["status"] if name == "summary" else tables.SENSITIVITY if name == "compare" and tuned else []
     after = 2 if name == "compare" else 1 if columns[0] == "method" else 0
     return [*columns[:after], *variant, *setting, *columns[after:], *more]
+
+
+def said(
+    records: Mapping[str, Sequence[Record]],
+    partition: pd.DataFrame | None,
+    scenario: Mapping[str, Any],
+    baseline: str,
+    score: str,
+    tuned: Sequence[str],
+) -> list[str]:
+    """The tables of a comparison in sentences, the headline first.
+
+    Args:
+      records: the rows of `compare`, `summary` and `tuning`.
+      partition: the columns of `partition.csv`.
+      scenario: resolved.
+      baseline: label of the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+      tuned: paths that were tuned.
+    """
+    compared, summary, tuning = (records[name] for name in ("compare", "summary", "tuning"))
+    metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
+    lines = verdict(compared, summary, baseline, score, chance_levels(partition, metric), scenario)
+    return [*lines, *settings(tuning), *edges(tuning, tuned)]
 
 
 def _failed(outcome: Outcome) -> list[Record]:

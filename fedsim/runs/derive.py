@@ -13,9 +13,11 @@ from fedsim.disk.tables import as_written, read_table
 from fedsim.errors import DirectoryError
 from fedsim.report import page
 from fedsim.report.derived import derived_files
+from fedsim.report.results import rows_of
 from fedsim.runs import directory
+from fedsim.runs.comparison import said
 from fedsim.runs.result import ORDER
-from fedsim.runs.unfinished import csv_of, ended, frames_of, marked, records_so_far, runs_of, told_apart
+from fedsim.runs.unfinished import axes_of, csv_of, ended, frames_of, marked, records_so_far, runs_of, told_apart
 
 TABLES = (*ORDER, "compare")  # from which everything else is derived
 DERIVED = re.compile(
@@ -61,8 +63,9 @@ def clear(path: Path, record: Mapping[str, Any] | None) -> None:
 def rebuild(path: Path) -> list[str]:
     """Derive the files of a run directory again -> their names.
 
-    Of a run that has ended from its tables, and its record knows their new hashes. Of one that was interrupted or killed
-    from its logs, tables included, and all of them carry its mark; going on with it is as if nobody had looked.
+    Of a run that has ended from its tables: its record knows their new hashes, and of a comparison the verdict. Of one that
+    was interrupted or killed from its logs, tables included, and all of them carry its mark; going on with it is as if
+    nobody had looked.
 
     Raises:
       DirectoryError: when it holds no run.
@@ -75,11 +78,24 @@ def rebuild(path: Path) -> list[str]:
         if not ended(record):
             return write_so_far(path, record)
         with as_written(path):
-            derived = derived_files(tables_of(path), record)
+            tables = tables_of(path)
+            record = {**record, **_said_again(path, record, tables)}
+            derived = derived_files(tables, record)
         write(path, derived)
         hashes = {**record["files"], **{name: files.sha256(path / name) for name in derived}}
         directory.write_record(path, {**record, "files": dict(sorted(hashes.items()))})
     return sorted(derived)
+
+
+def _said_again(path: Path, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
+    """The verdict of a comparison, from its tables; nothing of a run."""
+    if record.get("kind") != "compare" or not {"compare", "summary"} <= tables.keys():
+        return {}
+    tuning = read_table(path, "tuning")
+    frames = {"compare": tables["compare"], "summary": tables["summary"], "tuning": tuning}
+    rows = {name: [] if frame is None else rows_of(frame) for name, frame in frames.items()}
+    about = record["scenario"], record["baseline"], record["score"], axes_of(record)[1]
+    return {"verdict": said(rows, tables.get("partition"), *about)}
 
 
 def write_so_far(path: Path, record: Mapping[str, Any], shown: bool = True, drawn: bool = True) -> list[str]:

@@ -85,6 +85,18 @@ def half_width_of(sd: float, n: int) -> float:
     return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
 
 
+def interval(values: np.ndarray) -> tuple[float, float] | None:
+    """Student's 95 % interval of the mean of values `[n]`; None below two of them, or where one is not finite.
+
+    >>> [round(end, 3) for end in interval(np.array([1.0, 2.0, 3.0]))]
+    [-0.484, 4.484]
+    """
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    mean, half = float(values.mean()), half_width(values)
+    return mean - half, mean + half
+
+
 def sign_flip(d: np.ndarray) -> float:
     """Sign-flip test of differences symmetric about 0: P(|Σ ±d_s| ≥ |Σ d_s|) over all 2ⁿ signs, two-sided and exact.
 
