@@ -127,7 +127,7 @@ def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
     with pytest.warns(UserWarning, match=MARK):
         assert exported(killed, None, "markdown").endswith(f"\n*{MARK}*\n".encode())
     page = page_of_runs([killed], refresh=5).decode()
-    assert f'<p class="mark">{MARK}</p>' in page and '<meta http-equiv="refresh" content="5">' in page
+    assert f'<p class="mark"><strong>{MARK}</strong></p>' in page and '<meta http-equiv="refresh" content="5">' in page
     assert 'http-equiv="refresh"' not in page_of_runs([killed]).decode()
     found = fedsim.verify(killed)
     assert not found.equal and not found.wrong and "has not ended" in found.checks[-1].detail
@@ -264,7 +264,7 @@ def test_a_page_that_follows_a_run_to_its_end(tmp_path):
         if (out / "live.html").exists():
             page = (out / "live.html").read_text()
             assert page.rstrip().endswith("</html>") and 'http-equiv="refresh" content="5"' in page
-            seen.add(re.search(r'class="mark">(.*?)<', page)[1])
+            seen.add(re.search(r'class="mark"><strong>(.*?)<', page)[1])
         time.sleep(0.2)
     process.kill()
     process.communicate()
