@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedsim.errors import ScenarioError
-from fedsim.scenario.shorthand import top_level
 from fedsim.scenario.reader import parse
+from fedsim.scenario.shorthand import top_level
 
 TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "rounds": ("rounds", "{} round{s}"),
