@@ -159,7 +159,7 @@ def _moved(path: str, roots: Iterable[str]) -> list[str]:
 def _holds(sha256: str, place: str) -> bool:
     """Whether a file is the one with this hash."""
     try:
-        return sha256_of(place) == sha256.lower()
+        return sha256_of_data(place) == sha256.lower()
     except (OSError, DataError):
         return False
 

@@ -105,7 +105,7 @@ def progress(scenario: Scenario, quiet: bool) -> Iterator[Count | None]:
     if quiet:
         yield None
     elif console.is_terminal:
-        with bar(console, scenario.spec.name) as show:
+        with bar(console, scenario.spec.name, scenario.spec.rounds * len(scenario.spec.seeds)) as show:
             yield Count(scenario, show)
     else:
         lines = Lines(scenario.spec.name, lambda line: click.echo(line, err=True))
@@ -114,7 +114,7 @@ def progress(scenario: Scenario, quiet: bool) -> Iterator[Count | None]:
 
 
 @contextlib.contextmanager
-def bar(console: Console, name: str) -> Iterator[Callable[[int, int, str], None]]:
+def bar(console: Console, name: str, total: int) -> Iterator[Callable[[int, int, str], None]]:
     """Bar, count and time left, whole whatever the width; the words behind them are cut."""
     wide = console.width > WIDTH
     rest = TextColumn(
@@ -122,7 +122,7 @@ def bar(console: Console, name: str) -> Iterator[Callable[[int, int, str], None]
     )
     parts = (BarColumn(40 if wide else NARROW), MofNCompleteColumn(), TimeRemainingColumn(compact=not wide), rest)
     with Progress(*parts, console=console, transient=True, expand=True) as shown:
-        task = shown.add_task(f"{name}: compiling", total=None)
+        task = shown.add_task(f"{name}: compiling", total=total)
 
         def show(done: int, total: int, words: str) -> None:
             shown.update(task, completed=done, total=total, description=words)

@@ -56,7 +56,7 @@ def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], mark
     if set(compared["method"]) - set(compared["baseline"]):
         yield from figures.differences(compared, scenario, order, mark).items()
     path = figures.axis_of(scenario)
-    if path in compared and compared["mean"].notna().any():
+    if path in compared and len(compared["mean"].dropna()):
         yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order, mark).items()
 
 

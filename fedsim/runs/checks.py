@@ -117,7 +117,7 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list
         values = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
     except (ScenarioError, UnicodeDecodeError) as error:
         return [*problems, f"scenario.yaml: {error}"]
-    others = differences(*(pathless(one) for one in (values, record["scenario"])))
+    others = differences(pathless(values), pathless(record["scenario"]))
     return problems + [f"scenario.yaml: {field}: {one}, in the record {two}" for field, one, two in others]
 
 

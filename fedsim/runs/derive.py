@@ -39,10 +39,10 @@ def contents(path: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:
       CheckpointError: for a log or a commit that is damaged.
     """
     record = directory.sound_record(path)
+    if ended(record):
+        return record, tables_of(path)
+    runs = runs_of(path, record)
     with as_written(path):
-        if ended(record):
-            return record, tables_of(path)
-        runs = runs_of(path, record)
         return marked(record, runs), frames_of(record, records_so_far(record, runs))
 
 
@@ -109,9 +109,9 @@ def write_so_far(path: Path, record: Mapping[str, Any], shown: bool = True, draw
     """
     runs = runs_of(path, record)
     record = {**marked(record, runs), "status": "interrupted"}
-    records = records_so_far(record, runs)
-    tables = {name: text.encode() for name, text in csv_of(record, records)}
     with as_written(path):
+        records = records_so_far(record, runs)
+        tables = {name: text.encode() for name, text in csv_of(record, records)}
         frames = told_apart(record, frames_of(record, records))
         derived = derived_files(frames, record, drawn) if shown else {}
     names = sorted([*tables, *derived])

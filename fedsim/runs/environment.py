@@ -35,7 +35,7 @@ def numerical(devices: list) -> dict[str, Any]:
     }
 
 
-def surroundings(devices: list, roots: Sequence[str]) -> dict[str, Any]:
+def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
     """Where a run took place: recorded, and of no influence on its bits; `roots`: folders that its paths are told from."""
     return {
         "python": platform.python_version(),

@@ -114,11 +114,8 @@ def marked(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str, Any]:
 
 def mark_of_runs(runs: Sequence[SoFar]) -> str:
     """How far runs have come, in words: `unfinished: 40 of 200 rounds`."""
-    rounds, least, most = (
-        max(run.rounds for run in runs),
-        min(run.round for run in runs),
-        max(run.round for run in runs),
-    )
+    rounds = max((run.rounds for run in runs), default=0)
+    least, most = (choose((run.round for run in runs), default=0) for choose in (min, max))
     done = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     several = f", {sum(run.ended for run in runs):,} of {len(runs):,} runs ended" if len(runs) > 1 else ""
     return f"unfinished: {done} of {rounds:,} rounds{several}"

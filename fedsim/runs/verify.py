@@ -224,6 +224,5 @@ def _built(
         return None, Missing(*str(error).splitlines())
     again = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
     kept = ("scenario", "method", "hashes", "supplied", "own_links", "lanes", "block")
-    was, now = ({name: one.get(name) for name in kept} for one in (record, again))
-    was, now = ({**one, "scenario": pathless(one["scenario"])} for one in (was, now))
+    was, now = ({**{k: one.get(k) for k in kept}, "scenario": pathless(one["scenario"])} for one in (record, again))
     return experiment, [f"{field}: {one}, built anew {two}" for field, one, two in differences(was, now)]

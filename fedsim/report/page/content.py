@@ -171,7 +171,7 @@ def _marks(sources: Sequence[Source]) -> list[str]:
     for source in sources:
         status = source.record["status"]
         if text := mark_of(source.record) or ENDED.get(status, f"ended as {status}"):
-            lines.append(f"{source.label}: {text}" if source.label else text[:1].upper() + text[1:])
+            lines.append(f"{source.label}: {text}" if source.label else text)
     return lines
 
 
