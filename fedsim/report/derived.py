@@ -1,6 +1,6 @@
 """The files that follow from the tables of a run: `report.html`, figures, and tables for papers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -34,9 +34,15 @@ def _figures(frames: Mapping[str, pd.DataFrame], scenario: Mapping[str, Any]) ->
     if rounds is not None and len(rounds):
         yield from figures.curves(rounds, scenario).items()
     if partition is not None and len(partition):
-        clients, seeds = scenario["data"]["clients"], scenario["seeds"]
-        first = next(iter(by_variant(partition).values()))
-        counts = counts_of_rows(first, clients if clients <= LISTED else None)
+        first, seeds = next(iter(by_variant(partition).values())), scenario["seeds"]
+        counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"]["clients"]))
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None).items()
     if compared is not None and len(compared):
         yield from figures.differences(compared, scenario).items()
+
+
+def _clients(table: pd.DataFrame | None, count: int) -> Sequence[Any] | int | None:
+    """All clients by what they are called; None where tables list only those that took part."""
+    if count > LISTED:
+        return None
+    return count if table is None else table["client"].unique().tolist()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST = 200  # clients that are drawn; of more, so many
 WRITTEN = 12  # clients up to which the numbers stand in the heat map
+MOST_NAMES = 60  # letters of the names of all clients side by side; longer ones are cut
 NAMED = 24  # labels up to which each is named
 BARS, HEAT, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and heat map, and of bars alone
 PIXELS = (600, 1200)  # of the heat map, at least
@@ -129,8 +130,10 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
     """Round ids, and where they stand among those that are drawn."""
     from matplotlib.ticker import MaxNLocator
 
-    if len(ids) <= WRITTEN:
-        return list(range(len(ids))), [f"{i}" for i in ids]
+    if len(ids) <= WRITTEN or ids.dtype.kind != "i":
+        few = evenly_spaced(len(ids), WRITTEN)
+        most = max(MOST_NAMES // max(len(few), 1), 6)
+        return few.tolist(), [literal(ids[place], most) for place in few]
     round_ids = MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(ids[0], ids[-1])
     inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]
     return np.interp(inside, ids, np.arange(len(ids))).tolist(), [f"{i:,}" for i in inside]
