@@ -14,7 +14,7 @@ from fedsim.build.checked import checked
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
 from fedsim.build.memory import check_memory, run_footprint
-from fedsim.build.model import start_variables
+from fedsim.build.model import settled_model, start_variables
 from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
@@ -155,7 +155,11 @@ def build(
     check_memory(scenario, run_footprint(scenario, program, one, shapes, inputs.activations).parts)
     shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
-    settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
+    settled_sections = {
+        "numerics": settled,
+        "data": settled_data(scenario, data, some),
+        "model": settled_model(scenario, some, model),
+    }
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
 

@@ -35,9 +35,17 @@ def loss_of(scenario: Scenario, federation: Federation) -> str:
     """
     name = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
     if name == "cross_entropy" and not federation.classes:
-        text = "cross_entropy needs classes, and these targets are no integers; write squared, or leave it out"
+        text = "cross_entropy is for classes, and these targets are numbers; write squared, or leave it out"
         raise scenario.error(("model", "loss"), text)
     return name
+
+
+def settled_model(scenario: Scenario, federation: Federation, model: Any) -> Any:
+    """The model section as it was understood: where none is written, targets that are numbers have `linear`."""
+    spec = scenario.spec
+    if federation.classes or model is not None or "model" in spec.model_fields_set:
+        return spec.model
+    return type(spec).model_validate({**spec.model_dump(), "model": "linear"}).model
 
 
 def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any, loss: Any) -> Model:
@@ -49,6 +57,10 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
     shape = federation.x.shape[1:]
     outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
     expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
+    if model is None and not federation.classes and "model" in scenario.spec.model_fields_set:
+        if scenario.spec.model.kind == "logistic":
+            text = "logistic is for classes, and these targets are numbers; write linear or mlp"
+            raise scenario.error(("model",), f"{text}, or make the targets whole numbers or text, which are classes")
     with model_errors(scenario, model):
         if model is None:
             return registered_model(Written(scenario.spec.model, {"loss"}), shape, outputs, tuple(expects.items()))

@@ -114,7 +114,7 @@ def labels(cells: Sequence[str], numbers: Sequence[int], place: int, faults: Fau
     except (ValueError, OverflowError):
         y = np.array(list(map(float, filled)))
         wrong, why = ~np.isfinite(y), "no target to learn from"
-    for row in np.flatnonzero(wrong):
+    for row in np.flatnonzero(wrong).tolist():
         faults.add(numbers[row], place, f"{y[row]}: {why}")
     return y
 

@@ -84,7 +84,7 @@ def scale_remark(x: np.ndarray, names: tuple[str, ...] | None) -> str:
     known = np.flatnonzero(ranges > 0)
     if not len(known):
         return ""
-    wide, narrow = known[ranges[known].argmax()], known[ranges[known].argmin()]
+    wide, narrow = int(known[ranges[known].argmax()]), int(known[ranges[known].argmin()])
     if not ranges[wide] > APART * ranges[narrow]:
         return ""
     far = f"{feature_name(wide, names)} ranges over {ranges[wide]:.3g}, {feature_name(narrow, names)} over {ranges[narrow]:.3g}"

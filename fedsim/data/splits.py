@@ -114,7 +114,9 @@ def _without_blanks(arrays: Arrays) -> Arrays:
     """Samples whose features are all there."""
 
     def known(x: np.ndarray) -> np.ndarray:
-        return ~np.isnan(x).reshape(len(x), -1).any(1) if x.dtype.kind == "f" and x.ndim else np.ones(x.shape[:1], bool)
+        if x.dtype.kind != "f" or not x.ndim:
+            return np.ones(x.shape[:1], bool)
+        return np.invert(np.isnan(x.reshape(len(x), -1)).any(axis=1))
 
     x, y, client = np.asarray(arrays.x), np.asarray(arrays.y), arrays.client
     if known(x).all() or len(x) != len(y):

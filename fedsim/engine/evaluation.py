@@ -20,9 +20,10 @@ from fedsim.types import Shared
 BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model
 WIDE = 4096  # rows of an evaluation batch, at most
 
-Scores = list[tuple[Float[Array, "n E"], Bool[Array, "n E"]]]  # losses and hits of stacks of batches
-Stack = tuple[np.ndarray, np.ndarray]  # x [n, E, ...], y [n, E]
-Evaluate = Jitted[[Shared, Any, Any], tuple[Float[Array, "n E"], Bool[Array, "n E"]]]
+Marks = Bool[Array, "n E"] | Float[Array, "n E T"]  # hits; of T targets, prediction less target (T = 0: none)
+Scores = list[tuple[Float[Array, "n E"], Marks]]  # losses and marks of stacks of batches
+Stack = tuple[np.ndarray, np.ndarray]  # x [n, E, ...], y [n, E, ...]
+Evaluate = Jitted[[Shared, Any, Any], tuple[Float[Array, "n E"], Marks]]
 
 
 class Forward(Protocol):
@@ -34,16 +35,17 @@ class Forward(Protocol):
 
 
 def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool) -> Evaluate:
-    """A model's `apply` and a loss per row -> compiled `(shared, x [n, E, ...], y [n, E]) -> (loss [n, E], hit [n, E])`.
+    """A model's `apply` and a loss per row -> compiled `(shared, x [n, E, ...], y [n, E]) -> (loss [n, E], marks)`.
 
-    One plain forward per batch, no gradient; without labels nothing is a hit.
+    One plain forward per batch, no gradient. Marks are hits `[n, E]` where there are labels, else residuals `[n, E, T]`,
+    of outputs that have another shape than the targets none.
     """
 
     def evaluate(shared, x, y):
         def batch(pair):
             x, y = pair
             outputs, _ = forward(shared, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
-            return loss(outputs, y), outputs.argmax(-1) == y if labelled else jnp.zeros(len(x), bool)
+            return loss(outputs, y), outputs.argmax(-1) == y if labelled else residuals(outputs, y)
 
         return lax.map(batch, (x, y))
 
@@ -51,7 +53,7 @@ def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled:
 
 
 def scores(evaluate: Evaluate, threads: int, shared: Shared, stacks: Iterable[Stack], wait: bool = False) -> Scores:
-    """Losses and hits of stacks of batches, the threads side by side.
+    """Losses and marks of stacks of batches, the threads side by side.
 
     Args:
       evaluate: the program.
@@ -113,10 +115,44 @@ def in_batches(x: np.ndarray, y: np.ndarray, E: int, n: int) -> Iterator[tuple[n
         yield x[index], y[index]
 
 
+def residuals(outputs: Array, y: Array) -> Array:
+    """Prediction less target `[E, T]`, for outputs of the targets' shape; else none, `[E, 0]`."""
+    flat, targets = outputs.reshape(len(y), -1), y.reshape(len(y), -1)
+    return flat - targets if flat.shape == targets.shape else jnp.zeros((len(y), 0), flat.dtype)
+
+
 def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per-row losses and hits of stacks of batches as float64 `[n]`, the filling cut off."""
-    loss, hit = (
-        np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])[:n]
+    """Losses `[n]` and marks `[n]` or `[n, T]` of stacks of batches as float64, the filling cut off."""
+    loss, marks = (
+        np.concatenate([np.asarray(part, np.float64).reshape(-1, *part.shape[2:]) for part in parts])[:n]
         for parts in zip(*results, strict=True)
     )
-    return loss, hit
+    return loss, marks
+
+
+def fit(residual: np.ndarray, y: np.ndarray) -> dict[str, float | None]:
+    """How well targets are predicted: `r2` and `mae`; nothing without residuals.
+
+    R² = 1 − Σ r² / Σ (y − ȳ)², with ȳ the mean of each target over these very samples, sums over samples and targets; None
+    where all targets are constant. MAE is the mean of |r| over samples and targets.
+
+    Args:
+      residual: prediction less target `[n, T]`.
+      y: targets `[n, ...]`.
+
+    >>> fit(np.array([[0.0], [1.0]]), np.array([1.0, 3.0]))
+    {'r2': 0.5, 'mae': 0.5}
+    """
+    if not residual.size:
+        return {}
+    y = y.reshape(residual.shape).astype(np.float64)
+    constant = (y == y[0]).all()
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = in_order((y - np.cumsum(y, axis=0)[-1] / len(y)) ** 2)
+        r2 = None if constant else 1 - in_order(residual**2) / spread
+        return {"r2": r2, "mae": in_order(np.abs(residual)) / residual.size}
+
+
+def in_order(values: np.ndarray) -> float:
+    """Their sum in float64, one after another: one order of summation everywhere."""
+    return float(np.cumsum(values)[-1])

@@ -14,7 +14,9 @@ SLAB = 16  # batches that are handed over at a time: the samples may be more tha
 
 
 def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How the shared model does on every client's own samples: mean loss, accuracy, number of samples, `[N]` each.
+    """How the shared model does on every client's own samples: mean loss, score, number of samples, `[N]` each.
+
+    The score is the accuracy, or of targets the mean absolute error; NaN where outputs are no predictions of targets.
 
     The samples are those that clients keep for testing (`client_test`), or else the ones they train on.
     """
@@ -24,8 +26,11 @@ def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     results = run.scores(run.server, in_batches(f.x, f.y, run.batch, SLAB), wait=True)
     counts = np.bincount(owner, minlength=f.N)
     with np.errstate(invalid="ignore"):
-        loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))
-    return loss, hit, counts
+        loss, marks = gathered(results, len(f.x))
+        if not f.classes:
+            marks = np.abs(marks).mean(1) if marks.size else np.full(len(marks), np.nan)
+        loss, score = (np.bincount(owner, v[rows], f.N) / counts for v in (loss, marks))
+    return loss, score, counts
 
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:

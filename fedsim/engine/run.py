@@ -16,7 +16,7 @@ from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.diagnosis import Diagnosis
-from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, scores
+from fedsim.engine.evaluation import Scores, Stack, fit, gathered, held_out, in_order, lent, scores
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.server import ServerState
 from fedsim.engine.store import OnDisk, Resident, Store
@@ -224,7 +224,7 @@ class Run:
         return {name: self.scores(server, stacks) for name, stacks in self.held.items()}
 
     def scores(self, server: ServerState, stacks: Iterable[Stack], wait: bool = False) -> Scores:
-        """Losses and hits of stacks of batches, as `evaluation.scores`."""
+        """Losses and marks of stacks of batches, as `evaluation.scores`."""
         program = self.program
         return scores(program.evaluate, program.evaluators, program.server.shown(server), stacks, wait)
 
@@ -242,10 +242,13 @@ class Run:
         if self.program.diagnoses:
             values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Diagnosis._fields}
         for name, results in tests.items():
-            loss, hit = gathered(results, self.sizes[name])
-            values[f"{name}_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
+            loss, marks = gathered(results, self.sizes[name])
+            values[f"{name}_loss"] = in_order(loss) / len(loss)
             if self.plan.federation.classes:
-                values[f"{name}_accuracy"] = float(hit.sum() / len(hit))
+                values[f"{name}_accuracy"] = float(marks.sum() / len(marks))
+            else:
+                targets = getattr(self.plan.federation, f"y_{name}")
+                values |= {f"{name}_{score}": value for score, value in fit(marks, targets).items()}
         return values
 
     def _timing(self, s: Counters) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.study.statistics import holm, iqm, paired, profile, ranks, scored, smallest_p, stratified
-from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.summary import Record, larger_is_better, worst
 from fedsim.study.tuning import sensitivity
 
 SURE = 0.05
@@ -43,7 +43,7 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     if not shared:
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
-    method_scores, base_scores = (_scored(part, shared, score, better) for part in (rows, base))
+    method_scores, base_scores = (_scored(part, shared, score, worst(metric or "")) for part in (rows, base))
     tests = paired(method_scores, base_scores, better)._asdict()
     tests.pop("seeds")
     known = len(method_scores) > 1 and np.isfinite(method_scores).all()
@@ -56,10 +56,10 @@ NUMBERS = (
 )  # fmt: skip
 
 
-def _scored(rows: list[Record], seeds: set[int], score: str, better: bool) -> np.ndarray:
+def _scored(rows: list[Record], seeds: set[int], score: str, lowest: float) -> np.ndarray:
     """Scores under these seeds, in their order."""
     rows = sorted((row for row in rows if row["seed"] in seeds), key=lambda row: row["seed"])
-    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], better)
+    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], lowest)
 
 
 def _ran(row: Record) -> bool:
@@ -155,7 +155,7 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     scores: dict[tuple[str, str], dict[int, float]] = {}
     for row in summary:
         if _ran(row):
-            one = scored([row[score]], [bool(row["diverged"])], larger_is_better(metric))[0]
+            one = scored([row[score]], [bool(row["diverged"])], worst(metric))[0]
             scores.setdefault((row["method"], row.get("variant", "")), {})[row["seed"]] = float(one)
     seeds = max((len(by_seed) for by_seed in scores.values()), default=0)
     whole = [v for v in variants if all(len(scores.get((m, v), {})) == seeds for m in methods)]

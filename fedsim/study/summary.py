@@ -12,12 +12,17 @@ GROWN = 1000  # times the first loss: a run that ends there, with its largest on
 
 
 def larger_is_better(metric: str) -> bool:
-    """Whether more of a metric is better: of accuracies; of losses less is.
+    """Whether more of a metric is better: of accuracies and R²; of losses and errors less is.
 
-    >>> larger_is_better("test_accuracy"), larger_is_better("validation_loss")
-    (True, False)
+    >>> larger_is_better("test_accuracy"), larger_is_better("validation_loss"), larger_is_better("test_mae")
+    (True, False, False)
     """
-    return not metric.endswith("loss")
+    return not metric.endswith(("loss", "mae"))
+
+
+def worst(metric: str) -> float:
+    """The worst value of a metric, which a run that diverged counts as: accuracy 0, R² −∞, loss and error ∞."""
+    return math.inf if not larger_is_better(metric) else -math.inf if metric.endswith("r2") else 0.0
 
 
 def summarise(

@@ -8,6 +8,7 @@ import pandas as pd
 from fedsim.report.figures.drawing import COLOURS, GREY, SMALL, literal, sheet, style
 from fedsim.report.series import by_variant
 from fedsim.study.pairing import SURE
+from fedsim.study.summary import larger_is_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "
         for axes, (variant, rows) in zip(panels, parts.items(), strict=True):
             _forest(axes, rows)
             axes.set_title(literal(variant, 60), loc="left", fontsize=SMALL, pad=2)
-        better = "left is better" if metric.endswith("loss") else "right is better"
+        better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure
 
