@@ -1,6 +1,7 @@
 """Statistics that can be trusted: against SciPy, against the definition, and by simulation."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest

@@ -62,7 +62,7 @@ def csv(
     with opened(path, sha256) as file, _unpacked(file) as (source, most):
         lines = _lines(source, most)
         first = list(itertools.islice(lines, 100))
-        between = _delimiter(first, delimiter)
+        between = _delimiter(first, delimiter, target)
         rows = text.reader(itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True)
         try:
             header = [name.strip() for name in next(rows, [])]
@@ -156,7 +156,7 @@ def _lines(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
         yield line
 
 
-def _delimiter(lines: list[str], asked: str) -> str:
+def _delimiter(lines: list[str], asked: str, target: str) -> str:
     """The character between cells: as asked, or the one that cuts header and first row into the most cells, equally many.
 
     Raises:
@@ -166,22 +166,29 @@ def _delimiter(lines: list[str], asked: str) -> str:
         if asked != "tab" and (len(asked) != 1 or asked in '"\r\n'):
             raise DataError(f"delimiter: {asked[:40]!a} is not one character; write auto, tab, or the character")
         return "\t" if asked == "tab" else asked
-    cells = {}
-    for between in DELIMITERS:
-        rows = text.reader(lines, delimiter=between, skipinitialspace=True)
-        try:
-            header, row = (next((row for row in rows if row), []) for _ in range(2))
-        except text.Error:
-            header, row = next(text.reader(lines[:1], delimiter=between), []), []
-        cells[between] = (len(header) == len(row), len(header)) if len(header) > 1 else (False, 0)
-    best = max(cells.values())
-    fitting = [between for between, count in cells.items() if count == best]
+    widths = {between: _widths(lines, between) for between in DELIMITERS}
+    best = max(widths.values())
+    fitting = [between for between, width in widths.items() if width == best]
+    remedy = "write delimiter: and the character"
+    if best[1] < 2 and lines and lines[0].strip().strip('"') != target:
+        raise DataError(f"delimiter: none of {', '.join(DELIMITERS.values())} cuts {lines[0].strip()[:40]!a}; {remedy}")
     if best[1] > 1 and len(fitting) > 1:
         names = " and ".join(DELIMITERS[between] for between in fitting)
-        raise DataError(
-            f"delimiter: {names} cut the header into {best[1]} columns each; write delimiter: and the character"
-        )
+        raise DataError(f"delimiter: {names} each cut the header into {best[1]} columns; {remedy}")
     return fitting[0]
+
+
+def _widths(lines: list[str], between: str) -> tuple[bool, int]:
+    """Whether header and first row have equally many cells, more than one, and how many the header has."""
+    rows = (row for row in text.reader(lines, delimiter=between, skipinitialspace=True) if row)
+    widths = []
+    with contextlib.suppress(
+        text.Error
+    ):  # a cell without end: this is not the character, or the table is refused later
+        for row in itertools.islice(rows, 2):
+            widths.append(len(row))
+    header = widths[0] if widths else 0
+    return len(widths) > 1 and widths[1] == header > 1, header
 
 
 def _table(rows: Any, places: Roles, missing: Missing) -> Table:
