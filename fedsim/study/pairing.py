@@ -48,7 +48,6 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
         if _ran(row):
             groups.setdefault(row["method"], []).append(row)
     base, p_values = groups.pop(reference), {}
-    better = larger_is_better(base[0]["metric"])
     for method, runs in groups.items():
         seeds = {row["seed"] for row in runs} & {row["seed"] for row in base}
         one, other = (_scored(part, seeds, score, worst(base[0]["metric"])) for part in (runs, base))

@@ -44,7 +44,6 @@ def scores(
     """
     runs = by(summary, "method", "variant")
     metric = metric_of(summary)
-    rising = larger_is_better(metric)
     variants = list(by_variation)
     found = {(name, s.method): s for name, group in by_variation.items() for s in group}
     seeds = {key: list(seed_scores(group, score).values()) for key, group in _by_variant_name(runs).items()}
