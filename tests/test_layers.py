@@ -5,7 +5,20 @@ from collections import Counter
 from pathlib import Path
 
 LAYERS = (
-    *("_version", "errors", "synonyms", "limits", "tree", "types", "compose", "disk", "FAMILY", "engine", "scenario", "build"),
+    *(
+        "_version",
+        "errors",
+        "synonyms",
+        "limits",
+        "tree",
+        "types",
+        "compose",
+        "disk",
+        "FAMILY",
+        "engine",
+        "scenario",
+        "build",
+    ),
     *("study", "report", "runs", "bench", "cli"),
 )
 FAMILIES = {"data", "models", "clients", "stages", "rules", "fleet"}

@@ -69,8 +69,8 @@ def _pair(model: Any) -> tuple[Callable, Callable]:
     if callable(init) and callable(apply):
         return init, apply
     raise TypeError(
-        f"model: {type(model).__name__} is no Model, no pair (init, apply), has no .init and .apply, and is no Flax or Equinox module; "
-        "see fedsim.as_model"
+        f"model: {type(model).__name__} is no Model, no pair (init, apply), has no .init and .apply, and is no Flax or "
+        "Equinox module; see fedsim.as_model"
     )
 
 
