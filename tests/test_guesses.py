@@ -7,6 +7,7 @@ and its value.
 
 import csv
 import functools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_what_a_synonym_leads_to_is_there():
         elif first.startswith("--"):
             assert first in (flags(family) if where == "option" and family else every), synonym
         elif where == "key":
-            assert keys_at(synonym.ours) or synonym.ours == "data.kind", synonym
+            assert keys_at(synonym.ours), synonym
         elif where == "kind":
             link = yaml.safe_load(synonym.ours) if synonym.ours.startswith("{") else None
             for name in synonym.ours.replace(" or ", ", ").split(", ") if family == "attack" else [synonym.ours]:
@@ -130,10 +131,11 @@ def test_every_key_column_file_exit_code_and_command_is_explained(desk):  # noqa
     columns = {name for value in vars(tables).values() if isinstance(value, tuple) for name in value} - {
         *tables.COMPUTED
     }
-    shown = {".".join(path) for path in keys() if path[-1] != "kind"}
+    shown = {".".join(path) for path in keys()}
     assert {"rounds", "client.lr", "data.partition.alpha", "server.lr.alpha", "client.weight_decay"} <= shown
     for name in (*shown, *columns, *meanings()["files"], *meanings()["tables"], *map(str, EXIT_CODES), "exit"):
         explained = explanations(name)
+        assert json.loads(json.dumps(explained))
         assert all(meaning["parameters"] or meaning.get("entries") or meaning.get("summary") for meaning in explained)
     for name in MODULES:
         assert f"command/{name}\n  fedsim {name}: " in fedsim(f"explain command/{name}", desk).stdout

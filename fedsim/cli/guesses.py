@@ -35,6 +35,8 @@ def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]
       arguments: the whole command line.
     """
     flags = {flag: p for p in context.command.params for flag in (*p.opts, *p.secondary_opts)}
+    if isinstance(context.command, click.Group):  # behind the command's name its own options follow
+        arguments = arguments[: next((i for i, word in enumerate(arguments) if not word.startswith("-")), None)]
     for flag, value in _unknown(flags, arguments):
         name = flag.lstrip("-")
         meant = _by_other_name(context, flags, name, value) or (edit_of(name, value) if "--set" in flags else "")

@@ -86,7 +86,7 @@ def meant_as_call(text: str, factories: Mapping[str, Callable]) -> str:
     written = [
         part if "=" in part else f"{p.name}={_of_type(part, p)}" for p, part in zip(parameters, parts, strict=False)
     ]
-    return f"write {name}({', '.join(written)})"
+    return "" if sign == "(" and written == parts else f"write {name}({', '.join(written)})"
 
 
 def _of_type(part: str, parameter: inspect.Parameter) -> str:
