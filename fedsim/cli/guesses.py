@@ -1,6 +1,7 @@
 """What a command line was meant to be, where it is none: commands and options by the field's other names, values as options."""
 
 import difflib
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -47,10 +48,12 @@ def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]
 
 def _unknown(flags: dict[str, click.Parameter], arguments: list[str]) -> Iterator[tuple[str, str]]:
     """(flag, its value or what follows it) of every option that is not among the flags."""
-    words = iter([*arguments, ""])
-    following = arguments[1:] + [""]
-    for word, after in zip(words, following, strict=False):
+    is_value = False  # of the option before
+    for word, after in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         flag, equals, value = word.partition("=")
+        if is_value:
+            is_value = False
+            continue
         if word == "--":
             return
         if not re.match(r"--?[A-Za-z]", word) or flag in ("--help", "-h") or (flag[:2] in flags and flag[1] != "-"):
@@ -58,8 +61,8 @@ def _unknown(flags: dict[str, click.Parameter], arguments: list[str]) -> Iterato
         known = flags.get(flag)
         if known is None:
             yield flag, value if equals else "" if after.startswith("-") else after
-        elif isinstance(known, click.Option) and not (known.is_flag or equals):
-            next(words, None)  # its value
+        else:
+            is_value = isinstance(known, click.Option) and not (known.is_flag or equals)
 
 
 def _by_other_name(context: click.Context, flags: dict[str, click.Parameter], name: str, value: str) -> str:

@@ -151,7 +151,11 @@ def with_optimizer(document: Document) -> Document:
     optimizer = {"kind": "sgd", **{key: client[key] for key in short}}
     others = {key: value for key, value in client.items() if key not in short}
     values = {**document.values, "client": {**others, "optimizer": optimizer}}
-    moved = {("client", "optimizer", *path[1:]): place for path, place in document.places.items() if path[1:2] in short}
+    moved = {
+        ("client", "optimizer", *path[1:]): place
+        for path, place in document.places.items()
+        if path[:1] == ("client",) and path[1:2] and path[1] in short
+    }
     return document._replace(values=values, places={**document.places, **moved})
 
 
