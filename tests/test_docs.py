@@ -195,7 +195,11 @@ def test_the_steps_of_a_round_are_those_of_the_engine(root):
 
 def test_exit_codes_are_those_of_the_errors(root):
     table = pages(root)["docs/promises.md"].partition("## Exit codes")[2]
-    codes = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for code in cell.split(", ")}
+    rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", table, re.M)
+    texts = {int(code): text for cell, text in rows for code in cell.split(", ")}
+    codes = set(texts)
+    signals = {130: "Ctrl-C; resumable", 143: "SIGTERM; resumable"}
+    assert errors.EXIT_CODES == texts | {code: f"interrupted by {signal}" for code, signal in signals.items()}
     of_errors = {
         thing.exit_code
         for thing in vars(errors).values()

@@ -279,7 +279,23 @@ def test_a_pair_an_object_and_a_model_are_one():
         assert jnp.all(model.apply(model.init(KEY), jnp.ones((3, 2)))[0] == 1)
 
 
-@pytest.mark.parametrize("thing", [3, "mlp", None, dict, lambda a, b: a, lambda key: 1, (1, 2)])
+def test_a_class_in_place_of_its_object_is_named():
+    class Net:
+        def init(self, key):
+            return jnp.ones(2)
+
+        def apply(self, params, x):
+            return x * params
+
+    with pytest.raises(TypeError, match=r"model: Net is a class; give an object of it, model=Net\(\.\.\.\)$"):
+        as_model(Net)
+    data = fedsim.Arrays(np.ones((8, 2), np.float32), np.arange(8) % 2)
+    for params in (None, {"W": jnp.ones(2)}):
+        with pytest.raises(fedsim.ScenarioError, match="model: Net is a class"):
+            fedsim.run({"name": "x", "data": {"clients": 2}, "rounds": 1}, data=data, model=Net, params=params)
+
+
+@pytest.mark.parametrize("thing", [3, "mlp", None, lambda a, b: a, lambda key: 1, (1, 2)])
 def test_what_is_no_model_is_named(thing):
     with pytest.raises(TypeError, match=r"model: .* is no Model, no pair \(init, apply\)"):
         as_model(thing)

@@ -285,7 +285,10 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     record = json.loads((kept / "run.json").read_text())
     command = [word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")]
     assert command == ["compare", scenario, "--out", f"reports/{name}"]
-    settled, written = record["scenario"], read(root / scenario).resolved()
+    settled, written = (
+        read(record["scenario"]).resolved(),
+        read(root / scenario).resolved(),
+    )  # keys of later on filled in
     assert {**settled, "numerics": None, "data": None} == {**written, "numerics": None, "data": None}
     checks = {check.name: check for check in fedsim.verify(kept).checks}
     assert checks["compare.csv"].ok and checks["record"].ok

@@ -68,9 +68,9 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
         # functions are what they are: an object with state may have changed since the last run
         if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
             return user_model(*model, shape, tuple(expects.items()))
-        if callable(model) and not isinstance(model, type) and not hasattr(model, "apply"):
-            if params is not None and required(model) >= 2:
-                return as_model(lambda key: params, model, shape=shape, **expects)
+        plain = not isinstance(model, type) and not hasattr(model, "apply")
+        if callable(model) and plain and params is not None and required(model) >= 2:
+            return as_model(lambda key: params, model, shape=shape, **expects)
         return as_model(model, shape=shape, **expects)
 
 

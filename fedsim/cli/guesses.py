@@ -1,6 +1,7 @@
 """What a command line was meant to be, where it is none: commands and options by the field's other names, values as options."""
 
 import difflib
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,8 @@ def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]
       arguments: the whole command line.
     """
     flags = {flag: p for p in context.command.params for flag in (*p.opts, *p.secondary_opts)}
+    if isinstance(context.command, click.Group):  # behind the command's name its own options follow
+        arguments = arguments[: next((i for i, word in enumerate(arguments) if not word.startswith("-")), None)]
     for flag, value in _unknown(flags, arguments):
         name = flag.lstrip("-")
         meant = _by_other_name(context, flags, name, value) or (edit_of(name, value) if "--set" in flags else "")
@@ -45,10 +48,12 @@ def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]
 
 def _unknown(flags: dict[str, click.Parameter], arguments: list[str]) -> Iterator[tuple[str, str]]:
     """(flag, its value or what follows it) of every option that is not among the flags."""
-    words = iter([*arguments, ""])
-    following = arguments[1:] + [""]
-    for word, after in zip(words, following, strict=False):
+    is_value = False  # of the option before
+    for word, after in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         flag, equals, value = word.partition("=")
+        if is_value:
+            is_value = False
+            continue
         if word == "--":
             return
         if not re.match(r"--?[A-Za-z]", word) or flag in ("--help", "-h") or (flag[:2] in flags and flag[1] != "-"):
@@ -56,8 +61,8 @@ def _unknown(flags: dict[str, click.Parameter], arguments: list[str]) -> Iterato
         known = flags.get(flag)
         if known is None:
             yield flag, value if equals else "" if after.startswith("-") else after
-        elif isinstance(known, click.Option) and not (known.is_flag or equals):
-            next(words, None)  # its value
+        else:
+            is_value = isinstance(known, click.Option) and not (known.is_flag or equals)
 
 
 def _by_other_name(context: click.Context, flags: dict[str, click.Parameter], name: str, value: str) -> str:

@@ -3,7 +3,7 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -33,49 +33,48 @@ def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[d
     Raises:
       ScenarioError: for a name that nothing has.
     """
-    family, _, rest = name.rpartition("/")
-    kind = ALIASES.get(rest, rest)
+    family, _, word = name.rpartition("/")
+    kind = ALIASES.get(word, word)
     families = [f for f in FAMILIES if family in ("", f, f + "s") and kind in FAMILIES[f]]
     explained = [_explain_factory(f, kind, FAMILIES[f][kind]) for f in families]
-    others = {
-        "key": lambda: _explain_keys(rest, everywhere=not explained),
-        "column": lambda: _named("column", rest, meanings_of_column(rest)),
-        "file": lambda: _explain_file(rest),
-        "exit": lambda: _named(
-            "exit", rest, {str(c): text for c, text in EXIT_CODES.items() if rest in ("exit", str(c))}
-        ),
-        "command": lambda: _named(
-            "command", rest, {f"fedsim {n}": text for n, text in (commands or {}).items() if n == rest}
-        ),
-    }
-    for other, explain in others.items():
-        explained += explain() if family in ("", other) else []
-    if family in meanings()["tables"]:
-        explained += _named("column", rest, {t: text for t, text in meanings_of_column(rest).items() if t == family})
+    if family in ("", "key"):
+        explained += _explain_keys(word, everywhere=not explained)
+    if family in ("", "file"):
+        explained += _explain_file(word)
+    for other, entries in _entries(word, commands or {}).items():
+        if entries and family in ("", other):
+            explained.append({"family": other, "kind": word, "parameters": [], "entries": entries})
+    if family in meanings()["tables"] and family in (columns := meanings_of_column(word)):
+        explained.append({"family": family, "kind": word, "parameters": [], "entries": {family: columns[family]}})
     if not explained:
-        found = synonym(rest.rpartition(".")[2], "key", "key:top", "kind", *(f"kind:{f}" for f in FAMILIES), "command")
-        meant = (
-            f"; {answer(found, value=rest, rest='SCENARIO')}"
-            if found
-            else did_you_mean(kind, [*names(), *(commands or {})])
-        )
-        raise ScenarioError([Problem("", f"nothing is called '{name}'{meant}")], "explain")
+        text = f"nothing is called '{name}'{_meant(word, [*names(), *(commands or {})])}"
+        raise ScenarioError([Problem("", text)], "explain")
     return explained
+
+
+def _entries(word: str, commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Family -> what a word means there, name -> text, of what has no parameters."""
+    return {
+        "column": meanings_of_column(word),
+        "exit": {str(code): text for code, text in EXIT_CODES.items() if word in ("exit", str(code))},
+        "command": {f"fedsim {command}": text for command, text in commands.items() if command == word},
+    }
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """What a word that nothing has was meant to be."""
+    places = ("key", "key:top", "kind", *(f"kind:{family}" for family in FAMILIES), "command")
+    found = synonym(word.rpartition(".")[2], *places)
+    return f"; {answer(found, value=word, rest='SCENARIO')}" if found else did_you_mean(word, known)
 
 
 def names() -> set[str]:
     """Everything that can be explained, but commands."""
     kinds = {kind for kinds in catalogue(None).values() for kind in kinds} | ALIASES.keys()
     shown = {key.dotted for at in keys().values() for key in at if not key.kinds}
-    tables = meanings()["tables"]
-    return (
-        kinds | shown | tables.keys() | {column for table in tables.values() for column in table["columns"]} | {"exit"}
-    )
-
-
-def _named(family: str, kind: str, entries: dict[str, str]) -> list[dict[str, Any]]:
-    """An explanation of entries, each with its text; none without entries."""
-    return [{"family": family, "kind": kind, "parameters": [], "entries": entries}] if entries else []
+    files, tables, compared = (meanings()[part] for part in ("files", "tables", "compared"))
+    columns = {column for table in tables.values() for column in table["columns"]}
+    return kinds | shown | columns | files.keys() | tables.keys() | compared.keys() | {"exit"}
 
 
 def _explain_file(name: str) -> list[dict[str, Any]]:

@@ -58,6 +58,8 @@ def _walk(annotation: Any, path: tuple[str, ...], seen: set) -> Iterator[tuple[t
             continue
         seen.add((path, section))
         for name, field in section.model_fields.items():
+            if name == "kind":
+                continue
             yield (*path, name), section, field
             yield from _walk(annotation_of(field), (*path, name), seen)
 
@@ -75,13 +77,13 @@ def _means(field: FieldInfo) -> str:
 
 
 def keys_at(written: str) -> list[Key]:
-    """The keys at a path as `--set` takes it: `client.lr`, `server[0].trim`, `rounds`."""
-    return keys().get(tuple(re.sub(r"\[[0-9]*\]", "", written).split(".")), [])
+    """The keys at a path as `--set` takes it: `client.lr`, `server[0].trim`, `rounds`; `data.kind` is what `data` is."""
+    return keys().get(tuple(re.sub(r"\[[0-9]*\]", "", written).removesuffix(".kind").split(".")), [])
 
 
 def keys_below(path: tuple[str, ...]) -> list[Key]:
     """The keys of a section that all of its kinds have."""
-    return [at[0] for below, at in keys().items() if below[:-1] == path and not at[0].kinds and below[-1] != "kind"]
+    return [at[0] for below, at in keys().items() if below[:-1] == path and not at[0].kinds]
 
 
 def paths_of(name: str) -> list[str]:

@@ -9,10 +9,15 @@ import yaml
 
 @functools.cache
 def meanings() -> dict[str, Any]:
-    """`files`: name -> text; `tables`: name -> `about`, and `columns`: name -> text."""
+    """`files`: name -> text; `tables`: name -> `about`, and `columns`: name -> text; `compared`: columns of comparisons."""
     return yaml.safe_load(files("fedsim.disk").joinpath("files.yaml").read_text(encoding="utf-8"))
 
 
 def meanings_of_column(name: str) -> dict[str, str]:
     """Table -> what its column of this name means, for every table that has one."""
-    return {table: text["columns"][name] for table, text in meanings()["tables"].items() if name in text["columns"]}
+    compared = meanings()["compared"]
+    tables = {table: text["columns"] for table, text in meanings()["tables"].items()}
+    return {
+        **({"of a comparison": compared[name]} if name in compared else {}),
+        **{table: columns[name] for table, columns in tables.items() if name in columns},
+    }

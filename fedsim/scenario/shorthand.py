@@ -86,7 +86,7 @@ def meant_as_call(text: str, factories: Mapping[str, Callable]) -> str:
     written = [
         part if "=" in part else f"{p.name}={_of_type(part, p)}" for p, part in zip(parameters, parts, strict=False)
     ]
-    return f"write {name}({', '.join(written)})"
+    return "" if sign == "(" and written == parts else f"write {name}({', '.join(written)})"
 
 
 def _of_type(part: str, parameter: inspect.Parameter) -> str:
@@ -151,7 +151,11 @@ def with_optimizer(document: Document) -> Document:
     optimizer = {"kind": "sgd", **{key: client[key] for key in short}}
     others = {key: value for key, value in client.items() if key not in short}
     values = {**document.values, "client": {**others, "optimizer": optimizer}}
-    moved = {("client", "optimizer", *path[1:]): place for path, place in document.places.items() if path[1:2] in short}
+    moved = {
+        ("client", "optimizer", *path[1:]): place
+        for path, place in document.places.items()
+        if path[:1] == ("client",) and path[1:2] and path[1] in short
+    }
     return document._replace(values=values, places={**document.places, **moved})
 
 
