@@ -124,7 +124,7 @@ def residuals(outputs: Array, y: Array) -> Array:
 def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Losses `[n]` and marks `[n]` or `[n, T]` of stacks of batches as float64, the filling cut off."""
     loss, marks = (
-        np.concatenate([np.asarray(part, np.float64).reshape(-1, *part.shape[2:]) for part in parts])[:n]
+        np.concatenate([np.concatenate(np.asarray(part, np.float64)) for part in parts])[:n]
         for parts in zip(*results, strict=True)
     )
     return loss, marks
