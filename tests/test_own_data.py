@@ -51,7 +51,7 @@ def test_three_lines_are_enough(name, metric, least, tmp_path):
     assert table is not None and sorted(table["client"].unique()) == HOSPITALS
     labels = {"breast": {"benign", "malignant"}, "wine": set(WINES.tolist())}.get(name)
     assert labels is None or set(table["label"]) == labels
-    assert fedsim.verify(tmp_path / "run").equal
+    assert fedsim.verify(tmp_path / "run", data_roots=[tmp_path]).equal
     again = fedsim.run(tmp_path / "s.yaml", out=tmp_path / "run", resume=True, edits="rounds=22")
     assert again.rounds["round"].iloc[-1] == 22 and again.clients["client"].tolist() == HOSPITALS
 
