@@ -179,10 +179,26 @@ class TooLarge(Failure, MemoryError):
 
     def __init__(self, parts: Mapping[str, int], most: int):
         self.parts = dict(parts)
-        largest = sorted(self.parts.items(), key=lambda part: -part[1])[:PARTS]
-        named = ", ".join(f"{name.replace('_', ' ')} {megabytes(size)}" for name, size in largest if size >= 5e5)
-        what = f"does not fit into memory: needs {megabytes(sum(self.parts.values()))} ({named})"
-        super().__init__(f"{what}, and this process may hold {megabytes(most)}")
+        super().__init__(
+            f"does not fit into memory: needs {in_parts(parts)}, and this process may hold {megabytes(most)}"
+        )
+
+
+def in_parts(parts: Mapping[str, int]) -> str:
+    """Bytes by purpose: their sum, and the largest of them."""
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:PARTS]
+    named = ", ".join(f"{name.replace('_', ' ')} {megabytes(size)}" for name, size in largest if size >= 5e5)
+    return f"{megabytes(sum(parts.values()))}{f' ({named})' if named else ''}"
+
+
+def exhausted(error: BaseException) -> str:
+    """What an allocation that failed says, XLA's or NumPy's; empty for any other error."""
+    if isinstance(error, MemoryError) and not isinstance(error, Failure):
+        return " ".join(str(error).split()) or "out of memory"
+    text = str(error)
+    if isinstance(error, Failure) or "RESOURCE_EXHAUSTED" not in text:
+        return ""
+    return text[text.index("RESOURCE_EXHAUSTED") :].splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
 
 
 class Interrupted(BaseException):

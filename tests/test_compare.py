@@ -21,6 +21,9 @@ import fedsim
 from fedsim.cli import console
 from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
+from fedsim.report.results import rows_of
+from fedsim.study.verdict import verdict
+from fedsim.study.words import variation
 
 SCENARIO = {
     "name": "small",
@@ -87,8 +90,14 @@ def test_the_table_agrees_with_an_independent_computation(kept):
     out, _ = kept
     rounds, table = pd.read_csv(out / "rounds.csv"), pd.read_csv(out / "compare.csv")
     final = rounds[rounds["round"] == 4].pivot_table("test_accuracy", ["variant", "seed"], "method")
-    assert len(table) == 4 and set(table["baseline"]) == {"fedavg"}
+    assert len(table) == 6 and set(table["baseline"]) == {"fedavg"}
+    own, table = table[table["method"] == "fedavg"], table[table["method"] != "fedavg"]
     raw = []
+    for row in own.to_dict("records"):  # the baseline's own: its scores, and nothing that a comparison would give
+        mine = final.loc[row["variant"]]["fedavg"]
+        assert (row["mean"], row["sd"]) == pytest.approx((mine.mean(), mine.std()))
+        assert (row["seeds"], row["diverged"], row["failed"]) == (3, 0, 0)
+    assert own.loc[:, "difference":"p_wilcoxon"].isna().all(axis=None)
     for row in table.to_dict("records"):
         mine, base = final.loc[row["variant"]][row["method"]], final.loc[row["variant"]]["fedavg"]
         d = (mine - base).to_numpy()
@@ -119,8 +128,9 @@ def test_two_names_of_one_method_differ_by_exactly_nothing():
     rounds = found.rounds.drop(columns="method")
     one, again, mean = (rounds[found.rounds["method"] == m].reset_index(drop=True) for m in ("fedavg", "again", "mean"))
     assert one.equals(again) and one.equals(mean)
-    assert (found.table["difference"] == 0).all() and (found.table["p_value"] == 1).all()
-    assert found.verdict[0].startswith("Could not be told apart from fedavg: ")
+    others = found.table[found.table["method"] != "fedavg"]
+    assert len(others) == 2 and (others["difference"] == 0).all() and (others["p_value"] == 1).all()
+    assert found.verdict[1].startswith("Not told apart from fedavg: ")
 
 
 @pytest.mark.long
@@ -130,16 +140,16 @@ def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     failed = summary[summary["status"] == "failed"]
     assert found.status == "incomplete" and len(summary) == 12 and len(failed) == 3
     assert failed["reason"].str.contains("needs at least").all() and set(failed["variant"]) == {"cohort.size=2"}
-    row = found.table[found.table["variant"] == "cohort.size=2"].iloc[0]
+    row = found.table[found.table["variant"] == "cohort.size=2"].set_index("method").loc["krum(f=1)"]
     assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
-    assert any("krum(f=1) failed under all seeds" in line for line in found.verdict)
+    assert any("failed under all seeds, compared with nothing: krum(f=1)" in line for line in found.verdict)
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
 
 
 def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
     written = {**SCENARIO, "rounds": 20, "on_nonfinite": "keep", "model": {"kind": "mlp", "hidden": [8]}}
     found = fedsim.compare(written, ["fedavg", {"method": "fedavg", "label": "wild", "set": {"client.lr": 1e30}}])
-    row = found.table.iloc[0]
+    row = found.table.set_index("method").loc["wild"]
     assert row["diverged"] == 3 and row["seeds"] == 3 and row["mean"] == 0 and row["difference"] < -0.3
     assert row["probability_of_improvement"] == 0 and "3 of 3 runs diverged" in " ".join(found.verdict)
 
@@ -150,8 +160,8 @@ def test_the_scenario_may_say_what_is_compared(tmp_path):
     section = {"methods": ["fedavg", {"method": "fedprox(mu=1)", "label": "prox"}], "baseline": "prox"}
     path.write_text(json.dumps({**SCENARIO, "compare": {**section, "vary": {"cohort.size": [3]}, "score": "best"}}))
     found = fedsim.compare(path)
-    assert found.baseline == "prox" and found.table["method"].tolist() == ["fedavg"]
-    assert found.table["score"].tolist() == ["best"] and found.summary["cohort.size"].tolist() == [3] * 6
+    assert found.baseline == "prox" and found.table["method"].tolist() == ["fedavg", "prox"]
+    assert set(found.table["score"]) == {"best"} and found.summary["cohort.size"].tolist() == [3] * 6
     assert fedsim.run(path).status == "done"  # which leaves it alone
 
 
@@ -211,7 +221,7 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
         )  # first of equals
     assert set(found.summary["client.lr"]) == set(tuning[tuning["chosen"] == 1]["client.lr"])
     assert len(found.summary) == 6  # what was not chosen is not reported
-    table, grid = found.table.iloc[0], tuning[tuning["method"] == "median"]["test_mean"]
+    table, grid = found.table.set_index("method").loc["median"], tuning[tuning["method"] == "median"]["test_mean"]
     assert (table["sensitivity_low"], table["sensitivity_high"]) == (grid.min(), grid.max())
     assert table["tuned"] == tuning[(tuning["method"] == "median") & (tuning["chosen"] == 1)]["tuned"].item()
     assert found.verdict[-1].startswith("Chosen by validation accuracy: fedavg client.lr=")
@@ -266,7 +276,7 @@ def test_the_table_begins_with_the_baseline_and_then_the_best(kept, capsys):
     lines = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
     means = found.summary.groupby(["variant", "method"])["final"].mean()
     for variant in dict.fromkeys(found.summary["variant"]):
-        mine = [line.split()[0] for line in lines if f" {variant} " in line]
+        mine = [line.split()[0] for line in lines if f" {variation(variant)} " in line]
         assert mine[0] == found.baseline and set(mine) == {"fedavg", "median", "scaffold"}
         assert means[variant][mine[1]] >= means[variant][mine[2]]
 
@@ -276,9 +286,10 @@ KEPT = {"rules": "mean", "optimisers": "fedavg"}  # runs under version control, 
 
 def kept_run(out):
     """Made by the scenario of that name (test_readme says so), as far as it is asked here."""
-    verdict = json.loads((out / "run.json").read_text())["verdict"]
+    record, summary = json.loads((out / "run.json").read_text()), rows_of(read_table(out, "summary"))
     tables = {"rounds": read_table(out, "rounds"), "table": read_table(out, "compare")}
-    return SimpleNamespace(**tables, verdict=verdict, baseline=KEPT[out.name])
+    lines = verdict(rows_of(tables["table"]), summary, KEPT[out.name], record["score"])
+    return SimpleNamespace(**tables, verdict=lines, baseline=KEPT[out.name])
 
 
 def scores(rounds, keys, last):
@@ -316,6 +327,6 @@ def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
             test = stats.ttest_rel(mine["test_accuracy"], mine["test_accuracy_base"])
             assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval(0.95)), abs=1e-12)
             sure = row["p_adjusted"] < 0.05
-            begins = (f"With {said.get('variant')}: {said['method']} is ", f"{said['method']} is ")
-            lines = [line for line in found.verdict if line.startswith(begins) and "Too few seeds" not in line]
+            begins = f"With {variation(said['variant'])}: surely " if "variant" in said else "Surely "
+            lines = [line for line in found.verdict if line.startswith(begins) and f" {said['method']} (" in line]
             assert bool(lines) == sure, key

@@ -55,7 +55,7 @@ def training(model: Model):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 class TestLaws:
-    shape = (8, 8, 1)
+    shape = (12, 12, 1)
 
     def build(self, name) -> Model:
         return FAMILIES["model"][name]()(self.shape, 10)

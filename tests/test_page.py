@@ -13,12 +13,15 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 
 import fedsim
 from fedsim.disk.tables import read_table
 from fedsim.report import page
+from fedsim.report.page.plot import BOTTOM, HEIGHT, TOP
 from fedsim.report.page.scales import Axis, axis
 from fedsim.runs import derive, directory
+from fedsim.study.words import variation
 
 pytestmark = pytest.mark.long
 
@@ -69,7 +72,7 @@ class Visit:
     """A page that was opened, and what it said and asked for meanwhile."""
 
     def __init__(self, browser, file, **how):
-        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **how)
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
         self.page = self.context.new_page()
         self.said, self.asked = [], []
         self.page.on("console", lambda message: self.said.append(message.text))
@@ -94,7 +97,7 @@ def embedded(text):
 
 def cells(text, nth=0):
     """Header and rows of a table, as they are shown."""
-    table = re.findall(r"<table.*?</table>", text, re.S)[nth]
+    table = re.findall(r"<table.*?</table>", text, re.S)[nth].replace("<wbr>", "")
     head = [html.unescape(cell) for cell in re.findall(r"<th [^>]*>(.*?)</th>", table)]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
     return head, [list(map(html.unescape, row)) for row in rows if row]
@@ -103,6 +106,17 @@ def cells(text, nth=0):
 def test_the_page_is_rebuilt_to_the_byte(out):
     before = (out / "report.html").read_bytes()
     assert page.page_of([page.Source(directory.read_record(out), derive.tables_of(out))]) == before
+
+
+def test_report_says_again_what_the_comparison_said(out, tmp_path, draw, monkeypatch):
+    """From the tables: also of a run whose record has the sentences of an earlier version."""
+    monkeypatch.setattr(derive, "derived_files", lambda tables, record: {"report.html": record["verdict"][0].encode()})
+    shutil.copytree(out, tmp_path / "out")
+    record = directory.read_record(out)
+    directory.write_record(tmp_path / "out", {**record, "verdict": ["Something else."]})
+    derive.rebuild(tmp_path / "out")
+    assert directory.read_record(tmp_path / "out")["verdict"] == record["verdict"]
+    assert (tmp_path / "out/report.html").read_text() == record["verdict"][0]
 
 
 def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
@@ -127,17 +141,20 @@ def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
 
 
 def test_still_pictures_are_the_same_curves(text):
-    """Read back from the paths, with the axes that they are drawn on."""
+    """Read back from the paths, with the axis that the charts of a metric share."""
     figures = re.findall(r'<figure class="chart" data-chart="(\d+)">.*?</figure>', text, re.S)
     charts = embedded(text)
     assert figures == [str(number) for number in range(len(charts))]
     for number, drawn in enumerate(re.findall(r'<figure class="chart".*?</figure>', text, re.S)):
-        curves, share = charts[number]["curves"], charts[number]["share"]
-        y = axis([v for c in curves for v in (*c.get("low", c["mean"]), *c.get("high", c["mean"]))], 220, 12, share)
-        paths = re.findall(r'<path class="line" d="M([^"]*)"', drawn)
-        assert len(paths) == len(curves)
-        for path, curve in zip(paths, curves, strict=True):
-            points = [float(point.split()[1]) for point in path.split("L")]
+        chart = charts[number]
+        group = [c for other in charts if other["group"] == chart["group"] for c in other["curves"]]
+        values = [v for c in group for v in (*c.get("low", c["mean"]), *c.get("high", c["mean"]))]
+        y = axis(values, HEIGHT - BOTTOM, TOP, chart["share"])
+        series = re.findall(r'data-name="([^"]*)">.*?<path class="line" d="M([^"]*)"', drawn)
+        assert len(series) == len(chart["curves"])
+        by_name = {html.unescape(name): path for name, path in series}
+        for curve in chart["curves"]:
+            points = [float(point.split()[1]) for point in by_name[curve["name"]].split("L")]
             np.testing.assert_allclose(points, [y.at(v) for v in curve["mean"]], atol=0.2)
 
 
@@ -147,41 +164,78 @@ def test_the_table_is_that_of_the_csv_files(out, text):
     assert len(rows) == len(METHODS) * 2
     for row in rows:
         said = dict(zip(head, row, strict=True))
-        mine = summary[(summary["method"] == said["method"]) & (summary["variant"] == said["variant"])]
+        label = {variation(label): label for label in summary["variant"]}[said["variation"]]
+        mine = summary[(summary["method"] == said["method"]) & (summary["variant"] == label)]
         assert (
             said["final test accuracy"] == f"{mine['final'].mean():.4f}" and said["sd"] == f"{mine['final'].std():.4f}"
         )
         if said["difference"] != "baseline":
-            other = compare[(compare["method"] == said["method"]) & (compare["variant"] == said["variant"])].iloc[0]
+            other = compare[(compare["method"] == said["method"]) & (compare["variant"] == label)].iloc[0]
             assert said["difference"] == f"{other['difference']:+.4f}"
             assert said["95 %"] == f"{other['ci_low']:+.4f} to {other['ci_high']:+.4f}"
             assert said["p (Holm)"] == f"{other['p_adjusted']:.3g}"
     assert [row[0] for row in rows[:: len(METHODS)]] == ["mean", "mean"]  # the baseline first in every variation
 
 
+def strips(text, begins, ends):
+    """The pictures between two anchors: places in percent of all marks, whether each is filled, and what the axis says."""
+    section = text[text.index(begins) : text.index(ends)]
+    rows = re.findall(r'<div class="row"><span class="who">.*?</svg></span><span class="value">', section, re.S)
+    marks = [re.findall(r'<g class="mark v\d (filled|open)">.*?<svg x="([\d.]+)%"', row, re.S) for row in rows]
+    return [(filled == "filled", float(at)) for row in marks for filled, at in row]
+
+
 def test_marks_of_the_forest_are_the_differences(out, text):
     compare = read_table(out, "compare")
-    section = text[text.index('id="differences"') : text.index('id="clients"')]
-    pictures = re.findall(r"<figure>.*?</figure>", section, re.S)
-    for (_, rows), drawn in zip(compare.groupby("variant", sort=False), pictures, strict=True):
-        x = axis([0.0, *rows[["difference", "ci_low", "ci_high"]].to_numpy().ravel()], 210, 620)
-        marks = [float(at) for at in re.findall(r'<circle cx="([\d.]+)"', drawn)]
-        np.testing.assert_allclose(marks, [x.at(d) for d in rows["difference"]], atol=0.06)
-        assert len(re.findall('class="mark sure"', drawn)) == (rows["p_adjusted"] < 0.05).sum()
+    compare = compare[compare["method"] != compare["baseline"]]
+    drawn = strips(text, 'id="differences"', 'id="clients"')
+    assert len(drawn) == len(compare)
+    for number, (_, rows) in enumerate(compare.groupby("variant", sort=False)):
+        x = axis([0.0, *rows[["difference", "ci_low", "ci_high"]].to_numpy().ravel()], 1.5, 98.5)
+        marks = drawn[len(rows) * number : len(rows) * (number + 1)]
+        np.testing.assert_allclose(
+            sorted(at for _, at in marks), sorted(x.at(d) for d in rows["difference"]), atol=0.01
+        )
+        assert sum(filled for filled, _ in marks) == (rows["p_adjusted"] < 0.05).sum()
+
+
+def test_the_first_picture_is_of_the_final_scores(out, text):
+    """A row per method in the order of the result, a mark per variation, the seeds as dots, the baseline as lines."""
+    summary = read_table(out, "summary")
+    section = text[text.index('<figure class="scores">') : text.index('id="curves"')]
+    names = re.findall(r'<span class="who">(.*?)</span>', section, re.S)
+    ranks = summary.groupby(["variant", "method"])["final"].mean().groupby("variant").rank(ascending=False)
+    order = ranks.groupby("method").mean().sort_values(kind="stable")
+    plain = [html.unescape(re.sub(r"<wbr>| <i>.*?</i>", "", name)) for name in names]
+    assert [order[name] for name in plain] == sorted(order)
+    assert "<i>baseline</i>" in names[plain.index("mean")] and section.count("<i>baseline</i>") == 1
+    means = summary.groupby(["method", "variant"])["final"].mean()
+    drawn = strips(text, '<figure class="scores">', 'id="curves"')
+    places = sorted(zip([at for _, at in drawn], [means[n, v] for n in plain for v in sorted(set(summary["variant"]))]))
+    values = np.array(places)
+    slope = np.polyfit(values[:, 1], values[:, 0], 1)
+    np.testing.assert_allclose(np.polyval(slope, values[:, 1]), values[:, 0], atol=0.02)
+    assert section.count('class="base v0"') == 2 and section.count('class="base v1"') == 1  # and one in the legend
+    assert section.count('<svg class="dots"') == len(METHODS) * 2
 
 
 def test_what_was_run_and_how_to_run_it_again_stand_there(out, text):
     record = directory.read_record(out)
-    for word in ("sign_flip(scale=3.0)", "25% of the clients", "client.lr = 0.05, 0.1", "dirichlet(alpha=0.5"):
+    for word in (
+        "sign_flip(scale=3.0)",
+        "25 % malicious",
+        "client learning rate (client.lr): 0.05",
+        "dirichlet(alpha=0.5",
+    ):
         assert word in text
     assert record["hashes"]["scenario"] in text and record["environment"]["jax"] in text
     assert "<pre" in text and "Where the time went" in text
     for line in record["verdict"]:
-        assert line[:30].replace("'", "&#39;") in text
+        assert str(escape(line)) in text
 
 
 def test_it_is_one_small_file_that_asks_for_nothing(text):
-    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", text.replace(HOSTILE, ""))
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#\w)""", text.replace(HOSTILE, ""))
     assert "default-src 'none'" in html.unescape(text) and "unsafe" not in text
     assert HOSTILE not in text and "&lt;/script&gt;" in text  # names are text
 
@@ -221,9 +275,9 @@ def test_several_runs_stand_beside_one_another(tmp_path, pictures):
     both = derive.page_of_runs([tmp_path / "mean", tmp_path / "median"]).decode()
     head, rows = cells(both)
     assert {row[head.index("method")] for row in rows} == {"mean", "median"} and "2 runs" in both
-    assert [curve["name"] for curve in embedded(both)[0]["curves"]] == ["mean", "median"]
+    assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {"mean", "median"} and " ends best with " in both
     alone = (tmp_path / "mean/report.html").read_text()
-    assert "mean: test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
+    assert "mean ends with test accuracy" in alone and embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
 
 
 def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
@@ -258,7 +312,7 @@ def test_opens_without_a_request_or_a_word(chromium, out):
         with Visit(chromium, out / "report.html", **how) as visit:
             assert visit.said == [] and visit.asked == [f"file://{out}/report.html"]
             assert visit.page.evaluate("window.hit") is None
-            assert visit.page.locator(".verdict li").count() >= 2
+            assert visit.page.locator(".lead").is_visible() and visit.page.locator(".sentences li").count() >= 2
 
 
 def test_toggle_zoom_axis_and_sort_work(chromium, out):
@@ -267,9 +321,10 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         line = lambda: here.locator('.chart .series[data-name="median"] .line').first.get_attribute("d")
         before = line()
         here.get_by_role("button", name="mean", exact=True).click()
-        assert not here.locator('.chart .series[data-name="mean"]').first.is_visible()
+        trace = here.locator('.chart .series[data-name="mean"] .line').first
+        assert float(trace.evaluate("e => getComputedStyle(e).opacity")) < 0.3  # what is taken out leaves a trace
         here.get_by_role("button", name="mean", exact=True).click()
-        assert here.locator('.chart .series[data-name="mean"]').first.is_visible() and line() == before
+        assert float(trace.evaluate("e => getComputedStyle(e).opacity")) == 1 and line() == before
         here.locator("[data-axis=bytes]").click()
         assert "bytes" in here.locator(".chart text.name").first.text_content()
         here.locator("[data-axis=round]").click()
@@ -280,9 +335,9 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         here.mouse.down()
         here.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
         here.mouse.up()
-        assert line() != before and len(line()) < len(before)
+        assert line() != before and "shown" in here.locator(".trace").first.text_content()
         here.mouse.dblclick(box["x"] + 200, box["y"] + 60)
-        assert line() == before  # the script draws as the still picture was drawn
+        assert line() == before and here.locator(".trace").first.is_hidden()
         head = here.locator("table").first.get_by_role("button", name="final test accuracy")
         column = (
             "Array.from(document.querySelector('table').tBodies[0].rows).map(r => parseFloat(r.cells[3].textContent))"
@@ -333,3 +388,29 @@ def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):
     with Visit(chromium, out / "report.html", java_script_enabled=False) as visit:
         assert visit.page.locator("table").first.is_visible() and visit.page.locator(".chart svg").first.is_visible()
         assert visit.page.locator(".controls").first.is_hidden()
+
+
+def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
+    answer = "document.querySelectorAll('.lead, .scores .row:not(.foot)')"
+    bottom = f"Math.max(...Array.from({answer}, e => e.getBoundingClientRect().bottom))"
+    for width, height in ((1440, 900), (390, 844)):
+        with Visit(chromium, out / "report.html", viewport={"width": width, "height": height}) as visit:
+            assert visit.page.evaluate(bottom) <= height
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+            if width == 1440:
+                whole = "e => e.scrollWidth <= e.clientWidth"
+                assert visit.page.locator(".results").locator("..").evaluate(whole)
+            else:
+                assert visit.page.locator(".results td").first.evaluate("e => getComputedStyle(e).position") == "sticky"
+
+
+def test_charts_of_a_metric_are_looked_at_together(chromium, out):
+    """Closer in one is closer in all, on one axis; what part of the rounds is shown stands above."""
+    with Visit(chromium, out / "report.html") as visit:
+        numbers = "Array.from(c.querySelectorAll('.tick text'), t => t.textContent).join()"
+        ticks = f"Array.from(document.querySelectorAll('.chart'), c => {numbers})"
+        before = visit.page.evaluate(ticks)
+        visit.page.locator("[data-zoom=in]").click()
+        after = visit.page.evaluate(ticks)
+        assert before[0] == before[1] and after[0] == after[1]
+        assert all(visit.page.locator(".chart").nth(n).locator(".part.now").count() == 1 for n in (0, 1))

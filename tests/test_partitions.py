@@ -8,7 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.compose import FAMILIES
-from fedsim.data import Pool, dirichlet, dirichlet_client, iid, natural, pathological, quantity, shards
+from fedsim.data import (
+    Pool,
+    dirichlet,
+    dirichlet_client,
+    extended_dirichlet,
+    iid,
+    natural,
+    pathological,
+    quantity,
+    shards,
+    similarity,
+)
 from fedsim.data.draws import allocate, dirichlet_draw
 from fedsim.data.splits import apportion, apportion_within
 from fedsim.errors import PartitionError
@@ -21,6 +32,8 @@ TABLE = {
     "dirichlet_client": [({"alpha": 0.01, "min_samples": 5}, 5), ({"alpha": 100.0}, 1)],
     "shards": [({"per_client": 1}, 1), ({"per_client": 3}, 3)],
     "pathological": [({"classes": 1}, 1), ({"classes": 3}, 3)],
+    "extended_dirichlet": [({"alpha": 0.01, "classes": 1}, 1), ({"classes": 3}, 3)],
+    "similarity": [({"gamma": 0.0}, 1), ({"gamma": 0.3}, 1), ({"gamma": 1.0}, 1)],
     "quantity": [
         ({"sigma": 2.0, "min_samples": 4}, 4),
         ({"distribution": "powerlaw", "exponent": 1.5}, 1),
@@ -70,7 +83,9 @@ def test_every_sample_is_dealt_once_and_the_same_again(kind, parameters, least, 
     try:
         parts = deal(seed)
     except PartitionError as error:
-        assert kind == "pathological" and "classes at" in str(error)  # the only one that needs more than a minimum
+        assert kind in ("pathological", "extended_dirichlet") and "classes at" in str(
+            error
+        )  # these need more than a minimum
         return
     check(parts, n, clients, least)
     assert same(parts, deal(seed))
@@ -168,6 +183,24 @@ def test_pathological_holds_exactly_so_many_classes(clients, classes, k, seed):
     assert {len(np.unique(samples.y[p])) for p in lists(parts)} == {k}
 
 
+def test_extended_dirichlet_holds_so_many_classes_in_uneven_parts():
+    samples = pool(4000, 10)
+    few, many = (extended_dirichlet(alpha, 3)(samples, 40, np.random.default_rng(0)) for alpha in (0.1, 1e6))
+    assert {len(np.unique(samples.y[p])) for parts in (few, many) for p in lists(parts)} == {3}
+    spread = [np.diff(parts.offsets).std() for parts in (few, many)]
+    assert spread[0] > 60 and spread[1] < 20  # of 100 samples each
+
+
+@pytest.mark.parametrize(("gamma", "least", "most"), [(0.0, 1.0, 2.0), (0.5, 5.0, 9.0), (1.0, 9.5, 10.0)])
+def test_similarity_is_a_share_of_the_global_mix(gamma, least, most):
+    samples = Pool(np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 400)), 10)
+    parts = similarity(gamma)(samples, 100, np.random.default_rng(0))
+    assert set(np.diff(parts.offsets).tolist()) == {40}
+    held = [np.bincount(samples.y[p], minlength=10) for p in lists(parts)]
+    assert least <= np.mean([(counts > 0).sum() for counts in held]) <= most
+    assert np.mean([counts.max() for counts in held]) == pytest.approx(40 * (1 - gamma) + 4 * gamma, abs=5)
+
+
 def test_pathological_mixes_the_sets_and_balances_the_sizes():
     samples = Pool(np.repeat(np.arange(10, dtype=np.int32), 400), 10)
     parts = pathological(2)(samples, 100, np.random.default_rng(0))
@@ -213,7 +246,7 @@ def test_what_cannot_be_is_refused_with_the_bound(make, n, clients, said):
         make()(pool(n, 2), clients, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("make", [dirichlet, dirichlet_client, shards, pathological])
+@pytest.mark.parametrize("make", [dirichlet, dirichlet_client, shards, pathological, extended_dirichlet, similarity])
 def test_targets_are_no_classes(make):
     with pytest.raises(PartitionError, match="no classes"):
         make()(Pool(np.zeros(30), 0), 3, np.random.default_rng(0))

@@ -19,6 +19,7 @@ import fedsim
 from fedsim.report import page
 from fedsim.runs import derive, directory
 from fedsim.scenario import read
+from fedsim.study.words import variation
 
 F = ".venv/bin/fedsim"
 
@@ -302,7 +303,7 @@ def test_the_first_table_is_of_the_comparison_that_is_kept(root):
     shown = block(text_of(root), "printed by compare")
     for row in pd.read_csv(root / "reports/rules/summary.csv").groupby(["method", "variant"])["final"].mean().items():
         (method, variant), mean = row
-        assert re.search(rf"^{re.escape(method)} +{re.escape(variant)} +10 +{mean:.4f} ", shown, re.M), row
+        assert re.search(rf"^{re.escape(method)} +{re.escape(variation(variant))} +10 +{mean:.4f} ", shown, re.M), row
 
 
 def test_ci_runs_the_readme_s_two_commands(root):

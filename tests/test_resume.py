@@ -92,9 +92,37 @@ def test_memory_moves_to_a_file_and_stays_there(tmp_path):
         whole(out, expected)
 
 
-def test_fewer_rounds(killed):
-    with pytest.raises(CheckpointError, match=r"scenario.rounds: 4, now 3; a run can be made longer, not shorter"):
-        resume(killed, {**SCENARIO, "rounds": 3})
+def test_fewer_rounds_than_were_committed(killed):
+    (killed / ".lock").unlink()
+    before = bits_of_all(killed)
+    with pytest.raises(
+        CheckpointError, match=r"seed 0: its last commit is of round 2, and rounds is 1; write rounds=2"
+    ):
+        resume(killed, {**SCENARIO, "rounds": 1})
+    assert bits_of_all(killed) == before
+
+
+@pytest.mark.parametrize(("every", "rounds"), sampled([(2, 2), (1, 2), (3, 2), (2, 3)]))
+def test_fewer_rounds_as_if_they_had_been_written(every, rounds, tmp_path):
+    """From the last commit on; also where that is the end, which a longer run evaluates or passes over."""
+    scenario = tiny(evaluate={"every": every}, seeds=[0, 4], checkpoint={"rounds": 1})
+    expected = played({**scenario, "rounds": rounds}, tmp_path / "whole")
+    asked = iter([False] * 3)
+    with pytest.raises(Interrupted):
+        fedsim.run({**scenario, "rounds": 6}, out=tmp_path / "run", ask=lambda: next(asked, True))
+    resume(tmp_path / "run", {**scenario, "rounds": rounds})
+    whole(tmp_path / "run", expected)
+    assert fedsim.verify(tmp_path / "run").equal
+
+
+def test_fewer_rounds_under_a_schedule_of_rounds(tmp_path):
+    decay = {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 6}
+    scenario = {**SCENARIO, "rounds": 6, "client": {"lr": decay, "batch": 16}}
+    asked = iter([False])
+    with pytest.raises(Interrupted):
+        fedsim.run(scenario, out=tmp_path / "run", ask=lambda: next(asked, True))
+    with pytest.raises(CheckpointError, match=r"scenario\.client\.lr: cosine_decay_schedule counts rounds"):
+        resume(tmp_path / "run", {**scenario, "rounds": 5})
 
 
 SAID = {"method=fedavg": "method"}  # where the field that differs is not the one that was edited

@@ -19,7 +19,7 @@ from fedsim.data import (
     npz,
     prepare,
     quadratics,
-    sha256_of,
+    sha256_of_data,
     synthetic,
 )
 from fedsim.errors import DataError
@@ -172,7 +172,7 @@ def test_files_through_a_scenario(tmp_path, monkeypatch):
     f = federations_of(scenario, None, F32)[0]
     assert f.sizes.tolist() == [3, 5, 4]
     settled = settled_data(scenario, None, f)
-    assert settled.clients == 3 and settled.sha256 == sha256_of(folder / "w.npz")
+    assert settled.clients == 3 and settled.sha256 == sha256_of_data(folder / "w.npz")
     again = read({"name": "s", "data": settled.model_dump(mode="json")})
     g = federations_of(again, None, F32)[0]
     assert f.fingerprint() == g.fingerprint()

@@ -74,7 +74,7 @@ def test_every_form_has_all_rows(out, form, tmp_path):
         assert content.decode().count("fedavg") == 6 and content.decode().count("median") == 6
     paper = exported(out, None, form)
     if form == "latex":
-        assert rb"\toprule" in paper and rb"\bottomrule" in paper and paper.count(rb"\\") == 5
+        assert rb"\toprule" in paper and rb"\bottomrule" in paper and paper.count(b"fedavg &") == 1
     if form == "markdown":
         assert paper.decode().count("\n") == 6 and "baseline" in paper.decode()
 
@@ -93,5 +93,5 @@ def test_latex_prints_names_as_they_are():
     from fedsim.report.tables import latex, markdown
 
     table = pd.DataFrame({"a_b": ["50 % & <x> | {y} ~ ^ \\ $z$ #1"]})
-    assert r"50 \% \& <x> | \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{} \$z\$ \#1" in latex(table)
+    assert r"50 \% \& \textless{}x\textgreater{} \textbar{} \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{} \$z\$ \#1" in latex(table)
     assert r"50 % & &lt;x> \| {y}" in markdown(table)

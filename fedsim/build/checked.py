@@ -20,7 +20,7 @@ from fedsim.build.feasibility import (
 from fedsim.build.federation import evenly_partitioned
 from fedsim.build.hooks import check_link, check_training, line_shapes, make_link
 from fedsim.build.links import factory_of
-from fedsim.build.model import activation_bytes, loss_of, model_of, short_batches, start_models
+from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, client_key, training
 from fedsim.build.rates import client_rate
@@ -33,6 +33,7 @@ from fedsim.scenario.schema import Scenario
 class Checked(NamedTuple):
     """The parts of a scenario that can run."""
 
+    model: Any  # its section
     federations: dict[int, Federation]  # by seed
     cohort: Cohort  # who takes part in a round
     local: Local  # how much a client trains, on which learning rate
@@ -60,6 +61,9 @@ def checked(
     links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
     federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
     federation, N = _samples(problems, federations, data)
+    section = problems.attempt(model_section, scenario, federation)
+    if section is not UNKNOWN:
+        scenario = scenario._replace(spec=spec.model_copy(update={"model": section}))
     K = problems.attempt(lambda cohort, N: cohort.nominal(N), cohort, N)
     problems.check(idle_keys, scenario, client)
     eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
@@ -86,6 +90,7 @@ def checked(
         problems.attempt(check_link, scenario, path, section, made, shown)
     problems.raise_all()
     return Checked(
+        model=scenario.spec.model,
         federations=federations,
         cohort=cohort,
         local=local,

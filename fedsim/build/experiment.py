@@ -13,7 +13,7 @@ from fedsim import tree
 from fedsim.build.checked import checked
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
-from fedsim.build.memory import check_memory, run_footprint
+from fedsim.build.memory import allocations, check_memory, run_footprint
 from fedsim.build.model import start_variables
 from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
@@ -38,6 +38,7 @@ class Experiment(NamedTuple):
     plans: dict[int, Plan]
     shared: dict[int, Any]  # start variables by seed
     client: Client  # the method's hooks, as the lanes run them
+    counted: dict[str, int]  # bytes by purpose that a run holds, besides what the process does
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """One seed, ready for `events` (inside `numerics`); `folder`: for client memory that does not fit."""
@@ -152,12 +153,14 @@ def build(
         probe=mesh(trained.probe, on, shards) if server.probes else None,
         solo=trained.client.solo,
     )
-    check_memory(scenario, run_footprint(scenario, program, one, shapes, inputs.activations).parts)
-    shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
+    counted = run_footprint(scenario, program, one, shapes, inputs.activations).parts
+    check_memory(scenario, counted)
+    with allocations(scenario, counted):
+        shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
-    settled_sections = {"numerics": settled, "data": settled_data(scenario, data, some)}
+    settled_sections = {"numerics": settled, "model": inputs.model, "data": settled_data(scenario, data, some)}
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
-    return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client)
+    return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client, counted)
 
 
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:

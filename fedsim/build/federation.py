@@ -3,6 +3,8 @@
 import contextlib
 import itertools
 import os
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
-from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare, sha256_of
+from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare, sha256_of_data
 from fedsim.data.partition import even, offsets_of
 from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
 from fedsim.fleet.streams import Stream, generator
@@ -57,16 +59,16 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
     partition = partition_section(section, federation.named)
     known = {"clients": federation.N, "partition": partition, "test": _test_share(section, data)}
     if data is None and hasattr(section, "path"):
-        path = _data_file(scenario, section.path)
+        path = _data_file(scenario, section)
         known["path"] = str(path.resolve())
         if hasattr(section, "sha256"):
-            known["sha256"] = sha256_of(path)
+            known["sha256"] = sha256_of_data(path)
     return section.model_copy(update=known)
 
 
 def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
     section = scenario.spec.data
-    file = {"path": str(_data_file(scenario, section.path))} if hasattr(section, "path") else {}
+    file = {"path": str(_data_file(scenario, section))} if hasattr(section, "path") else {}
     with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row
         arrays = data if data is not None else factory_of(section)(**file)
     try:
@@ -113,31 +115,53 @@ def _test_share(section: Any, data: Arrays | None) -> float:
     return section.test if data is None or "test" in section.model_fields_set else 0.0
 
 
-def _data_file(scenario: Scenario, path: str) -> Path:
+def _data_file(scenario: Scenario, section: Any) -> Path:
     """Where a data file is: beside the scenario, or else in the working directory, or else in a `--data-root`.
 
     A scenario file may name what lies in these folders, symbolic links followed, and nothing else: it may be a stranger's.
+    Where it says the file's SHA-256, as run directories do, the file may have moved: below these folders, or wherever its
+    relative path leads; whoever knows the hash knows the file.
 
     Raises:
       ScenarioError: when there is no such file, or it lies elsewhere.
     """
-    document = scenario.document
+    document, path, sha256 = scenario.document, section.path, getattr(section, "sha256", None)
     roots = document.roots or (str(Path(document.file).parent), ".")
     allowed = [os.path.realpath(root) for root in roots] if document.roots is not None else ["/"]
     places = dict.fromkeys(os.path.normpath(os.path.join(root, path)) for root in roots)
     try:
         inside = [p for p in places if any(Path(os.path.realpath(p)).is_relative_to(root) for root in allowed)]
-        existing = next((place for place in inside if os.path.exists(place)), None)
+        existing = [place for place in inside if os.path.exists(place)]
+        if sha256 and len(existing) != 1:
+            existing = [*filter(partial(_holds, sha256), [*existing, *_moved(path, roots)]), *existing]
     except (OSError, ValueError) as error:
         raise scenario.error(
             ("data", "path"), f"found {value_in_words(path)}, which no file can be called: {error}"
         ) from None
-    if existing is not None:
-        return Path(existing)
+    if existing:
+        return Path(existing[0])
     if not inside or any(os.path.lexists(place) for place in places if place not in inside):
         text = f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
         raise scenario.error(("data", "path"), f"{text}; move it there, or allow its folder with --data-root DIR")
     raise _missing_file(scenario, path, inside)
+
+
+def _moved(path: str, roots: Iterable[str]) -> list[str]:
+    """Where a file may be that is not where its path leads inside: wherever else that is, and below the roots."""
+    parts = Path(path).parts
+    ends = [
+        os.path.join(*parts[i:]) for i in range(len(parts)) if ".." not in parts[i:] and not os.path.isabs(parts[i])
+    ]
+    names = [*([] if os.path.isabs(path) else [path]), *ends]
+    return list(dict.fromkeys(os.path.normpath(os.path.join(root, name)) for name in names for root in roots))
+
+
+def _holds(sha256: str, place: str) -> bool:
+    """Whether a file is the one with this hash."""
+    try:
+        return sha256_of_data(place) == sha256.lower()
+    except (OSError, DataError):
+        return False
 
 
 def _missing_file(scenario: Scenario, path: str, places: list[str]) -> MissingFileError:

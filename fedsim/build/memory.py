@@ -1,6 +1,7 @@
 """Whether a scenario fits into memory: what `engine.footprint` counts, against what there is, as a line with a place."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from fedsim.data import Federation
 from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
 from fedsim.engine.machine import memory_now
 from fedsim.engine.round import Program
-from fedsim.errors import TooLarge
+from fedsim.errors import TooLarge, exhausted, in_parts
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory
+from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 
 REMEDY = {  # part -> where it comes from, and what to do
@@ -55,14 +57,37 @@ def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
     try:
         require_memory(process=memory_now(), **parts)
     except TooLarge as error:
-        largest = max((part for part in error.parts.items() if part[0] != "process"), key=lambda part: part[1])[0]
-        (path, remedy), spec = REMEDY[largest], scenario.spec
-        if largest == "lanes":  # what was written, or else the model is to blame
-            written = [name for name in ("lanes", "block") if getattr(spec.numerics, name) != "auto"]
-            path, remedy = (("numerics", written[0]), remedy) if written else REMEDY["server"]
-        if largest == "batches":
-            path = ("client", "epochs" if spec.client.steps is None else "steps")
+        path, remedy = _largest(scenario, parts)
         raise scenario.too_large(path, f"{error}; {remedy}") from None
+
+
+def _largest(scenario: Scenario, parts: Mapping[str, int]) -> tuple[Path, str]:
+    """The place of what takes most memory, and what to do."""
+    largest, spec = max(parts.items(), key=lambda part: part[1])[0], scenario.spec
+    path, remedy = REMEDY[largest]
+    if largest == "lanes":  # what was written, or else the model is to blame
+        written = [name for name in ("lanes", "block") if getattr(spec.numerics, name) != "auto"]
+        path, remedy = (("numerics", written[0]), remedy) if written else REMEDY["server"]
+    if largest == "batches":
+        path = ("client", "epochs" if spec.client.steps is None else "steps")
+    return path, remedy
+
+
+@contextlib.contextmanager
+def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
+    """An allocation that fails all the same, within what was counted or beyond it, as a line with the count.
+
+    Raises:
+      TooLargeError: instead of that error.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not (reason := exhausted(error)):
+            raise
+        path, remedy = _largest(scenario, parts)
+        text = f"an allocation failed ({reason}); the forecast is {in_parts(parts)}; {remedy}"
+        raise scenario.too_large(path, text) from error
 
 
 def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:

@@ -8,13 +8,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pydantic import TypeAdapter
 
 from fedsim import tree
 from fedsim.build.hooks import hook_error, located_hooks, own_file
+from fedsim.build.memory import check_memory
 from fedsim.build.programs import Training, Written, registered_model, user_model
 from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
-from fedsim.engine.footprint import widest
+from fedsim.engine.footprint import nbytes, widest
 from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError
 from fedsim.fleet import Local
@@ -25,6 +27,14 @@ from fedsim.scenario.schema import Scenario
 from fedsim.types import Model
 
 Shape: Any = jax.ShapeDtypeStruct
+
+
+def model_section(scenario: Scenario, federation: Federation) -> Any:
+    """The model section; where none is written, samples with regression targets have `linear` in place of the default."""
+    spec = scenario.spec
+    if federation.classes or "model" in spec.model_fields_set:
+        return spec.model
+    return TypeAdapter(type(spec).model_fields["model"].annotation).validate_python({"kind": "linear"})
 
 
 def loss_of(scenario: Scenario, federation: Federation) -> str:
@@ -46,6 +56,9 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
     Raises:
       ScenarioError: for a model that does not take such samples.
     """
+    if model is None and scenario.spec.model.kind == "logistic" and not federation.classes:
+        text = "logistic tells classes apart, and these targets are no integers; write linear, or number the classes 0, 1, 2"
+        raise scenario.error(("model", "kind"), text)
     shape = federation.x.shape[1:]
     outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
     expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
@@ -55,9 +68,9 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
         # functions are what they are: an object with state may have changed since the last run
         if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
             return user_model(*model, shape, tuple(expects.items()))
-        plain = not isinstance(model, type) and not hasattr(model, "apply")
-        if callable(model) and plain and params is not None and required(model) >= 2:
-            return as_model(lambda key: params, model, shape=shape, **expects)
+        if callable(model) and not isinstance(model, type) and not hasattr(model, "apply"):
+            if params is not None and required(model) >= 2:
+                return as_model(lambda key: params, model, shape=shape, **expects)
         return as_model(model, shape=shape, **expects)
 
 
@@ -107,9 +120,23 @@ def start_models(
     seeds = scenario.spec.seeds
     with model_errors(scenario, model):
         if model is not None or params is not None:
+            _check_size(scenario, net, trained, params)
             shared = {seed: start_variables(scenario, net, trained, seed, params) for seed in seeds}
             return shared, shared[seeds[0]]
         return {}, jax.eval_shape(lambda: start_variables(scenario, net, trained, seeds[0], None))
+
+
+def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) -> None:
+    """Refuse a user's model that is too large before it is made; one that cannot be traced is made to know its size.
+
+    Raises:
+      TooLargeError: naming the bytes.
+    """
+    size = 0
+    with contextlib.suppress(Exception):  # what is wrong with it shows when it is made
+        shapes = jax.eval_shape(lambda: start_variables(scenario, net, trained, scenario.spec.seeds[0], params))
+        size = nbytes(shapes["params"])
+    check_memory(scenario, {"start_models": len(scenario.spec.seeds) * size, "server": 3 * size})
 
 
 def start_variables(scenario: Scenario, net: Model, trained: Training, seed: int, params: Any) -> dict[str, Any]:

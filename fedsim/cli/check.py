@@ -26,12 +26,14 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
     from fedsim.build import build
     from fedsim.build.experiment import numerics
     from fedsim.build.forecast import forecast, one_batch
+    from fedsim.build.memory import allocations
     from fedsim.cli import console
 
     with numerics(checked, device=device) as devices:
         experiment = build(checked, devices=devices[:1])
-        expected = {"scenario": checked.spec.name, **forecast(experiment)}
-        expected["batch"] = one_batch(experiment)  # afterwards: a program per operation would count as memory
+        with allocations(experiment.scenario, experiment.counted):
+            expected = {"scenario": checked.spec.name, **forecast(experiment)}
+            expected["batch"] = one_batch(experiment)  # afterwards: a program per operation would count as memory
     if as_json:
         click.echo(json.dumps(expected))
     else:

@@ -14,7 +14,9 @@ from fedsim.cli.interrupts import Interrupts
 @click.command("compare")
 @options.scenario
 @click.option(
-    "--methods", metavar="LIST", help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median [compare.methods]."
+    "--methods",
+    metavar="LIST",
+    help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned [compare.methods].",
 )
 @click.option("--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable.")
 @click.option(
@@ -41,6 +43,7 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     Examples:
       fedsim compare scenarios/dirichlet.yaml --methods fedavg,scaffold,fedadam --seeds 6
       fedsim compare scenarios/robust_basic.yaml --methods mean,median,'krum(f=6)' --vary fleet.malicious=0,0.2
+      fedsim compare scenarios/iid.yaml --methods fedavg,'fedprox(mu=0.01|0.1|1)' --set data.validation=0.1
       fedsim compare scenarios/compare/heterogeneity.yaml
     """
     interrupts: Interrupts = click.get_current_context().obj
@@ -49,10 +52,11 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console
+    from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare
 
     folder = out or Path("reports") / f"{checked.spec.name}-compare"
-    with console.progress(checked, quiet or as_json) as watch, interrupts.heeded():
+    with progress(checked, quiet or as_json) as watch, interrupts.heeded():
         comparison = compare(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json:
         verdict = {"baseline": comparison.baseline, "verdict": comparison.verdict}
@@ -62,7 +66,9 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
         console.verdict(comparison, folder)
     if open_page:
         options.show_page(folder / "report.html")
+    for edge in comparison.edges:
+        click.echo(f"fedsim: {edge}", err=True)
     for run, reason in comparison.reasons.items():
         click.echo(f"fedsim: {run}: {reason}", err=True)
     if comparison.status != "done":
-        sys.exit(5)
+        sys.exit(8 if any(outcome.large for outcome in comparison.outcomes) else 5)

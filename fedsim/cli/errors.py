@@ -9,7 +9,7 @@ import traceback
 import click
 
 from fedsim.cli.guesses import edit_of, meant_options
-from fedsim.errors import Failure, exit_code, printable
+from fedsim.errors import Failure, exhausted, exit_code, printable
 
 JAX_SETTINGS = os.path.join("jax", "_src", "config.py")  # where JAX reads JAX_* from the environment
 PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
@@ -55,9 +55,11 @@ def print_error(error: Exception, farewell: str) -> int:
     if code == 1 and _among_others() and ("Gloo" in str(error) or "distributed" in str(error).lower()):
         click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
         return code
-    if "RESOURCE_EXHAUSTED" in str(error):  # how XLA says that a device is full
-        reason = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
-        code, error = 8, MemoryError(f"device memory: {reason}; lower numerics.block, client.batch or the model")
+    if reason := exhausted(error):
+        code, error = (
+            8,
+            MemoryError(f"an allocation failed ({reason}); lower numerics.block, client.batch or the model"),
+        )
     setting = _in_a_setting(error)
     if setting:
         code, error = 2, ValueError(setting)

@@ -57,7 +57,8 @@ def verify_command(
     if as_json:
         click.echo(json.dumps(result.plain()))
     else:
-        verdict = "is NOT what its record says" if result.wrong else "could not be checked whole; nothing seen is wrong"
+        unmade = "; ".join(check.detail for check in result.checks if not check.possible)
+        verdict = "is NOT what its record says" if result.wrong else f"cannot be checked here: {unmade}"
         click.echo(printable(f"{directory} {'is equal to what its record says' if result.equal else verdict}"))
     if not result.equal:
         sys.exit(7 if result.wrong else 2)

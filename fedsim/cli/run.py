@@ -54,12 +54,13 @@ def run_command(
     options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console
+    from fedsim.cli.progress import progress
     from fedsim.engine.processes import first
     from fedsim.runs.run import run
 
     folder = out or Path("reports") / checked.spec.name
     quiet = quiet or not first()
-    with console.progress(checked, quiet or as_json) as watch, interrupts.heeded():
+    with progress(checked, quiet or as_json) as watch, interrupts.heeded():
         result = run(checked, out=folder, watch=watch, ask=interrupts.asked, **arguments)
     if as_json and first():
         click.echo(json.dumps({"status": result.status, "out": str(folder), "summary": result.records["summary"]}))

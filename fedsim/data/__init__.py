@@ -2,14 +2,19 @@
 
 from fedsim.data.archive import npz as npz
 from fedsim.data.arrays import Arrays as Arrays
+from fedsim.data.cifar import cifar10 as cifar10
+from fedsim.data.cifar import cifar100 as cifar100
 from fedsim.data.federation import Federation as Federation
 from fedsim.data.federation import federate as federate
-from fedsim.data.files import sha256_of as sha256_of
+from fedsim.data.folders import sha256_of_data as sha256_of_data
 from fedsim.data.generators import gaussian_blobs as gaussian_blobs
 from fedsim.data.generators import leaf_synthetic as leaf_synthetic
 from fedsim.data.generators import linear_regression as linear_regression
 from fedsim.data.generators import quadratics as quadratics
 from fedsim.data.generators import synthetic as synthetic
+from fedsim.data.idx import idx as idx
+from fedsim.data.mixtures import extended_dirichlet as extended_dirichlet
+from fedsim.data.mixtures import similarity as similarity
 from fedsim.data.partition import Assign as Assign
 from fedsim.data.partition import Parts as Parts
 from fedsim.data.partition import Pool as Pool

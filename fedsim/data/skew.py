@@ -126,19 +126,36 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
     def assign(pool, clients, rng):
         require_classes(pool, "pathological")
         members, counts = by_label(pool.y)
-        high = np.minimum(clients, counts)  # a class has no more holders than samples
-        _require_holders(high, clients, classes)
-        holders = apportion_within(counts / len(pool.y), clients * classes, np.minimum(counts, 1), high)
-        order = rng.permutation(len(counts))
-        # classes laid out in a row, as often as they have holders: client t mod N takes place t, so never a class twice
-        sets = np.repeat(order, holders[order]).reshape(classes, clients).T
-        sets = _mixed(sets[rng.permutation(clients)], rng)
-        takers = np.argsort(sets.ravel(), kind="stable") // classes  # clients by class
+        takers, holders = holders_of(counts, clients, classes, rng)
         rows = np.concatenate([rng.permutation(rows) for rows in members])
         shares = np.concatenate([even(n, parts) for n, parts in zip(counts, holders, strict=True) if parts])
         return parts_of(rows, np.repeat(takers, shares), clients)
 
     return assign
+
+
+def holders_of(
+    counts: np.ndarray, clients: int, classes: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which clients hold which class, so many classes each -> (clients, class after class; how many hold each class).
+
+    Args:
+      counts: samples of every class `[C]`; a class has holders in proportion to them, at least one if it has any.
+      clients: how many.
+      classes: that every client holds.
+      rng: draws the sets.
+
+    Raises:
+      PartitionError: when there are fewer classes, when not all classes would find a holder, or too few samples.
+    """
+    high = np.minimum(clients, counts)  # a class has no more holders than samples
+    _require_holders(high, clients, classes)
+    holders = apportion_within(counts / counts.sum(), clients * classes, np.minimum(counts, 1), high)
+    order = rng.permutation(len(counts))
+    # classes laid out in a row, as often as they have holders: client t mod N takes place t, so never a class twice
+    sets = np.repeat(order, holders[order]).reshape(classes, clients).T
+    sets = _swapped(sets[rng.permutation(clients)], rng)
+    return np.argsort(sets.ravel(), kind="stable") // classes, holders
 
 
 def _require_holders(high: np.ndarray, clients: int, k: int) -> None:
@@ -153,7 +170,7 @@ def _require_holders(high: np.ndarray, clients: int, k: int) -> None:
         raise PartitionError(f"too few samples for {k} classes at each of {clients} clients; classes at most {bound}")
 
 
-def _mixed(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _swapped(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Sets of classes `[N, k]` after random swaps between pairs of clients; no class twice, holders as before."""
     N, k = sets.shape
     half = N // 2

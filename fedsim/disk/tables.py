@@ -24,12 +24,13 @@ LISTED = 100_000  # clients up to which `clients.csv` and `partition.csv` list a
 
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
-    "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy", "validation_loss", "validation_accuracy",
-    "update_norm", "drift", "cosine",
+    "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "validation_loss",
+    "validation_accuracy", "validation_r2", "validation_mae", "update_norm", "drift", "cosine",
 )  # fmt: skip
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
     "method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "global_loss", "global_accuracy",
+    "global_mae",
 )  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
 SUMMARY = (

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
 from fedsim.data import Federation
 from fedsim.engine.jitted import Jitted
@@ -20,9 +20,9 @@ from fedsim.types import Shared
 BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model
 WIDE = 4096  # rows of an evaluation batch, at most
 
-Scores = list[tuple[Float[Array, "n E"], Bool[Array, "n E"]]]  # losses and hits of stacks of batches
+Scores = list[dict[str, Array]]  # of stacks of batches, `[n, E]` each: `loss`, and what `measured` adds
 Stack = tuple[np.ndarray, np.ndarray]  # x [n, E, ...], y [n, E]
-Evaluate = Jitted[[Shared, Any, Any], tuple[Float[Array, "n E"], Bool[Array, "n E"]]]
+Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
 
 
 class Forward(Protocol):
@@ -34,24 +34,38 @@ class Forward(Protocol):
 
 
 def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool) -> Evaluate:
-    """A model's `apply` and a loss per row -> compiled `(shared, x [n, E, ...], y [n, E]) -> (loss [n, E], hit [n, E])`.
+    """A model's `apply` and a loss per row -> compiled `(shared, x [n, E, ...], y [n, E]) -> {"loss": [n, E], ...}`.
 
-    One plain forward per batch, no gradient; without labels nothing is a hit.
+    One plain forward per batch, no gradient; what `measured` says of a row stands beside its loss.
     """
 
     def evaluate(shared, x, y):
         def batch(pair):
             x, y = pair
             outputs, _ = forward(shared, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
-            return loss(outputs, y), outputs.argmax(-1) == y if labelled else jnp.zeros(len(x), bool)
+            return {"loss": loss(outputs, y), **measured(outputs, y, labelled)}
 
         return lax.map(batch, (x, y))
 
     return jit_for_threads(evaluate)
 
 
+def measured(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
+    """What a row shows beside its loss, `[E]` each.
+
+    With labels, whether the largest output is the row's (`hit`); with targets, sums over their numbers of squared and
+    absolute differences (`squares`, `distance`), or nothing where a loss of the user's own takes other outputs.
+    """
+    if labelled:
+        return {"hit": outputs.argmax(-1) == y}
+    if outputs.size != y.size:
+        return {}
+    difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
+    return {"squares": jnp.sum(difference * difference, axis=1), "distance": jnp.sum(jnp.abs(difference), axis=1)}
+
+
 def scores(evaluate: Evaluate, threads: int, shared: Shared, stacks: Iterable[Stack], wait: bool = False) -> Scores:
-    """Losses and hits of stacks of batches, the threads side by side.
+    """Scores of stacks of batches, the threads side by side.
 
     Args:
       evaluate: the program.
@@ -113,10 +127,31 @@ def in_batches(x: np.ndarray, y: np.ndarray, E: int, n: int) -> Iterator[tuple[n
         yield x[index], y[index]
 
 
-def gathered(results: list, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per-row losses and hits of stacks of batches as float64 `[n]`, the filling cut off."""
-    loss, hit = (
-        np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])[:n]
-        for parts in zip(*results, strict=True)
-    )
-    return loss, hit
+def gathered(results: Scores, n: int) -> dict[str, np.ndarray]:
+    """Scores of the rows of stacks of batches as float64 `[n]`, the filling cut off."""
+    names = results[0] if results else ()
+    return {
+        name: np.concatenate([np.asarray(part[name], np.float64).ravel() for part in results])[:n] for name in names
+    }
+
+
+def metrics(rows: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float | None]:
+    """The means of a set from the scores of its rows: `loss`, and `accuracy`, or `r2` and `mae`.
+
+    R² = 1 − Σ‖o − y‖² / Σ‖y − ȳ‖² with the mean ȳ of this set; several targets count together, each by its variance. It is
+    None where all targets are alike. MAE is the mean of |o − y| over rows and targets.
+
+    Args:
+      rows: as `gathered` gives them, `[n]` each.
+      y: labels `[n]`, or targets `[n, ...]`.
+    """
+    total = lambda values: np.cumsum(values)[-1]  # one order of summation everywhere
+    values: dict[str, float | None] = {"loss": float(total(rows["loss"]) / len(y))}
+    if "hit" in rows:
+        values["accuracy"] = float(rows["hit"].sum() / len(y))
+    if "squares" in rows:
+        targets = np.asarray(y, np.float64).reshape(len(y), -1)
+        spread = float(np.sum((targets - targets.mean(0)) ** 2))
+        values["r2"] = float(1 - total(rows["squares"]) / spread) if spread else None
+        values["mae"] = float(total(rows["distance"]) / targets.size)
+    return values

@@ -13,19 +13,26 @@ from fedsim.engine.run import Run
 SLAB = 16  # batches that are handed over at a time: the samples may be more than fit
 
 
-def client_scores(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How the shared model does on every client's own samples: mean loss, accuracy, number of samples, `[N]` each.
+NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}  # of what is shown of every client
 
-    The samples are those that clients keep for testing (`client_test`), or else the ones they train on.
+
+def client_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """How the shared model does on every client's own samples -> (means by name, number of samples), `[N]` each.
+
+    The samples are those that clients keep for testing (`client_test`), or else the ones they train on. The means are
+    `loss`, and `accuracy` or `mae`.
     """
     f = run.plan.federation
     kept = len(f.test_indices) > 0
     rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
     results = run.scores(run.server, in_batches(f.x, f.y, run.batch, SLAB), wait=True)
     counts = np.bincount(owner, minlength=f.N)
+    of_rows = gathered(results, len(f.x))
+    if "distance" in of_rows:
+        of_rows["distance"] /= max(f.y[0].size, 1)  # a mean over targets too
     with np.errstate(invalid="ignore"):
-        loss, hit = (np.bincount(owner, v[rows], f.N) / counts for v in gathered(results, len(f.x)))
-    return loss, hit, counts
+        means = {NAMES[name]: np.bincount(owner, v[rows], f.N) / counts for name, v in of_rows.items() if name in NAMES}
+    return means, counts
 
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:

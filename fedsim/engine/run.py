@@ -16,7 +16,7 @@ from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.diagnosis import Diagnosis
-from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, scores
+from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.server import ServerState
 from fedsim.engine.store import OnDisk, Resident, Store
@@ -153,6 +153,17 @@ class Run:
             self.round = 0
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server))
+        elif self.status == "running" and self.round == self.rounds:  # it was left there, on its way to more rounds
+            self._end()
+            yield self._row(self.evaluate(self.server))
+
+    def close(self) -> bool:
+        """End a run that was left, on its way to more rounds, where it is to end by now and was evaluated -> whether it was."""
+        if self.status != "running" or self.round != self.rounds or self.round % self.every:
+            return False
+        self._end()
+        self.status = "diverged" if self.reason else "done"
+        return True
 
     def settle(self, played: Played, tests: dict[str, Scores] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
@@ -214,17 +225,21 @@ class Run:
             reason = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
             self.status, self.reason = "stopped", f"round {r}: {reason}, the rule needs {self.program.server.least}"
         elif r == self.rounds:
-            self.status = "done"
-            if self.trained and not self.usable and not self.policy.frozen:
-                reason = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
-                self.reason = self.reason or f"round {r}: {reason}"
+            self._end()
+
+    def _end(self) -> None:
+        """The last round is over; a model that never moved is a reason."""
+        self.status = "done"
+        if self.trained and not self.usable and not self.policy.frozen:
+            reason = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
+            self.reason = self.reason or f"round {self.round}: {reason}"
 
     def evaluate(self, server: ServerState) -> dict[str, Scores]:
         """Hand the samples held out to the device; whoever needs the numbers waits for them."""
         return {name: self.scores(server, stacks) for name, stacks in self.held.items()}
 
     def scores(self, server: ServerState, stacks: Iterable[Stack], wait: bool = False) -> Scores:
-        """Losses and hits of stacks of batches, as `evaluation.scores`."""
+        """Scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
         return scores(program.evaluate, program.evaluators, program.server.shown(server), stacks, wait)
 
@@ -242,10 +257,9 @@ class Run:
         if self.program.diagnoses:
             values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Diagnosis._fields}
         for name, results in tests.items():
-            loss, hit = gathered(results, self.sizes[name])
-            values[f"{name}_loss"] = float(np.cumsum(loss)[-1] / len(loss))  # cumsum: one order of summation everywhere
-            if self.plan.federation.classes:
-                values[f"{name}_accuracy"] = float(hit.sum() / len(hit))
+            y = getattr(self.plan.federation, f"y_{name}")
+            means = metrics(gathered(results, self.sizes[name]), y)
+            values |= {f"{name}_{metric}": value for metric, value in means.items()}
         return values
 
     def _timing(self, s: Counters) -> dict[str, float]:

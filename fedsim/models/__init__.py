@@ -1,7 +1,9 @@
 """Models: `(init, apply)` in plain jnp. A factory returns `build(shape, outputs) -> Model` for the data at hand."""
 
-from fedsim.models.convolution import cnn as cnn
+from fedsim.models.cnn import cnn as cnn
 from fedsim.models.dense import linear as linear
 from fedsim.models.dense import logistic as logistic
 from fedsim.models.dense import mlp as mlp
+from fedsim.models.lenet import lenet as lenet
+from fedsim.models.resnet import resnet as resnet
 from fedsim.models.wrap import as_model as as_model

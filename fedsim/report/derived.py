@@ -1,42 +1,75 @@
 """The files that follow from the tables of a run: `report.html`, figures, and tables for papers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedsim.disk.tables import LISTED
 from fedsim.report import figures, page, tables
+from fedsim.report.mark import in_latex, in_markdown, mark_of
+from fedsim.report.paper_table import paper_table
+from fedsim.report.ranking import order_of
+from fedsim.report.results import metric_of, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
 
 PAGE = "report.html"
 
 
-def derived_files(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -> dict[str, bytes]:
+def derived_files(
+    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], drawn: bool = True
+) -> dict[str, bytes]:
     """Files by name below the run directory: `report.html`, `figures/curves.png` ..., `tables/summary.tex` ...
 
     Args:
       frames: the tables of a run or a comparison, by name; of others than these nothing is drawn.
       record: the content of its `run.json`, but for what is known at the end alone.
+      drawn: whether figures are among them, which take longer than all the others.
     """
     summary, compared, score = frames.get("summary"), frames.get("compare"), record.get("score", "final")
-    files = {f"figures/{name}": content for name, content in _figures(frames, record["scenario"])}
+    mark = mark_of(record)
+    pictures = _figures(frames, record, mark) if drawn else ()
+    files = {f"figures/{name}": content for name, content in pictures}
     if summary is not None and score in summary:
+        rows = (rows_of(summary), None if compared is None else rows_of(compared))
         table = tables.for_paper(summary, compared, score)
-        files["tables/summary.tex"] = tables.latex(table).encode()
-        files["tables/summary.md"] = tables.markdown(table).encode()
+        files["tables/summary.tex"] = in_latex(paper_table(*rows, score, record["scenario"]), mark).encode()
+        files["tables/summary.md"] = in_markdown(tables.markdown(table), mark).encode()
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
-def _figures(frames: Mapping[str, pd.DataFrame], scenario: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    rounds, partition, compared = (frames.get(name) for name in ("rounds", "partition", "compare"))
+def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], mark: str) -> Iterator[tuple[str, bytes]]:
+    rounds, partition, compared, summary = (frames.get(name) for name in ("rounds", "partition", "compare", "summary"))
+    scenario, score = record["scenario"], record.get("score", "final")
+    rows = [] if summary is None or score not in summary else rows_of(summary)
+    order = order_of(rows, record.get("baseline"), score) if rows else []
     if rounds is not None and len(rounds):
-        yield from figures.curves(rounds, scenario).items()
+        yield from figures.curves(_marked(rounds, rows), scenario, order, mark).items()
     if partition is not None and len(partition):
         clients, seeds = scenario["data"]["clients"], scenario["seeds"]
         first = next(iter(by_variant(partition).values()))
         counts = counts_of_rows(first, clients if clients <= LISTED else None)
-        yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None).items()
-    if compared is not None and len(compared):
-        yield from figures.differences(compared, scenario).items()
+        yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, mark).items()
+    if compared is None or not len(compared):
+        return
+    if set(compared["method"]) - set(compared["baseline"]):
+        yield from figures.differences(compared, scenario, order, mark).items()
+    path = figures.axis_of(scenario)
+    if path in compared and len(compared["mean"].dropna()):
+        yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order, mark).items()
+
+
+def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The rows of `rounds.csv` with a column `diverged`, which their runs have in `summary.csv`."""
+    keys = [name for name in ("method", "variant", "seed") if name in rounds]
+    lost = {tuple(run.get(key) for key in keys) for run in runs if run.get("diverged")}
+    return rounds.assign(diverged=[int(run in lost) for run in zip(*(rounds[key] for key in keys), strict=True)])
+
+
+def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:
+    """The mean score of the start models; None where it is not known."""
+    if rounds is None or metric not in rounds:
+        return None
+    start = rounds.loc[rounds["round"] == 0, metric].dropna()
+    return float(start.mean()) if len(start) else None

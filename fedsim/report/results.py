@@ -7,15 +7,17 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.study.pairing import others
+from fedsim.study.standings import wins
 from fedsim.study.summary import larger_is_better
 
+NEVER = 1e300  # where a target that was not reached is sorted
 Row = dict[str, Any]
 Cell = tuple[str, Any]  # as it is shown, and as it is sorted
 DIFFERENCES = {  # title -> column of `compare.csv` that decides whether there is one, and how it is written
     "difference": ("difference", "{difference:+.4f}"),
     "95 %": ("ci_low", "{ci_low:+.4f} to {ci_high:+.4f}"),
     "p (Holm)": ("p_adjusted", "{p_adjusted:.3g}"),
-    "better in": ("probability_of_improvement", "{probability_of_improvement:.0%}"),
 }
 
 
@@ -32,21 +34,6 @@ def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
     return groups
 
 
-def sentences(summary: pd.DataFrame) -> list[str]:
-    """The results of runs, a sentence per method."""
-    lines = []
-    for (method,), rows in by(rows_of(summary), "method").items():
-        values = [row["final"] for row in rows if row["final"] is not None]
-        metric, bad = str(rows[0]["metric"]).replace("_", " "), sum(bool(row["diverged"]) for row in rows)
-        lost = f" {bad} of {len(rows)} runs diverged." if bad else ""
-        over = f", mean of {len(rows)} seeds" if len(rows) > 1 else ""
-        best = statistics.fmean(row["best"] for row in rows) if values and all(row["best"] for row in rows) else None
-        most = f" (best {best:.4g})" if best is not None else ""
-        result = f" {metric} {statistics.fmean(values):.4g}{most}{over}." if values else ""
-        lines.append(f"{method}:{result}{lost}")
-    return lines
-
-
 def results(
     summary: Sequence[Row], compare: Sequence[Row] | None, score: str, variants: Sequence[Any] = ()
 ) -> list[dict[str, Cell]]:
@@ -59,19 +46,23 @@ def results(
       variants: in their order; left out: as they appear.
     """
     keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
-    differences = None if compare is None else {_key(row): row for row in compare}
+    differences = None if compare is None else {_key(row): row for row in others(compare)}
+    runs = by(summary, "method", "variant")
     better = larger_is_better(metric_of(summary))
-    reached = any(row.get("rounds_to_target") is not None for row in summary)
+    aimed = any(row.get("rounds_to_target") is not None for row in summary)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
     ranked = []
     for names, group in by(summary, *keys).items():
         key, words = _key(group[0]), [str(name or "") for name in names]
         row = dict(zip(keys, zip(words, words, strict=True), strict=True)) | _scores(group, score)
-        if reached:
-            row["rounds to target"] = _reached(group, "rounds_to_target", 1, ".0f")
-            row["MB to target"] = _reached(group, "bytes_to_target", 1e6, ".2f")
+        if aimed:
+            row["rounds to target"] = reached(group, "rounds_to_target", 1, ".0f")
+            megabytes = reached(group, "bytes_to_target", 1e6, ".2f")
+            row["MB to target"] = ("", megabytes[1]) if megabytes[1] == NEVER else megabytes
         if differences is not None:
-            row |= _difference(differences.get(key))
+            difference = differences.get(key)
+            row |= _difference(difference)
+            row["better in"] = _wins(difference, group, runs, score, better) if difference else ("", "")
         mean: Any = row["score"][1]
         worse = math.inf if mean == "" else -mean if better else mean
         ranked.append(((variants.index(key[1]), differences is not None and key in differences, worse), row))
@@ -119,13 +110,20 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     return {"runs": (f"{len(rows)}, {bad} bad" if bad else str(len(rows)), len(rows)), **cells}
 
 
-def _reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
+def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
     """The mean over the runs that reached the target, and how many did."""
     known = [row[name] / unit for row in rows if row.get(name) is not None]
     if not known:
-        return "not reached", 1e300
+        return "not reached", NEVER
     some = "" if len(known) == len(rows) else f" ({len(known)} of {len(rows)})"
     return f"{statistics.fmean(known):{form}}{some}", statistics.fmean(known)
+
+
+def _wins(row: Row, group: Sequence[Row], runs: Mapping[tuple, list[Row]], score: str, better: bool) -> Cell:
+    """Under how many of the shared seeds a method is better than the baseline, and under how many the same."""
+    won, tied = wins(group, runs.get((row["baseline"], row.get("variant")), []), score, better)
+    words = f"{won} of {row['seeds']}{f', {tied} tied' if tied else ''}"
+    return words if row["seeds"] else "", row["probability_of_improvement"]
 
 
 def _difference(row: Row | None) -> dict[str, Cell]:

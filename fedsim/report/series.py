@@ -92,9 +92,11 @@ def last_rounds(track: Track) -> dict[int, int]:
 
 
 def diverged(track: Track) -> list[int]:
-    """Seeds whose test loss is not finite in their last round."""
-    if "test_loss" not in track.values:
-        return []
-    loss = track.values["test_loss"]
+    """Seeds that diverged: by the column `diverged` where there is one, else those whose last test loss is not finite."""
+    lost = (
+        np.nan_to_num(track.values["diverged"]) > 0 if "diverged" in track.values else np.zeros(len(track.seeds), bool)
+    )
+    loss = track.values.get("test_loss", np.zeros(len(track.seeds)))
     at = lambda seed, number: (track.seeds == seed) & (track.rounds == number)
-    return [seed for seed, number in last_rounds(track).items() if not np.isfinite(loss[at(seed, number)]).all()]
+    last = {seed: at(seed, number) for seed, number in last_rounds(track).items()}
+    return [seed for seed, rows in last.items() if lost[rows].any() or not np.isfinite(loss[rows]).all()]

@@ -1,4 +1,4 @@
-"""Tables for papers: the results of a run or a comparison, as LaTeX with booktabs and as Markdown."""
+"""The results of a run or a comparison, a row per method and variation; and any table as LaTeX and as Markdown."""
 
 import math
 import statistics
@@ -6,22 +6,36 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.report.latex import escaped
+from fedsim.report.ranking import order_of
+from fedsim.report.results import rows_of
+from fedsim.study.statistics import half_width
 
-def for_paper(summary: pd.DataFrame, compare: pd.DataFrame | None = None, score: str = "final") -> pd.DataFrame:
-    """A row per method (and variation): mean ± standard deviation over seeds, its cost, and the paired difference.
+
+def for_paper(
+    summary: pd.DataFrame, compare: pd.DataFrame | None = None, score: str = "final", spread: str = "sd"
+) -> pd.DataFrame:
+    """A row per method (and variation): mean ± spread over seeds, its cost, and the paired difference.
+
+    Within every variation the baseline stands first, then the best.
 
     Args:
       summary: the columns of `summary.csv`.
       compare: those of `compare.csv`, where there is one.
       score: `final`, `best` or `mean_last_k`.
+      spread: `sd`, or `interval`: half of Student's 95 % interval of the mean.
     """
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
     differences = {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
-    rows = []
-    for values, runs in summary.groupby(keys, dropna=False):
+    rows, places = [], _places(summary, compare, score)
+    for values, runs in summary.groupby(keys, dropna=False, sort=False):
         names = dict(zip(keys, values if isinstance(values, tuple) else (values,), strict=True))
         metric = next((m for m in runs["metric"] if isinstance(m, str)), "")
-        row: dict[str, Any] = {**names, "seeds": len(runs), metric.replace("_", " "): _spread(list(runs[score]))}
+        row: dict[str, Any] = {
+            **names,
+            "seeds": len(runs),
+            metric.replace("_", " "): _spread(list(runs[score]), spread),
+        }
         reached = runs.dropna(subset=["rounds_to_target"])
         if len(reached):
             some = "" if len(reached) == len(runs) else f" ({len(reached)} of {len(runs)})"
@@ -29,13 +43,25 @@ def for_paper(summary: pd.DataFrame, compare: pd.DataFrame | None = None, score:
             row["MB to target"] = f"{statistics.fmean(reached['bytes_to_target']) / 1e6:.2f}"
         if compare is not None:
             row |= _difference(differences.get(_key(names, keys)))
-        rows.append(row)
-    return pd.DataFrame(rows).fillna("")
+        rows.append((places[names["method"], names.get("variant")], row))
+    return pd.DataFrame([row for _, row in sorted(rows, key=lambda one: one[0])]).fillna("")
+
+
+def _places(summary: pd.DataFrame, compare: pd.DataFrame | None, score: str) -> dict[tuple, tuple[int, int]]:
+    """Where a method under a variation stands."""
+    rows, baseline = rows_of(summary), None
+    if compare is not None and len(compare):
+        baseline = compare["baseline"].iloc[0]
+    places = {}
+    for v, variant in enumerate(dict.fromkeys(row.get("variant") for row in rows)):
+        methods = order_of([row for row in rows if row.get("variant") == variant], baseline, score)
+        places |= {(method, variant): (v, m) for m, method in enumerate(methods)}
+    return places
 
 
 def latex(table: pd.DataFrame) -> str:
     """The table with booktabs' rules; names are escaped."""
-    plain = table.rename(columns=_escaped).map(_escaped)
+    plain = table.rename(columns=escaped).map(escaped)
     return plain.style.hide(axis="index").to_latex(hrules=True)
 
 
@@ -51,24 +77,19 @@ def _key(row: Any, keys: list[str]) -> tuple:
     return tuple(row[name] for name in keys if name != "tuned")
 
 
-def _spread(values: list[float]) -> str:
+def _spread(values: list[float], spread: str) -> str:
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return ""
-    spread = f" ± {statistics.stdev(known):.4f}" if len(known) > 1 and math.isfinite(sum(known)) else ""
-    return f"{statistics.fmean(known):.4f}{spread}"
+    wide = statistics.stdev if spread == "sd" else half_width
+    beside = f" ± {wide(known):.4f}" if len(known) > 1 and math.isfinite(sum(known)) else ""
+    return f"{statistics.fmean(known):.4f}{beside}"
 
 
 def _difference(row: dict[str, Any] | None) -> dict[str, str]:
     if row is None or pd.isna(row["difference"]):
-        return {"difference": "baseline" if row is None else "", "95 % interval": "", "p (Holm)": ""}
+        first = row is None or row["method"] == row["baseline"]
+        return {"difference": "baseline" if first else "", "95 % interval": "", "p (Holm)": ""}
     interval = "" if pd.isna(row["ci_low"]) else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
     p = "" if pd.isna(row["p_adjusted"]) else f"{row['p_adjusted']:.3g}"
     return {"difference": f"{row['difference']:+.4f}", "95 % interval": interval, "p (Holm)": p}
-
-
-def _escaped(cell: Any) -> str:
-    """Text as LaTeX prints it."""
-    signs = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
-    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    return "".join(signs.get(sign, sign) for sign in str(cell))

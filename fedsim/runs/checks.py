@@ -18,10 +18,11 @@ from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import ORDER
 from fedsim.scenario.reader import parse
+from fedsim.scenario.schema import pathless
 from fedsim.study.pairing import conclusions
 from fedsim.study.summary import fairness, summarise
 
-ENDED = ("done", "diverged", "stopped", "incomplete")
+ENDED, UNDER_WAY = ("done", "diverged", "stopped", "incomplete"), ("running", "interrupted")
 LISTED = 5  # files that are missing, by name
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
 
@@ -32,7 +33,7 @@ def of_record(path: Path, record: dict[str, Any] | None) -> list[str]:
     if record is None or b"\r" in (path / directory.RECORD).read_bytes():
         return [f"{directory.RECORD} is damaged: its SHA-256 does not fit"]
     if record.get("status") not in ENDED:
-        return [f"the run has not ended (its status is {record.get('status')}); fedsim run --resume goes on with it"]
+        return [f"{directory.RECORD} says that the run is {str(record.get('status'))[:40]!a}, which no run ever is"]
     return [f"{directory.RECORD} has no {name} as a run writes it" for name in malformed(record, "reasons", "files")]
 
 
@@ -67,7 +68,8 @@ def _written(record: dict[str, Any]) -> list[str]:
 
 def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     """The tables of differences, ranks and profiles computed again from the scores in the tables beside them."""
-    columns = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what was tuned
+    # method, variant, what varies, tuned, what was tuned of all methods or of some
+    columns = list(dict.fromkeys(name for cell in record.get("cells") or [] for name in cell))
     after = columns.index("tuned") if "tuned" in columns else len(columns)
     varied = columns[2:after] if "variant" in columns else []
     # columns that vary stay as they are written: 0 beside 0.2 is no 0.0
@@ -115,7 +117,7 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list
         values = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
     except (ScenarioError, UnicodeDecodeError) as error:
         return [*problems, f"scenario.yaml: {error}"]
-    others = differences(values, record["scenario"])
+    others = differences(pathless(values), pathless(record["scenario"]))
     return problems + [f"scenario.yaml: {field}: {one}, in the record {two}" for field, one, two in others]
 
 

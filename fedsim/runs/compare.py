@@ -17,8 +17,10 @@ from fedsim.runs.execute import Watch, execute, listener
 from fedsim.runs.filenames import label_of
 from fedsim.runs.run import Place, place_of, seal, seed_edits
 from fedsim.runs.sweep import swept
+from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.runs.workers import execute_ahead
 from fedsim.scenario import read
+from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 from fedsim.study.grid import Design, design_of
 
@@ -53,7 +55,8 @@ def compare(
     Args:
       scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
       methods: labels such as `["fedavg", "fedprox(mu=0.1)"]`, one text of them, or mappings `{"method": ..., "label": ...,
-        "set": {path: value}}`; left out: the scenario's `compare.methods`.
+        "set": {path: value}, "tune": {path: [values]}}`; left out: the scenario's `compare.methods`. Of
+        `"fedprox(mu=0.1|1)"` and of what a method's own `tune` lists one value is chosen, as of `tune`.
       vary: axes of a grid, `{path: [values]}` or `PATH=V1,V2` texts; left out: the scenario's `compare.vary`.
       tune: settings that every method is tried with, in the form of `vary`; the one with the best final validation metric
         (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.
@@ -99,9 +102,11 @@ def compare(
         with numerics(base, threads, device) as devices:
             record = _record(design, devices)
             if place:
-                _open(place, record, base.resolved())
+                _open(place, record, design)
             try:
-                getattr(watch, "begin", lambda runs: None)(sum(len(cell.scenario.spec.seeds) for cell in cells))
+                labels = {label_of(cell.who): number for number, cell in enumerate(cells, 1)}
+                runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
+                getattr(watch, "begin", lambda *_: None)(runs, labels)
                 if jobs > 1 and path:
                     ended = getattr(watch, "ended", lambda runs: None)
                     execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
@@ -110,7 +115,7 @@ def compare(
                 outcomes = swept(cells, devices, within, run_all)
             except Interrupted:
                 if place:
-                    directory.write_record(place.path, {**record, "status": "interrupted"})
+                    derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
             comparison = Comparison(outcomes, base.resolved(), design.baseline, design.score)
             if place:
@@ -125,18 +130,24 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
     return {
         "status": "running",
         "kind": "compare",
-        "scenario": base.resolved(),
+        "scenario": resolved_from(base),
         "method": baseline,
         "baseline": baseline,
         "score": score,
         "cells": [cell.who for cell in cells],
+        "planned": {label_of(cell.who): _planned(cell.scenario.spec) for cell in cells},
         "halves": {cell.method: halves(cell.scenario.spec) for cell in cells},
         "hashes": {"scenario": base.hash(), "cells": {label_of(c.who): c.scenario.hash() for c in cells}},
         "supplied": [],
         "own_links": links,
         "environment": numerical(devices),
-        "surroundings": surroundings(devices),
+        "surroundings": surroundings(devices, roots_of(base.document)),
     }
+
+
+def _planned(spec: Any) -> dict[str, Any]:
+    """What a configuration will be run for."""
+    return {"rounds": spec.rounds, "seeds": spec.seeds}
 
 
 def halves(spec: Any) -> str:
@@ -145,11 +156,23 @@ def halves(spec: Any) -> str:
     return " → ".join([spec.client.kind, *links])
 
 
-def _open(place: Place, record: dict[str, Any], scenario: dict[str, Any]) -> None:
+def _open(place: Place, record: dict[str, Any], design: Design) -> None:
     """Compare with the one that is to go on, or clear the place for a new one."""
     if place.before is not None and place.before.get("kind") != "compare":
         raise CheckpointError(f"{place.path}: holds a single run, not a comparison; choose another --out")
-    directory.begin(place.path, record, scenario, anew=place.before is None)
+    if place.before is not None:
+        _demand_reachable(place.path, record, place.before.get("planned") or {}, design)
+    derive.clear(place.path, place.before)
+    directory.begin(place.path, record, resolved_from(design.scenario, place.path), anew=place.before is None)
+
+
+def _demand_reachable(path: Path, record: dict[str, Any], before: dict[str, Any], design: Design) -> None:
+    """Raises CheckpointError for runs that are to end before their last commits."""
+    runs = runs_of(path, record)
+    for cell in design.cells:
+        was = before.get(label_of(cell.who)) or {}
+        if was.get("rounds", 0) > cell.scenario.spec.rounds:
+            demand_reachable(path, cell.scenario, [run for run in runs if run.who == cell.who])
 
 
 def _finish(

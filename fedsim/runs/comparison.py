@@ -1,6 +1,6 @@
 """The result of a comparison: frames, files, and a verdict in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +11,10 @@ from fedsim.disk.tables import Record
 from fedsim.runs.filenames import label_of
 from fedsim.runs.result import ORDER, Result, State, Tables
 from fedsim.study.grid import Cell
-from fedsim.study.pairing import conclusions, verdict
-from fedsim.study.tuning import Trial, settings, tuned
+from fedsim.study.pairing import conclusions
+from fedsim.study.standings import chance_levels
+from fedsim.study.tuning import Trial, edges, settings, tuned
+from fedsim.study.verdict import verdict
 
 MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
@@ -25,11 +27,13 @@ class Outcome(NamedTuple):
       cell: of the grid.
       result: None where it failed.
       reason: why it failed.
+      large: whether for want of memory.
     """
 
     cell: Cell
     result: Result | None
     reason: str = ""
+    large: bool = False
 
 
 class Comparison(Tables):
@@ -41,11 +45,13 @@ class Comparison(Tables):
       partition: a row per variation, seed, client and label; methods share it.
       summary: a row per method, variation and seed; runs that failed or diverged too.
       timing: a row per evaluated round: what may differ between two equal comparisons.
-      table: a row per method other than the baseline, as in `compare.csv`: paired differences, and how sure they are.
+      table: a row per method, as in `compare.csv`: paired differences to the baseline, and how sure they are; of the
+        baseline its scores alone.
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
-      verdict: the table in sentences.
+      verdict: the table in sentences, the headline first.
+      edges: those of them that warn of a setting at the edge of what was tried.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
       outcomes: every configuration that is reported, with its result.
@@ -62,7 +68,8 @@ class Comparison(Tables):
         self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
         self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
-        self.verdict = [*verdict(self.records["compare"], baseline), *settings(tuning)]
+        self.edges = edges(tuning, self.tuned)
+        self.verdict = said(self.records, self.partition, scenario, baseline, score, self.tuned)
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -150,6 +157,8 @@ class Comparison(Tables):
         for name, records in self.records.items():
             if records or name in ORDER or name == "compare":
                 files.write(path / f"{name}.csv", tables.to_csv(records, self.order(name)))
+            else:  # of an earlier state there may be one
+                files.remove(path / f"{name}.csv")
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.save_models(path)
@@ -171,6 +180,30 @@ def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list
     return [*columns[:after], *variant, *setting, *columns[after:], *more]
 
 
+def said(
+    records: Mapping[str, Sequence[Record]],
+    partition: pd.DataFrame | None,
+    scenario: Mapping[str, Any],
+    baseline: str,
+    score: str,
+    tuned: Sequence[str],
+) -> list[str]:
+    """The tables of a comparison in sentences, the headline first.
+
+    Args:
+      records: the rows of `compare`, `summary` and `tuning`.
+      partition: the columns of `partition.csv`.
+      scenario: resolved.
+      baseline: label of the method that the others are compared with.
+      score: `final`, `best` or `mean_last_k`.
+      tuned: paths that were tuned.
+    """
+    compared, summary, tuning = (records[name] for name in ("compare", "summary", "tuning"))
+    metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
+    lines = verdict(compared, summary, baseline, score, chance_levels(partition, metric), scenario)
+    return [*lines, *settings(tuning), *edges(tuning, tuned)]
+
+
 def _failed(outcome: Outcome) -> list[Record]:
     """Rows of `summary.csv` of a configuration that could not be run."""
     failure = {"status": "failed", "reason": outcome.reason}
@@ -186,6 +219,9 @@ def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Re
         return outcomes, []
     kept, rows = [], []
     for group in groups.values():
+        if len(group) == 1:  # of this method nothing is tuned
+            kept.append(group[0])
+            continue
         trials = [Trial(o.cell.who, *(o.result.records[n] if o.result else [] for n in TRIED)) for o in group]
         best, tuning = tuned(trials, group[0].cell.scenario.spec.evaluate.metric, score)
         kept.append(group[best])

@@ -3,23 +3,20 @@
 import contextlib
 import csv
 import io
-import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedsim.disk import files, tables
-from fedsim.disk.checkpoint import decode, named
-from fedsim.disk.tables import Record
+from fedsim.disk import files
+from fedsim.disk.checkpoint import named
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
-from fedsim.runs.filenames import folder_of
-from fedsim.runs.journal import LOG, commits, differences
-from fedsim.runs.result import ORDER
+from fedsim.runs.journal import differences
+from fedsim.runs.unfinished import csv_of, ended, records_so_far, runs_of
 from fedsim.scenario.schema import placeless
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
@@ -117,42 +114,35 @@ def _fields(a: Any, b: Any) -> list[Field]:
 
 
 def _tables(paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, RowDifferences]:
-    logs = [_logged(path, record) for path, record in zip(paths, records, strict=True)]
+    so_far = [_so_far(path, record) for path, record in zip(paths, records, strict=True)]
     unequal = {}
     for name in TABLES:
-        a, b = (_text(path, name, log) for path, log in zip(paths, logs, strict=True))
+        a, b = (_text(path, name, texts) for path, texts in zip(paths, so_far, strict=True))
         if a != b:
             lines = (_lines(text, record) for text, record in zip((a, b), records, strict=True))
             unequal[name] = row_differences(*lines)
     return unequal
 
 
-def _text(path: Path, name: str, log: dict[str, list[Record]]) -> str | None:
-    """A table's file, or the rows of the logs while the run has not ended; None where there are none."""
+def _text(path: Path, name: str, so_far: Mapping[str, str] | None) -> str | None:
+    """A table's file, or what a run that has not ended has committed; None where there is none."""
     file = path / f"{name}.csv"
-    if file.exists():
-        with files.naming(file):
-            return file.read_bytes().decode(errors="replace")
-    return tables.to_csv(log[name], ORDER[name]) if name in log else None
+    if so_far is not None:
+        return so_far.get(file.name)
+    if not file.exists():
+        return None
+    with files.naming(file):
+        return file.read_bytes().decode(errors="replace")
 
 
-def _logged(path: Path, record: dict[str, Any]) -> dict[str, list[Record]]:
-    """Rows that a run has committed so far, as far as they can be read."""
-    rows: dict[str, list[Record]] = {}
-    for seed in record["scenario"]["seeds"]:
-        for table, row in _log(folder_of(path, record["method"], seed)):
-            rows.setdefault(table, []).append(row)
-    return rows
-
-
-def _log(folder: Path) -> list[tuple[str, Record]]:
-    """The lines of a seed's log up to its newest commit that can be read."""
-    for commit in commits(folder)[::-1] if folder.is_dir() else []:
-        with contextlib.suppress(OSError, CheckpointError, KeyError, TypeError, ValueError, RecursionError):
-            length = decode(commit.read_bytes()).values["log"]["length"]
-            lines = [json.loads(line) for line in (folder / LOG).read_bytes()[:length].splitlines()]
-            return [(table, row) for table, row in lines]
-    return []
+def _so_far(path: Path, record: dict[str, Any]) -> dict[str, str] | None:
+    """Tables with rows by file name, of a run that has not ended, as far as they can be read; None of one that has."""
+    if ended(record):
+        return None
+    with contextlib.suppress(OSError, CheckpointError):
+        rows = records_so_far(record, runs_of(path, record))
+        return dict(csv_of(record, {name: records for name, records in rows.items() if records}))
+    return {}
 
 
 def _lines(text: str | None, record: dict[str, Any]) -> list[Line] | None:

@@ -24,6 +24,7 @@ from fedsim.runs.record_form import malformed
 
 RECORD = "run.json"
 LOCK = ".lock"
+LIVE = "live.html"  # written by whoever looks at a run that goes on, and no part of it
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 IN_FILES = {"stats": "state", "aux/probe": "aux/first"}  # sections of a model file by their names in memory
 TRACKED = ("tensorboard", "wandb", *(f"mlflow.db{end}" for end in ("", "-journal", "-wal", "-shm")))  # of trackers
@@ -77,7 +78,7 @@ def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
     if RECORD not in names and started and (force or resume):
         raise DirectoryError(f"{path}: holds no fedsim run ({started[0]} ...); choose another --out")
     if started and not (force or resume):
-        _demand_free(path)
+        demand_free(path)
         ways = "use --resume to go on, --force to replace it, or --out for another place"
         raise DirectoryError(f"{path}: exists already; {ways}")
     if RECORD in names and not force and (record is None or malformed(record)):
@@ -131,12 +132,21 @@ def _lock(path: Path, stack: contextlib.ExitStack) -> None:
     files.CLAIMS.add(claim)
     stack.callback(files.CLAIMS.discard, claim)
     with files.naming(path / LOCK):
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        holder = {"pid": os.getpid(), "host": _host(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(lock, 0)
         os.pwrite(lock, json.dumps(holder).encode(), 0)
 
 
-def _demand_free(path: Path) -> None:
+def in_use(path: Path) -> bool:
+    """Whether a process is writing there."""
+    try:
+        demand_free(path)
+    except LockedError:
+        return True
+    return False
+
+
+def demand_free(path: Path) -> None:
     """Raises LockedError when a process is at work there; takes nothing."""
     with contextlib.suppress(FileNotFoundError):
         lock = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -155,12 +165,18 @@ def _holder(path: Path, lock: int) -> str:
                 break
             time.sleep(0.01)
         holder = json.loads(os.pread(lock, 1000, 0))
-        by = f"by process {int(holder['pid'])} on {holder['host']} since {holder['since']}"
+        where = "this" if holder["host"] == _host() else "another"
+        by = f"by process {int(holder['pid'])} on {where} machine since {holder['since']}"
     except (ValueError, KeyError, TypeError):
         by = "by another process"
     finally:
         os.close(lock)
     return f"{path}: in use {by}; wait for it, or choose another --out"
+
+
+def _host() -> str:
+    """This machine, told apart from others and not named: a killed run leaves its lock behind."""
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
 
 
 def begin(path: Path, record: dict[str, Any], scenario: dict[str, Any], anew: bool) -> None:
@@ -223,10 +239,16 @@ def _record_text(record: dict[str, Any]) -> str:
 
 
 def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
-    """SHA-256 of every file of a run but its record, by relative name; `apart`: what at its top is none of the run."""
+    """SHA-256 of every file of a run but record, lock and live page, by relative name.
+
+    Args:
+      path: of the run directory.
+      apart: names at its top that are none of the run's.
+    """
     with files.naming(path):
         names = [str(p.relative_to(path)) for p in sorted(path.rglob("*")) if p.is_file()]
-    hashed = [name for name in names if name not in (RECORD, LOCK) and name.partition("/")[0] not in apart]
+    own = [name for name in names if name not in (RECORD, LOCK) and not name.startswith(LIVE)]
+    hashed = [name for name in own if name.partition("/")[0] not in apart]
     return {name: files.sha256(path / name) for name in hashed}
 
 

@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import jax
 
 from fedsim._version import __version__
 from fedsim.engine.machine import memory_peak, threads_in_force
+from fedsim.scenario.places import scrubbed
 
 EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits
 INSTRUCTIONS = ("avx", "avx2", "avx512f", "fma", "asimd", "sve")
@@ -29,21 +31,23 @@ def numerical(devices: list) -> dict[str, Any]:
         "machine": platform.machine(),
         "instructions": instructions() if devices[0].platform == "cpu" else [],
         "threads": max(threads_in_force(), len(jax.local_devices())) if devices[0].platform == "cpu" else None,
-        "xla_flags": sorted(flags),
+        "xla_flags": sorted(scrubbed(flag, ()) for flag in flags),
     }
 
 
-def surroundings(devices: list) -> dict[str, Any]:
-    """Where a run took place: recorded, and of no influence on its bits."""
+def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
+    """Where a run took place: recorded, and of no influence on its bits; `roots`: folders that its paths are told from."""
     return {
         "python": platform.python_version(),
         "pandas": version("pandas"),
         "platform": platform.platform(),
         "devices": [str(device) for device in devices],
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "flags": {name: value for name, value in sorted(os.environ.items()) if name.startswith(("XLA_", "JAX_"))},
+        "flags": {
+            name: scrubbed(os.environ[name], roots) for name in sorted(os.environ) if name.startswith(("XLA_", "JAX_"))
+        },
         "git": _git(),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [Path(sys.argv[0]).name, *(scrubbed(word, roots) for word in sys.argv[1:])],
     }
 
 

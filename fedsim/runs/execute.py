@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsim import tree
 from fedsim.build import Experiment
+from fedsim.build.memory import allocations
 from fedsim.disk import files
 from fedsim.engine.loop import banked, events
 from fedsim.engine.processes import joined, shared
@@ -52,9 +53,11 @@ Listener = Callable[[Recording, Row | None], None]  # a run that begins or goes 
 
 def listener(watch: Watch | None, log: Listener | None) -> Listener:
     """One listener out of a user's `watch` and the trackers."""
+    enters = getattr(watch, "enters", lambda who: None)
 
     def listen(recording: Recording, row: Row | None) -> None:
         if watch and row:
+            enters(recording.who)
             watch(recording.experiment, recording.who["seed"], row)
         if log:
             log(recording, row)
@@ -88,7 +91,8 @@ def execute(
         if ask():
             raise Interrupted(f"before seed {group[0][1]}")
         recordings = [_recording(planned[i], path, seed) for i, seed in group]
-        run_group(recordings, program, calls, listen, ask)
+        with allocations(planned[0].experiment.scenario, planned[0].experiment.counted):
+            run_group(recordings, program, calls, listen, ask)
         for (i, seed), recording in zip(group, recordings, strict=True):
             recording.run.release()
             results[i].keep(seed, recording.journal, recording.run, planned[i].numerics)
@@ -116,6 +120,8 @@ def run_group(
     """Runs side by side from their last commits to their ends, or to the rest that was asked for."""
     for recording in recordings:
         _resume(recording.run, recording.journal)
+        if recording.run.close():
+            _close(recording)
         if listen:
             listen(recording, None)
     going = {id(recording.run): recording for recording in recordings if recording.run.status == "running"}
@@ -154,7 +160,7 @@ def _resume(run: Run, journal: Journal) -> None:
 
 def _write(recording: Recording, row: Row) -> None:
     """An evaluated round into the journal; after the last one, the tables of the run as well, and a commit."""
-    run, journal, who, experiment = recording
+    journal, who = recording.journal, recording.who
     if row.extra:
         journal.mark()
     journal.add("rounds", {**who, **row.values})
@@ -162,6 +168,12 @@ def _write(recording: Recording, row: Row) -> None:
     if not row.extra:
         journal.mark()
     if row.status != "running":
-        spec = experiment.scenario.spec
-        add_final_tables(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
-        journal.commit(run.snapshot(), run.store.files())
+        _close(recording)
+
+
+def _close(recording: Recording) -> None:
+    """The tables of a run that has ended, and its last commit."""
+    run, journal, who, experiment = recording
+    spec = experiment.scenario.spec
+    add_final_tables(journal, run, who, spec.evaluate, several=len(spec.seeds) > 1)
+    journal.commit(run.snapshot(), run.store.files())

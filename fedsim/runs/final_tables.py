@@ -33,16 +33,16 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
 
 def _clients(run: Run) -> Record:
     federation = run.plan.federation
-    loss, accuracy, scored = client_scores(run)
+    means, scored = client_scores(run)
     listed = _listed(federation, run.joined)
     joined = run.joined[listed]
     table: Record = {"client": listed.tolist(), "samples": run.plan.sizes[listed].tolist()}
     if federation.classes:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": (joined * run.message_bytes["up"]).tolist()}
-    for name, values in (("global_loss", loss), ("global_accuracy", accuracy))[: 2 if federation.classes else 1]:
+    for name, values in means.items():
         pairs = zip(values[listed].tolist(), scored[listed].tolist(), strict=True)
-        table[name] = [value if n else None for value, n in pairs]
+        table[f"global_{name}"] = [value if n else None for value, n in pairs]
     return table
 
 

@@ -193,6 +193,62 @@ def commits(folder: Path) -> list[Path]:
         return sorted((p for p in folder.iterdir() if number_of(p.name) >= 0), key=lambda p: number_of(p.name))
 
 
+class Committed(NamedTuple):
+    """What a run had committed when somebody else read its journal.
+
+    Attributes:
+      tables: its rows by table.
+      round: of the commit.
+      status: `running`, or how the run ended.
+    """
+
+    tables: dict[str, list[Record]]
+    round: int
+    status: str
+
+
+def committed(folder: Path, rounds: int) -> Committed | None:
+    """What a journal holds up to its newest whole commit; None before the first one. Nothing is written or locked.
+
+    Another process may be writing there: it appends rows before the commit that names them, and deletes commits only
+    after newer ones. So whatever a commit names is there once the commit is, and where one is gone there is a newer one.
+
+    Args:
+      folder: of the journal.
+      rounds: of the run: where it ended earlier and is to go on, what a longer run has not is left out.
+
+    Raises:
+      CheckpointError: when there are commits, and none can be read.
+    """
+    while folder.is_dir() and (paths := commits(folder)):
+        problems = []
+        for path in paths[::-1]:
+            try:
+                return _committed(path, rounds)
+            except FileNotFoundError:
+                continue
+            except (CheckpointError, LookupError, TypeError, ValueError, RecursionError) as error:
+                problems.append(f"{path}: {error}")
+        if paths == commits(folder):
+            raise CheckpointError("\n".join(problems))
+    return None
+
+
+def _committed(path: Path, rounds: int) -> Committed:
+    """What one commit names, and its rows."""
+    values = decode(path.read_bytes()).values
+    log, run, text = values["log"], values["run"], (path.parent / LOG).read_bytes()
+    goes_on = run["status"] == "done" and run["round"] < rounds
+    length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
+    if len(text) < length or hashlib.sha256(text[:length]).hexdigest() != sha:
+        raise CorruptError(f"does not fit {LOG}, which is damaged")
+    tables: dict[str, list[Record]] = {}
+    for line in text[:length].splitlines():
+        table, row = json.loads(line)
+        tables.setdefault(table, []).append(dict(row))
+    return Committed(tables, int(run["round"]), "running" if goes_on else str(run["status"]))
+
+
 def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None:
     """A run goes on only as what it was.
 

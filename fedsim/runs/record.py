@@ -8,6 +8,7 @@ from fedsim.build import Experiment
 from fedsim.disk.checkpoint import digest
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.runs.journal import CHANGEABLE
+from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 from fedsim.scenario.schema import placeless
 
@@ -18,7 +19,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
     width = experiment.program.width
     record = {
         "status": "running",
-        "scenario": experiment.scenario.resolved(),
+        "scenario": resolved_from(experiment.scenario),
         "method": experiment.method,
         "hashes": {
             "scenario": experiment.scenario.hash(),
@@ -31,7 +32,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
         "lanes": width.lanes,
         "block": width.block,
         "environment": numerical(devices),
-        "surroundings": surroundings(devices),
+        "surroundings": surroundings(devices, roots_of(experiment.scenario.document)),
     }
     return json.loads(json.dumps(record))
 

@@ -77,6 +77,7 @@ RECORD = {
         "git?": maybe({"commit": str}),
     },
     "wall_seconds?": number,
+    "unfinished?": {"mark": str, "runs": Every([count]), "files?": [str]},
     "reasons?": Every(str),
     "files?": Every(str),
 }
@@ -85,6 +86,7 @@ COMPARISON = {
     "baseline": str,
     "score": lambda value: value in SCORES,
     "cells": [{"method": str}],
+    "planned?": Every({"rounds": count, "seeds": [count]}),
     "halves?": Every(str),
     "verdict?": [str],
 }

@@ -164,7 +164,9 @@ def _restore(run: Run, snapshot: Snapshot) -> None:
 
 def _other_rows(run: Run, was: Recorded, experiment: Experiment, until: int | None = None) -> list[str]:
     """Go on to a round (None: the end), or to the first row that is not the recorded one."""
-    expected = {row["round"]: row for row in was.rows if row["round"] > run.round}
+    run.close()
+    unseen = run.status == "running" and run.round == run.rounds  # its last round was not to be, and is evaluated now
+    expected = {row["round"]: row for row in was.rows if row["round"] > run.round - unseen}
     resident = experiment.scenario.spec.data.resident_mb * 1e6  # bytes of samples that the device may hold
     for event in events([run], run.program, lambda r: r == until, samples=resident):
         if not isinstance(event, Quiesced):

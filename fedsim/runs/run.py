@@ -16,14 +16,16 @@ from fedsim.build.memory import label_warnings
 from fedsim.data import Arrays
 from fedsim.disk import files
 from fedsim.engine.processes import first
-from fedsim.errors import CheckpointError, Interrupted
+from fedsim.errors import Interrupted
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.environment import memory
 from fedsim.runs.execute import Planned, Watch, execute, listener
 from fedsim.runs.journal import demand_same
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.result import Result
+from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import read
+from fedsim.scenario.places import resolved_from
 from fedsim.scenario.schema import placeless
 
 
@@ -47,6 +49,10 @@ class Place(NamedTuple):
     def seconds(self) -> float:
         """Wall seconds of the run that goes on, so far."""
         return (self.before or {}).get("wall_seconds", 0.0)
+
+    def elapsed(self, started: float) -> float:
+        """Wall seconds of the run, with those since `started`."""
+        return self.seconds + time.monotonic() - started
 
 
 def run(
@@ -135,7 +141,7 @@ def run(
                 (result,) = execute([planned], place.path if place else None, calls, listener(watch, log), ask)
             except Interrupted:
                 if place:
-                    directory.write_record(place.path, {**record, "status": "interrupted"})
+                    derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
         if place and not _complete(place, record):
             _finish(place, {**record, "memory": memory(devices)}, result, pictures, started)
@@ -166,13 +172,13 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
         was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
         demand_same(identity(place.before), identity(record), str(place.path))
         if now < was:
-            change = f"scenario.rounds: {was}, now {now}"
-            raise CheckpointError(f"{place.path}: {change}; a run can be made longer, not shorter")
+            demand_reachable(place.path, experiment.scenario, runs_of(place.path, place.before))
         if _complete(place, record):
             return
     state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())
     files.demand_room(place.path, 3 * state)
-    directory.begin(place.path, record, experiment.scenario.resolved(), anew=force)
+    derive.clear(place.path, place.before)
+    directory.begin(place.path, record, resolved_from(experiment.scenario, place.path), anew=force)
 
 
 def _finish(place: Place, record: dict[str, Any], result: Result, pictures: bool, started: float) -> None:
@@ -188,9 +194,8 @@ def _finish(place: Place, record: dict[str, Any], result: Result, pictures: bool
 
 def seal(place: Place, record: dict[str, Any], started: float) -> None:
     """Write the record with the time since `started` and the hashes of all files."""
-    seconds = place.seconds + time.monotonic() - started
     hashes = directory.hashes(place.path, directory.TRACKED)
-    directory.write_record(place.path, {**record, "wall_seconds": seconds, "files": hashes})
+    directory.write_record(place.path, {**record, "wall_seconds": place.elapsed(started), "files": hashes})
 
 
 def _complete(place: Place, record: dict[str, Any]) -> bool:

@@ -8,12 +8,13 @@ from fedsim.build import build
 from fedsim.build.federation import federations_of
 from fedsim.data import Arrays, Federation
 from fedsim.engine.loop import MOST, alike
-from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
+from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError, exhausted, exit_code
 from fedsim.runs.comparison import Outcome
 from fedsim.runs.execute import Planned
 from fedsim.runs.record import record_of
 from fedsim.runs.result import Result
 from fedsim.scenario import Scenario
+from fedsim.scenario.places import roots_of, scrubbed
 from fedsim.study.grid import Cell
 
 FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)
@@ -46,7 +47,7 @@ def swept(
         except FATAL:
             raise
         except Exception as error:
-            outcomes[i] = Outcome(cell, None, _reason(error))
+            outcomes[i] = _failed(cell, error)
             continue
         if waiting and (len(waiting) >= MOST or not _same_samples(planned, next(iter(waiting.values())))):
             outcomes |= _outcomes(waiting, cells, execute)
@@ -85,7 +86,7 @@ def _executed(group: dict[int, Planned], cells: Sequence[Cell], execute: Execute
         raise
     except Exception as error:
         if len(group) == 1:
-            return {i: Outcome(cells[i], None, _reason(error)) for i in group}
+            return {i: _failed(cells[i], error) for i in group}
         alone = [_executed({i: planned}, cells, execute) for i, planned in group.items()]
         return {i: outcome for one in alone for i, outcome in one.items()}
 
@@ -104,8 +105,10 @@ def _alike(planned: Planned, other: Planned) -> bool:
     return same and alike([one.program, two.program], plans)
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def _failed(cell: Cell, error: Exception) -> Outcome:
+    """The outcome of a cell that cannot be run."""
+    reason = scrubbed(" ".join(str(error).split()), roots_of(cell.scenario.document)) or type(error).__name__
+    return Outcome(cell, None, reason, exit_code(error) == 8 or bool(exhausted(error)))
 
 
 def _cached_partition() -> Partition:

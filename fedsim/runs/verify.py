@@ -19,6 +19,8 @@ from fedsim.runs.record import record_of
 from fedsim.runs.replay import replayed
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.load import confined
+from fedsim.scenario.reader import parse
+from fedsim.scenario.schema import pathless
 
 
 class Check(NamedTuple):
@@ -130,6 +132,10 @@ def _checks(
     A problem ends the checks: whatever builds on it would mean nothing.
     """
     record = directory.read_record(path)
+    if record is not None and record.get("status") in checks.UNDER_WAY:
+        what = f"the run has not ended (its status is {record['status']})"
+        yield "record", Missing(f"{what}; --resume goes on with it, fedsim report shows how far it is"), ""
+        return
     yield "record", (problems := checks.of_record(path, record)), "whole"
     if problems or record is None:
         return
@@ -181,16 +187,23 @@ def _scenario(
         needed.append(f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})")
     if needed:
         return None, Missing(*needed)
+    values = {**record["scenario"], "data": {**record["scenario"]["data"], **_data_place(path)}}
     try:
-        return confined(read(record["scenario"]), path, data_roots), []
+        return confined(read(values), path, data_roots), []
     except ScenarioError as error:
         return None, str(error).splitlines()
+
+
+def _data_place(path: Path) -> dict[str, str]:
+    """Where the data file lies, as seen from the run directory: as its `scenario.yaml` says, otherwise the record's equal."""
+    data = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values["data"]
+    return {"path": data["path"]} if "path" in data else {}
 
 
 def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
     others = differences(record["environment"], json.loads(json.dumps(numerical(devices))))
     fields = [f"{name}: {was}, here {now}" for name, was, now in others]
-    return Missing(f"cannot be replayed here, where bits may differ: {', '.join(fields)}") if fields else []
+    return Missing(f"bits may differ in this environment: {', '.join(fields)}") if fields else []
 
 
 def _built(
@@ -202,12 +215,14 @@ def _built(
     except ScenarioError as error:
         lines = str(error).splitlines()
         elsewhere = all(problem.where == "data.path" for problem in error.problems)  # no such file, or not to be read
-        return None, Missing(*lines) if elsewhere else lines
+        return None, Missing(
+            f"{record['scenario']['data']['path']} is elsewhere (--data-root DIR)"
+        ) if elsewhere else lines
     except DataError as error:
         return None, str(error).splitlines()
     except OSError as error:
         return None, Missing(*str(error).splitlines())
     again = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
     kept = ("scenario", "method", "hashes", "supplied", "own_links", "lanes", "block")
-    was, now = ({name: one.get(name) for name in kept} for one in (record, again))
+    was, now = ({**{k: one.get(k) for k in kept}, "scenario": pathless(one["scenario"])} for one in (record, again))
     return experiment, [f"{field}: {one}, built anew {two}" for field, one, two in differences(was, now)]

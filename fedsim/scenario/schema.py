@@ -97,6 +97,11 @@ def placeless(resolved: dict[str, Any]) -> dict[str, Any]:
     return {**resolved, "data": {name: value for name, value in data.items() if name != "path"}}
 
 
+def pathless(resolved: dict[str, Any]) -> dict[str, Any]:
+    """Resolved values without the path of a data file, which depends on where it is looked at from."""
+    return {**resolved, "data": {name: value for name, value in resolved["data"].items() if name != "path"}}
+
+
 def per_registry(make: Callable) -> Callable:
     """Decorator: made once, and again when something was registered since."""
     cached = functools.lru_cache(8)(lambda count, *arguments: make(*arguments))

@@ -99,7 +99,7 @@ class Evaluate(Section):
     """Evaluate every so many rounds (round 0 and the last one always)."""
     last: Count = 10
     """How many last evaluated rows `mean_last_k` is over."""
-    metric: Literal["test_accuracy", "test_loss", "train_loss"] = "test_accuracy"
+    metric: Literal["test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss"] = "test_accuracy"
     """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy."""
     target: float | None = None
     """Metric value to reach."""
@@ -131,7 +131,8 @@ class Checkpoint(Section):
 
 class Compare(Section):
     methods: list[str | dict[str, Any]] = []
-    """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}}`."""
+    """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}, tune: {PATH: [VALUES]}}`; of
+    `name(a=1|2)`, and of `tune`, one value is chosen as of what is tuned with every method."""
     vary: dict[str, Annotated[list[Any], MinLen(1)]] = {}
     """Axes of a grid: path -> values."""
     tune: dict[str, Annotated[list[Any], MinLen(1)]] = {}

@@ -28,7 +28,7 @@ class Cell(NamedTuple):
     tuned: dict[str, Any]  # path -> value of what is tuned
     scenario: Scenario  # as read, with all of it
     edits: tuple[str, ...]  # what was changed in the base scenario, as `--set` takes it
-    written: Any  # the method, in the form that it was given in
+    written: Any  # the method, in the form that it was given in, with one value of what is tuned of it
 
     @property
     def who(self) -> dict[str, Any]:
@@ -66,14 +66,12 @@ def design_of(
         problem = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
         raise ScenarioError([Problem("compare.methods", problem)], scenario.document.file)
     varied, tuned = axes(vary or section.vary), axes(tune or section.tune, "--tune")
-    if tuned and not scenario.spec.data.validation:
+    if (tuned or any(method.grid for method in compared)) and not scenario.spec.data.validation:
         problem = "what is tuned is chosen on validation data; set data.validation=0.1"
         raise scenario.error(("data", "validation"), problem)
-    twice = sorted(varied.keys() & tuned.keys())
-    if twice:
-        raise ScenarioError([Problem("", f"{twice[0]} is varied already; take out one of them")], "--tune")
+    _demand_apart(varied, tuned, compared)
     variants, settings = variations(varied, "compare.vary"), variations(tuned, "compare.tune")
-    counts = map(len, (scenario.spec.seeds, variants, compared, settings))
+    counts = len(scenario.spec.seeds), len(variants), _with_settings(compared), len(settings)
     demand_few("seeds x variations x methods x settings", *counts, most=MOST_RUNS)
     cells = grid(scenario.document, compared, variants, settings)
     score = score or section.score
@@ -89,6 +87,19 @@ def design_of(
     )
     described = scenario._replace(spec=scenario.spec.model_copy(update={"compare": complete}))
     return Design(described, cells, baseline, score)
+
+
+def _demand_apart(varied: Mapping, tuned: Mapping, methods: Sequence[ComparedMethod]) -> None:
+    """Refuse a path that is varied and tuned, or tuned with all methods and with one of them."""
+    for grid, others, where in [(tuned, varied, "--tune"), *((m.grid, {**varied, **tuned}, m.label) for m in methods)]:
+        for path in sorted(grid.keys() & others.keys()):
+            done = "varied" if path in varied else "tuned with all methods"
+            raise ScenarioError([Problem("", f"{path} is {done} already; take out one of them")], where)
+
+
+def _with_settings(methods: Sequence[ComparedMethod]) -> int:
+    """How many methods there are, each as often as it has settings of its own."""
+    return sum(math.prod(map(len, method.grid.values())) for method in methods)
 
 
 def axes(written: Axes, option: str = "--vary") -> dict[str, list[str]]:
@@ -151,19 +162,23 @@ def grid(
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise ScenarioError([Problem("", f"'{twice[0]}' is given twice; give one of them a label")], "--methods")
-    demand_few("variations x methods x settings", len(variants), len(methods), len(tunings))
+    demand_few("variations x methods x settings", len(variants), _with_settings(methods), len(tunings))
     cells, problems, file = [], [], "scenario"
-    for varied, method, tuned in itertools.product(variants, methods, tunings):
-        edits = (*(f"{path}={value}" for path, value in {**varied, **tuned}.items()), *method.edits)
+    several = [(method, *setting) for method in methods for setting in method.settings()]
+    for varied, (method, written, own), shared in itertools.product(variants, several, tunings):
+        tuned = {**shared, **own}
+        changed = {**varied, **shared}, {path: own[path] for path in method.tune}
+        before, after = ([f"{path}={value}" for path, value in values.items()] for values in changed)
+        edits = (*before, *method.edits, *after)
         try:
             cell = Cell(
                 method=method.label,
                 variant=joined(varied),
                 varied={path: value_of(text) for path, text in varied.items()},
                 tuned={path: value_of(text) for path, text in tuned.items()},
-                scenario=read(document, edits, method.method),
+                scenario=read(document, edits, written),
                 edits=edits,
-                written=method.method,
+                written=written,
             )
             cells.append(cell)
         except ScenarioError as error:

@@ -1,7 +1,9 @@
 """The methods of a comparison: as they are written, what they are called, and which one the others are compared with."""
 
 import contextlib
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
@@ -9,13 +11,16 @@ from fedsim.scenario.merge import label_of
 from fedsim.scenario.reader import scalar
 from fedsim.scenario.shorthand import top_level
 
+CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever stands in it
+
 
 class ComparedMethod(NamedTuple):
-    """A method of a comparison: `fedprox(mu=0.1)`, or the same with a label and values for it alone."""
+    """A method of a comparison: `fedprox(mu=0.1|1)`, or the same with a label and values for it alone."""
 
     method: Any  # in any of the forms that a scenario's `method:` takes; None: as the scenario stands
     label: str  # what stands in the `method` column
     edits: tuple[str, ...] = ()  # `PATH=VALUE`, for this method alone
+    tune: Mapping[str, Sequence[str]] = {}  # path -> values as text, tried with this method alone
 
     @property
     def written(self) -> Any:
@@ -23,7 +28,21 @@ class ComparedMethod(NamedTuple):
         if isinstance(self.method, str) and self.label == label_of(self.method) and not self.edits:
             return self.method
         changed = {path: value_of(text) for path, _, text in (edit.partition("=") for edit in self.edits)}
-        return {"method": self.method, "label": self.label, **({"set": changed} if changed else {})}
+        tried = {path: [value_of(text) for text in texts] for path, texts in self.tune.items()}
+        more = {"set": changed, "tune": tried}
+        return {"method": self.method, "label": self.label, **{name: value for name, value in more.items() if value}}
+
+    @property
+    def grid(self) -> dict[str, Sequence[str]]:
+        """What is tuned of this method alone, path -> values; of its hyper-parameters by the path `method.NAME`."""
+        own = alternatives(self.method) if isinstance(self.method, str) else {}
+        return {**{f"method.{name}": values for name, values in own.items()}, **self.tune}
+
+    def settings(self) -> list[tuple[Any, dict[str, str]]]:
+        """Every setting of it alone: (the method with it, path -> value as text); a single one where nothing is tuned."""
+        paths, grid = list(self.grid), self.grid.values()
+        chosen = [dict(zip(paths, values, strict=True)) for values in itertools.product(*grid)]
+        return [(_with(self.method, tuned), tuned) for tuned in chosen]
 
 
 def methods_of(written: str | Sequence[Any] | None) -> list[ComparedMethod]:
@@ -40,9 +59,59 @@ def methods_of(written: str | Sequence[Any] | None) -> list[ComparedMethod]:
 def _method(entry: Any) -> ComparedMethod:
     if not isinstance(entry, dict) or "method" not in entry:
         return ComparedMethod(entry, label_of(entry))
+    _demand_form(entry)
     edits = tuple(f"{path}={text_of(value)}" for path, value in (entry.get("set") or {}).items())
+    tune = {str(path): [*map(text_of, values)] for path, values in (entry.get("tune") or {}).items()}
     label = label_of(entry["method"]) + "".join(f"[{edit}]" for edit in edits)
-    return ComparedMethod(entry["method"], entry.get("label") or label, edits)
+    return ComparedMethod(entry["method"], str(entry.get("label") or label), edits, tune)
+
+
+def _demand_form(entry: Mapping[Any, Any]) -> None:
+    """Refuse a mapping that is no `{method: ..., label: ..., set: {PATH: VALUE}, tune: {PATH: [VALUES]}}`."""
+    known = ("method", "label", "set", "tune")
+    problems = [f"no key '{key}'{did_you_mean(str(key), known)}" for key in entry if key not in known]
+    changed, tried = entry.get("set") or {}, entry.get("tune") or {}
+    if not isinstance(changed, Mapping):
+        problems.append(f"set should be values by path, {{PATH: VALUE}}, found {changed!r}")
+    if not isinstance(tried, Mapping) or not all(
+        isinstance(values, list | tuple) and values for values in tried.values()
+    ):
+        problems.append(f"tune should be lists of values by path, {{PATH: [V1, V2]}}, found {tried!r}")
+    if problems:
+        raise ScenarioError([Problem("", text) for text in problems], "compare.methods")
+
+
+def alternatives(written: str) -> dict[str, list[str]]:
+    """The hyper-parameters of a method that are given several values, `name(a=1|2)`: name -> these as text.
+
+    Raises:
+      ScenarioError: where one of them is empty.
+
+    >>> alternatives("fedadam(lr=0.01|0.1, tau=0.1)"), alternatives("fedavg")
+    ({'lr': ['0.01', '0.1']}, {})
+    """
+    match, several = CALL.fullmatch(written), {}
+    for part in top_level(match[2]) if match else []:
+        name, _, values = part.partition("=")
+        if "|" in values:
+            several[name.strip()] = [value.strip() for value in values.split("|")]
+            if not all(several[name.strip()]):
+                problem = Problem("", f"{name.strip()} has an empty value; write values with | between them: a=1|2")
+                raise ScenarioError([problem], f"--methods {written}")
+    return several
+
+
+def _with(method: Any, tuned: Mapping[str, str]) -> Any:
+    """A method with one value of each hyper-parameter that is given several."""
+    match = CALL.fullmatch(method) if isinstance(method, str) else None
+    if not match or not any(path.startswith("method.") for path in tuned):
+        return method
+    names = [part.partition("=")[0].strip() for part in top_level(match[2])]
+    parts = [
+        f"{n}={tuned[p]}" if (p := f"method.{n}") in tuned else part
+        for n, part in zip(names, top_level(match[2]), strict=True)
+    ]
+    return f"{match[1].strip()}({', '.join(parts)})"
 
 
 def baseline_of(labels: Sequence[str], wanted: str | None) -> str:

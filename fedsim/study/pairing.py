@@ -1,11 +1,11 @@
-"""Methods against a baseline, within every variation: the rows of `compare.csv`, and what they say in words."""
+"""Methods against a baseline, within every variation: the rows of `compare.csv`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.study.statistics import holm, iqm, paired, profile, ranks, scored, smallest_p, stratified
+from fedsim.study.statistics import differ, holm, iqm, paired, profile, ranks, scored, stratified
 from fedsim.study.summary import Record, larger_is_better
 from fedsim.study.tuning import sensitivity
 
@@ -14,7 +14,9 @@ THRESHOLDS = 51  # of a performance profile
 
 
 def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()) -> list[Record]:
-    """Every method but the baseline, compared with it under the same seeds; Holm over all of them.
+    """Every method compared with the baseline under the same seeds, and the baseline's own scores; Holm over the others.
+
+    Rows of the baseline have mean, standard deviation and counts, and nothing that a comparison would give.
 
     Args:
       summary: a row per method, variation and seed, as in `summary.csv`; those that failed have no score.
@@ -26,16 +28,36 @@ def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequen
     for row in summary:
         groups.setdefault((row.get("variant", ""), row["method"]), []).append(row)
     table = []
-    for (variant, method), rows in groups.items():
-        if method != baseline:
-            who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
-            table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
+    for (variant, _), rows in groups.items():
+        who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
+        table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
     adjusted = holm([row["p_value"] for row in table])
     return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
 
 
+def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
+    """The p of every other method under one variation against a reference, after Holm over them; None where no seed is shared.
+
+    Args:
+      rows: of `summary.csv`, of one variation.
+      reference: a method.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    groups: dict[str, list[Record]] = {}
+    for row in rows:
+        if _ran(row):
+            groups.setdefault(row["method"], []).append(row)
+    base, p_values = groups.pop(reference), {}
+    better = larger_is_better(base[0]["metric"])
+    for method, runs in groups.items():
+        seeds = {row["seed"] for row in runs} & {row["seed"] for row in base}
+        one, other = (_scored(part, seeds, score, better) for part in (runs, base))
+        p_values[method] = differ(one, other) if seeds else None
+    return dict(zip(p_values, holm(list(p_values.values())), strict=True))
+
+
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
-    """One method against the baseline, over the seeds that both of them ran."""
+    """One method against the baseline, over the seeds that both of them ran; the baseline itself, over all that it ran."""
     shared = {row["seed"] for row in base if _ran(row)} & {row["seed"] for row in rows if _ran(row)}
     metric = next((row["metric"] for row in rows if _ran(row)), None)
     heads = {"baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
@@ -44,16 +66,20 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
     method_scores, base_scores = (_scored(part, shared, score, better) for part in (rows, base))
-    tests = paired(method_scores, base_scores, better)._asdict()
-    tests.pop("seeds")
+    tests = {} if rows is base else paired(method_scores, base_scores, better)._asdict()
+    tests = {name: tests.get(name) for name in TESTS}
     known = len(method_scores) > 1 and np.isfinite(method_scores).all()
     spread = float(method_scores.std(ddof=1)) if known else None
     return {**heads, "mean": float(method_scores.mean()), "sd": spread, **tests, **counts}
 
 
-NUMBERS = (
-    "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_wilcoxon", "effect_size", "probability_of_improvement",
-)  # fmt: skip
+TESTS = ("difference", "ci_low", "ci_high", "p_value", "p_wilcoxon", "effect_size", "probability_of_improvement")
+NUMBERS = ("mean", "sd", *TESTS)
+
+
+def others(table: Sequence[Record]) -> list[Record]:
+    """The rows of `compare.csv` but the baseline's own."""
+    return [row for row in table if row["method"] != row["baseline"]]
 
 
 def _scored(rows: list[Record], seeds: set[int], score: str, better: bool) -> np.ndarray:
@@ -64,70 +90,6 @@ def _scored(rows: list[Record], seeds: set[int], score: str, better: bool) -> np
 
 def _ran(row: Record) -> bool:
     return row.get("status") != "failed"
-
-
-def verdict(table: Sequence[Record], baseline: str) -> list[str]:
-    """What a comparison says, in sentences: who differs, by how much, how sure, and what could not be told apart."""
-    lines: list[str] = []
-    for variant in dict.fromkeys(row.get("variant", "") for row in table):
-        rows = sorted((row for row in table if row.get("variant", "") == variant), key=_benefit, reverse=True)
-        where = f"With {variant}: " if variant else ""
-        sure = [row for row in rows if row["p_adjusted"] is not None and row["p_adjusted"] < SURE]
-        clear = [row for row in rows if row["ci_low"] is not None and (row["ci_low"] > 0 or row["ci_high"] < 0)]
-        leaning = [row for row in clear if row not in sure]  # by its interval, which the exact test cannot confirm
-        level = [row for row in rows if row["seeds"] and row not in sure and row not in leaning]
-        lines += [f"{where}{_sentence(row, baseline)}" for row in sure]
-        lines += [f"{where}{_sentence(row, baseline)} Too few seeds to be sure of it." for row in leaning]
-        if level:
-            listed = ", ".join(f"{row['method']}{_interval(row)}" for row in level)
-            lines.append(f"{where}Could not be told apart from {baseline}: {listed}.")
-        failed = [row["method"] for row in rows if not row["seeds"]]
-        lines += [f"{where}{', '.join(failed)} failed under all seeds, compared with nothing."] if failed else []
-    return [*lines, *_power(table)]
-
-
-def _benefit(row: Record) -> float:
-    """How much better than the baseline; where that is no number, how often."""
-    if row["difference"] is None:
-        return (row["probability_of_improvement"] or 0.5) - 0.5
-    return row["difference"] if larger_is_better(row["metric"]) else -row["difference"]
-
-
-def _sentence(row: Record, baseline: str) -> str:
-    better, metric = _benefit(row) > 0, row["metric"].replace("_", " ")
-    by = "" if row["difference"] is None else f" by {abs(row['difference']):.3g}"
-    if row["ci_low"] is not None:
-        ends = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
-        by += f" (95 % {ends[0]:.3g} to {ends[1]:.3g})"
-    won = row["probability_of_improvement"] * row["seeds"]
-    lost = f"; {row['diverged']} of {row['seeds']} runs diverged" if row["diverged"] else ""
-    return (
-        f"{row['method']} is {'better' if better else 'worse'} than {baseline} in {metric}{by}: "
-        f"better under {won:g} of {row['seeds']} seeds, p = {row['p_adjusted']:.2g} after Holm{lost}."
-    )
-
-
-def _interval(row: Record) -> str:
-    if row["ci_low"] is None:
-        return "" if row["difference"] is None else f" ({row['difference']:+.2g})"
-    return f" ({row['difference']:+.2g}, 95 % {row['ci_low']:+.2g} to {row['ci_high']:+.2g})"
-
-
-def _power(table: Iterable[Record]) -> list[str]:
-    """What so few seeds could not have shown, whatever had come out."""
-    rows = [row for row in table if row["seeds"]]
-    if not rows:
-        return []
-    seeds, tests = min(row["seeds"] for row in rows), sum(row["p_value"] is not None for row in rows)
-    least = smallest_p(seeds) * max(tests, 1)
-    if least < SURE:
-        return []
-    needed = next(n for n in range(2, 64) if smallest_p(n) * max(tests, 1) < SURE)
-    of = f"{tests} comparisons" if tests > 1 else "one comparison"
-    return [
-        f"With {seeds} seed{'s' * (seeds > 1)} no difference can be called sure: of {of} the smallest p that a two-sided "
-        f"test can give is {min(least, 1):.3g}. {needed} seeds could."
-    ]
 
 
 class Scores(NamedTuple):

@@ -46,9 +46,7 @@ def scored(values: Sequence[float | None], diverged: Sequence[bool], larger_is_b
 
 def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> Paired:
     """Compare scores `[n]` of a method with those of the baseline under the same seeds `[n]`."""
-    with np.errstate(invalid="ignore"):
-        d = np.where(method == baseline, 0.0, method - baseline)  # ∞ − ∞: both failed alike
-    n = len(d)
+    d, n = _differences(method, baseline), len(method)
     better = d > 0 if larger_is_better else d < 0
     improvement = float((better.sum() + 0.5 * (d == 0).sum()) / n)
     if not np.isfinite(d).all():  # a loss without bound has no mean; which of the two was better is known
@@ -57,9 +55,46 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     if n < 2:
         return Paired(n, mean, None, None, None, None, None, improvement)
     sd = float(d.std(ddof=1))
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
+    half = half_width(d)
     effect = mean / sd if sd > 0 else 0.0 if mean == 0 else None
     return Paired(n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), effect, improvement)
+
+
+def differ(one: np.ndarray, other: np.ndarray) -> float:
+    """The p of the sign-flip test of scores `[n]` under the same seeds; infinite ones count by which was better."""
+    d = _differences(one, other)
+    return sign_flip(d if np.isfinite(d).all() else np.sign(d))
+
+
+def _differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return np.where(one == other, 0.0, one - other)  # ∞ − ∞: both failed alike
+
+
+def half_width(values: Sequence[float] | np.ndarray) -> float:
+    """Half of Student's 95 % interval of the mean of two or more values, t · sd/√n.
+
+    >>> round(half_width([1.0, 2.0, 3.0]), 3)
+    2.484
+    """
+    return half_width_of(float(np.std(values, ddof=1)), len(values))
+
+
+def half_width_of(sd: float, n: int) -> float:
+    """The same from the standard deviation of n values."""
+    return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
+
+
+def interval(values: np.ndarray) -> tuple[float, float] | None:
+    """Student's 95 % interval of the mean of values `[n]`; None below two of them, or where one is not finite.
+
+    >>> [round(end, 3) for end in interval(np.array([1.0, 2.0, 3.0]))]
+    [-0.484, 4.484]
+    """
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    mean, half = float(values.mean()), half_width(values)
+    return mean - half, mean + half
 
 
 def sign_flip(d: np.ndarray) -> float:

@@ -12,12 +12,12 @@ GROWN = 1000  # times the first loss: a run that ends there, with its largest on
 
 
 def larger_is_better(metric: str) -> bool:
-    """Whether more of a metric is better: of accuracies; of losses less is.
+    """Whether more of a metric is better: of accuracies and R²; of losses and absolute errors less is.
 
-    >>> larger_is_better("test_accuracy"), larger_is_better("validation_loss")
-    (True, False)
+    >>> [larger_is_better(name) for name in ("test_accuracy", "test_r2", "test_mae", "validation_loss")]
+    [True, True, False, False]
     """
-    return not metric.endswith("loss")
+    return not metric.endswith(("loss", "mae"))
 
 
 def summarise(

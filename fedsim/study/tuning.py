@@ -1,7 +1,8 @@
-"""Tuning with equal budgets: every method gets the same grid, and what it is reported with is chosen on validation data."""
+"""Tuning: every method gets the same grid, or one of its own; what it is reported with is chosen on validation data."""
 
+import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,3 +98,36 @@ def settings(tuning: Sequence[Record]) -> list[str]:
             parts.append(f"{row['method']} {row['tuned']}{f' ({ends} over its settings)' if band else ''}")
         lines.append(f"{start} by {rows[0]['metric'].replace('_', ' ')}: {'; '.join(parts)}.")
     return lines
+
+
+def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[str]:
+    """Which chosen settings lie at the edge of their grid, and where a better one may be, a sentence each.
+
+    A setting is at the edge where its value is the smallest or the largest of three or more numbers that the method was
+    tried with, and no setting off that edge did as well. A grid that begins at 0 has no edge there.
+
+    Args:
+      tuning: the rows of `tuning.csv`.
+      paths: columns of what was tuned.
+
+    >>> row = lambda lr, mean, chosen=0: {"method": "m", "client.lr": lr, "validation_mean": mean, "chosen": chosen}
+    >>> edges([row(0.1, 0.5), row(0.3, 0.6), row(1.0, 0.7, 1)], ["client.lr"])
+    ['m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values, a better one may lie beyond.']
+    """
+    lines = []
+    for row, path in itertools.product((row for row in tuning if row["chosen"]), paths):
+        tried = [t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))]
+        grid = sorted({t[path] for t in tried if _number(t.get(path))})
+        if len(grid) < 3 or row[path] not in (grid[0] or None, grid[-1]):
+            continue
+        if row["validation_mean"] in [t["validation_mean"] for t in tried if t[path] != row[path]]:
+            continue
+        side, more = ("smallest", "smaller") if row[path] == grid[0] else ("largest", "larger")
+        start = f"With {row['variant']}: " if row.get("variant") else ""
+        chosen = f"{row['method']} is best with {path}={row[path]}, the {side} of {', '.join(map(str, grid))}"
+        lines.append(f"{start}{chosen}: add {more} values, a better one may lie beyond.")
+    return lines
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

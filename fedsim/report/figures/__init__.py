@@ -3,28 +3,56 @@
 Importing this imports no matplotlib; drawing does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedsim.report.figures.curves import figure_of_curves as figure_of_curves
+from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import figure_of_differences as figure_of_differences
+from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import rendered as rendered
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
+from fedsim.report.figures.scores import axis_of as axis_of
+from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.study.label_skew import LabelCounts
 
 
-def curves(rounds: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
-    """`figure_of_curves` as `curves.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_curves(rounds, scenario), "curves")
+def curves(
+    rounds: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] | None = None, mark: str = ""
+) -> dict[str, bytes]:
+    """`figure_of_curves` as `curves.png`, `.svg` and `.pdf`; what does not fit a page as `curves-2.png` and so on."""
+    return _paged(pages_of_curves(rounds, scenario, order), "curves", mark)
 
 
-def partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None) -> dict[str, bytes]:
+def partition(
+    counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None, mark: str = ""
+) -> dict[str, bytes]:
     """`figure_of_partition` as `partition.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_partition(counts, scenario, seed), "partition")
+    return rendered(figure_of_partition(counts, scenario, seed), "partition", mark)
 
 
-def differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> dict[str, bytes]:
-    """`figure_of_differences` as `differences.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_differences(table, scenario), "differences")
+def differences(
+    table: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] = (), mark: str = ""
+) -> dict[str, bytes]:
+    """`figure_of_differences` as `differences.png`, `.svg` and `.pdf`; likewise on several pages."""
+    return _paged(pages_of_differences(table, scenario, order), "differences", mark)
+
+
+def scores(
+    table: pd.DataFrame,
+    scenario: Mapping[str, Any],
+    start: float | None = None,
+    order: Sequence[str] = (),
+    mark: str = "",
+) -> dict[str, bytes]:
+    """`figure_of_scores` as `scores.png`, `.svg` and `.pdf`."""
+    return rendered(figure_of_scores(table, scenario, start, order), "scores", mark)
+
+
+def _paged(pages: Sequence[Any], name: str, mark: str) -> dict[str, bytes]:
+    files = {}
+    for number, figure in enumerate(pages, 1):
+        files |= rendered(figure, name if number == 1 else f"{name}-{number}", mark)
+    return files

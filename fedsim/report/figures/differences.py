@@ -5,18 +5,30 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fedsim.report.figures.drawing import COLOURS, GREY, SMALL, literal, sheet, style
+from fedsim.report.figures.drawing import COLOURS, GREY, HIGH, SMALL, literal, sheet, style
 from fedsim.report.series import by_variant
-from fedsim.study.pairing import SURE
+from fedsim.study.pairing import SURE, others
+from fedsim.study.summary import larger_is_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LINE = 0.17  # inches of a row
+BETWEEN = 0.42  # inches between two panels
+FRAME = 1.1  # inches of title, small print and axis, about
 
 
-def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "Figure":
+def pages_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] = ()) -> list["Figure"]:
+    """`figure_of_differences`; of more variations than fit a page several."""
+    parts = list(by_variant(table).values())
+    rows = max((len(part) - 1 for part in parts), default=1)
+    most = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
+    pages = [pd.concat(parts[i : i + most]) for i in range(0, len(parts), most)]
+    return [figure_of_differences(page, scenario, order) for page in pages]
+
+
+def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] = ()) -> "Figure":
     """A forest plot, a line per method: mean difference to the baseline with its 95 % interval; a panel
     per variation.
 
@@ -25,20 +37,24 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any]) -> "
     Args:
       table: the columns of `compare.csv`.
       scenario: resolved, for the name.
+      order: of the methods; left out: as they appear.
     """
-    parts = {variant: part.to_dict("records") for variant, part in by_variant(table).items()}
-    first = next(iter(table.to_dict("records")), {})
-    metric = str(first.get("metric") or "").replace("_", " ")
-    note = f"paired difference to {literal(first.get('baseline', ''))} in {metric}, mean and 95 % interval over seeds"
-    left = min(0.3 + 0.052 * max((len(literal(name, 34)) for name in table["method"]), default=0), 1.9)
+    place = {name: i for i, name in enumerate(order)}
+    sort = lambda rows: sorted(rows, key=lambda row: place.get(row["method"], len(place)))
+    parts = {variant: sort(others(part.to_dict("records"))) for variant, part in by_variant(table).items()}
+    rows = [row for part in parts.values() for row in part]
+    baseline = next((row["baseline"] for row in rows), "")
+    metric = next((str(row["metric"]) for row in rows if row["metric"]), "").replace("_", " ")
+    note = f"paired difference to {literal(baseline)} in {metric}, mean and 95 % interval over seeds"
+    left = min(0.3 + 0.052 * max((len(literal(row["method"], 34)) for row in rows), default=0), 1.9)
     heights = [LINE * max(len(rows), 2) for rows in parts.values()]
     with style():
         note = f"{note}; filled: p < {SURE} after Holm"
-        figure, panels = sheet(str(scenario.get("name", "")), note, heights, foot=0.42, left=left, gap=0.42)
+        figure, panels = sheet(str(scenario.get("name", "")), note, heights, foot=0.42, left=left, gap=BETWEEN)
         for axes, (variant, rows) in zip(panels, parts.items(), strict=True):
             _forest(axes, rows)
             axes.set_title(literal(variant, 60), loc="left", fontsize=SMALL, pad=2)
-        better = "left is better" if metric.endswith("loss") else "right is better"
+        better = "right is better" if larger_is_better(metric.replace(" ", "_")) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure
 

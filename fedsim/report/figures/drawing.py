@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which the colour-blind tell apart; the yellow, pale on paper, last
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-GREY = "#555555"
-WIDE = 3.5  # inches: a column of a paper
+# Okabe and Ito's palette, which the colour-blind tell apart; in place of its yellow, pale on paper, Tol's olive
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#999933")
+GREY, PALE = "#555555", "#B8B8B8"
+WIDE, HIGH = 3.5, 8.8  # inches: a column of a paper, and what fits a page with its caption
 SMALL, LARGE = 6.5, 9.0  # points
 RESOLUTION = 300  # dots per inch of the PNG
 STYLE = {
@@ -53,7 +53,7 @@ STYLE = {
 NO_STYLE = ("backend", "interactive", "toolbar", "timezone", "webagg.", "tk.", "date.", "docstring.", "figure.hooks")
 # a sheet is laid out by hand, in inches: nothing that is drawn ever moves, and nothing has to be measured
 LEFT, RIGHT, FOOT, GAP = 0.54, 0.10, 0.36, 0.17
-TITLE_LINE, NOTE_LINE = 0.16, 0.105
+TITLE_LINE, NOTE_LINE, BESIDE = 0.16, 0.105, 0.16
 
 
 @contextlib.contextmanager
@@ -112,17 +112,21 @@ def sheet(
     left: float = LEFT,
     right: float = RIGHT,
     gap: float = GAP,
+    across: int = 1,
 ) -> tuple["Figure", list["Axes"]]:
     """A figure as wide as a column of a paper, with a title, small print below it, and axes one below the other.
+
+    Axes come row by row, and there are as many as rows times `across`.
 
     Args:
       title: of the sheet.
       note: small print.
-      heights: of the axes, inches.
+      heights: of the rows of axes, inches.
       foot: inches below the last axes.
       left: inches beside them.
       right: likewise.
-      gap: between two axes.
+      gap: between two rows.
+      across: axes in a row.
     """
     from matplotlib.figure import Figure
 
@@ -135,10 +139,12 @@ def sheet(
     y -= TITLE_LINE * len(titles) / high
     figure.text(0.08 / WIDE, y, "\n".join(notes), va="top", fontsize=SMALL - 0.5, color=GREY, linespacing=1.15)
     axes, top = [], high - head
+    wide = (WIDE - left - right - BESIDE * (across - 1)) / across
     for height in heights:
-        where = (left / WIDE, (top - height) / high, 1 - (left + right) / WIDE, height / high)
-        axes.append(figure.add_axes(where))
-        axes[-1].yaxis.set_label_coords(-(left - 0.13) / (WIDE - left - right), 0.5)
+        for place in range(across):
+            x = left + place * (wide + BESIDE)
+            axes.append(figure.add_axes((x / WIDE, (top - height) / high, wide / WIDE, height / high)))
+            axes[-1].yaxis.set_label_coords(-(left - 0.13) / wide, 0.5)
         top -= height + gap
     return figure, axes
 
@@ -149,8 +155,14 @@ def literal(name: Any, most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 2] + ".."
 
 
-def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
-    """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`."""
+def rendered(figure: "Figure", name: str, mark: str = "") -> dict[str, bytes]:
+    """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`.
+
+    Args:
+      figure: to write.
+      name: of the files.
+      mark: small text along the right edge, such as `unfinished: 40 of 200 rounds`.
+    """
     metadata = {
         "png": {"Software": None},
         "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
@@ -158,6 +170,10 @@ def rendered(figure: "Figure", name: str) -> dict[str, bytes]:
     }
     files = {}
     with style():
+        if mark:
+            if len(mark) > 20 * figure.get_figheight():  # letters of an inch
+                mark = mark.partition(",")[0]
+            figure.text(0.998, 0.5, mark, rotation=270, ha="right", va="center", fontsize=SMALL - 0.5, color=COLOURS[1])
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.backends.backend_pdf import FigureCanvasPdf
         from matplotlib.backends.backend_svg import FigureCanvasSVG

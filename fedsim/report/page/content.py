@@ -5,9 +5,20 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedsim.report.page import pictures
+from fedsim.report.mark import mark_of
+from fedsim.report.page import charts, pictures, setting
+from fedsim.report.page.outcome import headline, numbers
+from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
-from fedsim.report.results import metric_of, results, rows_of, sentences, times
+from fedsim.report.page.table import table_of, times_of
+from fedsim.report.ranking import order_of
+from fedsim.report.results import Row, metric_of, rows_of
+from fedsim.study.standings import Standing, chance_levels, standings
+from fedsim.study.verdict import verdict
+
+FEW = 4  # pictures that are shown without being asked for
+COLUMNS = [1, 1, 2, 3, 2, *[3] * 10_000]  # by the number of pictures: no row is left half empty
+ENDED = {"done": "", "incomplete": "not all of these runs ended as planned", "stopped": "stopped before its last round"}
 
 
 class Source(NamedTuple):
@@ -31,28 +42,122 @@ class Source(NamedTuple):
         return table.assign(method=self.label) if self.label and "method" in table else table
 
 
-def page_of(sources: Sequence[Source]) -> bytes:
-    """The page of one run or comparison, or of several runs beside one another."""
-    first = sources[0].record
-    rounds, summary, timing, clients = (_tables(sources, name) for name in ("rounds", "summary", "timing", "clients"))
-    compare = sources[0].table("compare") if len(sources) == 1 else None
-    names = list(dict.fromkeys(str(name) for t in (rounds, clients) if t is not None for name in t["method"]))
-    charts, data = pictures.charts(rounds, names, first["scenario"])
+class Result(NamedTuple):
+    """What is known of all sources together.
+
+    Attributes:
+      scenario: of the first.
+      score: `final`, `best` or `mean_last_k`.
+      runs: rows of `summary.csv`.
+      compared: rows of `compare.csv`; none where nothing is compared, or not all of it has ended.
+      baseline: the method that the others are compared with, if any.
+      chance: the accuracy of guessing, by variation.
+      standings: of the methods, by variation.
+      names: of the methods, in the order of the result.
+    """
+
+    scenario: Mapping[str, Any]
+    score: str
+    runs: list[Row]
+    compared: list[Row]
+    baseline: str | None
+    chance: dict[str, float]
+    standings: dict[str, list[Standing]]
+    names: list[str]
+
+
+def _result(sources: Sequence[Source]) -> Result:
+    record, alone = sources[0].record, len(sources) == 1
+    score, summary = record.get("score", "final"), _tables(sources, "summary")
+    runs = [] if summary is None or score not in summary else rows_of(summary)
+    compare = sources[0].table("compare") if alone and not mark_of(record) else None
+    compared = [] if compare is None else rows_of(compare)
+    baseline = record.get("baseline") if alone else None
+    chance = chance_levels(sources[0].table("partition"), metric_of(runs)) if alone else {}
+    tables = [table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None]
+    names = [*order_of(runs, None, score), *(str(name) for table in tables for name in table["method"].unique())]
+    return Result(
+        scenario=record["scenario"],
+        score=score,
+        runs=runs,
+        compared=compared,
+        baseline=baseline,
+        chance=chance,
+        standings=standings(compared, runs, baseline or "", score, chance),
+        names=list(dict.fromkeys(names)),
+    )
+
+
+def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
+    """The page of one run or comparison, or of several runs beside one another.
+
+    Args:
+      sources: runs and comparisons.
+      refresh: seconds after which a browser reads the page again, which is being rewritten; 0: never.
+    """
+    result = _result(sources)
+    rounds, timing, clients = (_tables(sources, name) for name in ("rounds", "timing", "clients"))
+    scenario, names = result.scenario, result.names
+    classes = looks(names, result.baseline)
+    groups, data = charts.charts(rounds, classes, scenario, metric_of(result.runs))
     shown = {
-        "title": first["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs",
-        "verdict": _verdict(sources, summary),
-        "setting": [_setting(source) for source in sources],
-        "table": _table(summary, compare, first.get("score", "final")),
-        "names": names,
-        "charts": charts,
-        "forests": pictures.forests(compare),
-        "spreads": pictures.spreads(clients, names),
+        "title": scenario["name"] if len(sources) == 1 else f"{len(sources)} runs",
+        "marks": _marks(sources),
+        "refresh": refresh,
+        **_findings(sources, result, [] if rounds is None or len(names) > 1 else rows_of(rounds)),
+        "groups": groups,
+        "rest_open": len(groups) - 1 <= FEW and all(len(group["panels"]) == 1 for group in groups),
+        "columns": COLUMNS,
+        "names": list(classes.items()),
+        "strong": STRONG,
+        "forests": pictures.forests(result.compared, names, scenario),
+        "table": table_of(result.runs, result.compared, result.score, scenario),
+        "spreads": pictures.spreads(clients, names, scenario),
+        "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
-        "time": times(timing, names),
-        "again": [" ".join(map(_quoted, source.record["surroundings"]["command"])) for source in sources],
-        "provenance": [(source.label or str(source.record["scenario"]["name"]), _provenance(source)) for source in sources],
-    }  # fmt: skip
-    return rendered(shown, data)
+        "time": times_of(timing, names),
+        "again": [" ".join(map(setting.quoted, source.record["surroundings"]["command"])) for source in sources],
+        "provenance": [(s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record)) for s in sources],
+    }
+    return rendered({**shown, "sections": _sections(shown)}, data)
+
+
+def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) -> dict[str, Any]:
+    """The first screen: a sentence, a picture or a few numbers, and further sentences.
+
+    Args:
+      sources: runs and comparisons.
+      result: what is known of them together.
+      rounds: rows of `rounds.csv`, where there is a single method.
+    """
+    record, runs, score, chance = sources[0].record, result.runs, result.score, result.chance
+    lines, over = list(record.get("verdict") or []) if len(sources) == 1 else [], not mark_of(record)
+    if result.baseline and not lines and runs:
+        lines = verdict(result.compared, runs, result.baseline, score, chance, result.scenario)
+        lines[:1] = [lines[0] if over else f"So far: {lines[0]}"]
+    several = len(result.names) > 1
+    dots = pictures.scores(runs, result.standings, result.names, result.baseline, score, chance, result.scenario)
+    return {
+        "headline": lines[0] if lines else headline(runs, rounds, result.names, score, chance.get(""), over),
+        "lines": [*lines[1:], *_remarks(sources)],
+        "numbers": numbers(runs, rounds) if runs and not several else [],
+        "dots": dots if several else None,
+    }
+
+
+def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the page is divided into: the anchor of each part, and what it is called."""
+    parts = (
+        ("result", "Result", True),
+        ("curves", "Curves", shown["groups"]),
+        ("table", "All numbers", shown["table"] and len(shown["table"]["rows"]) > 1),
+        ("differences", "Differences", shown["forests"]),
+        ("clients", "Clients", shown["spreads"]),
+        ("setting", "What was run", True),
+        ("time", "Time", shown["time"]),
+        ("again", "Once more", True),
+    )
+    return [(anchor, title) for anchor, title, there in parts if there]
 
 
 def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
@@ -60,83 +165,22 @@ def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
     return pd.concat(tables, ignore_index=True) if tables else None
 
 
-def _verdict(sources: Sequence[Source], summary: pd.DataFrame | None) -> list[str]:
-    """The verdict of a comparison; of runs what they came to."""
-    if len(sources) == 1 and sources[0].record.get("verdict"):
-        return list(sources[0].record["verdict"])
-    reasons = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("reasons", {}).items()]
-    notes = [f"Seed {seed}: {why}" for source in sources for seed, why in source.record.get("notes", {}).items()]
-    return [*(sentences(summary) if summary is not None else []), *reasons, *notes]
+def _marks(sources: Sequence[Source]) -> list[str]:
+    """A line for every run that has not ended, or did not end as planned."""
+    lines = []
+    for source in sources:
+        status = source.record["status"]
+        if text := mark_of(source.record) or ENDED.get(status, f"ended as {status}"):
+            lines.append(f"{source.label}: {text}" if source.label else text)
+    return lines
 
 
-def _table(summary: pd.DataFrame | None, compare: pd.DataFrame | None, score: str) -> dict[str, Any] | None:
-    """The results of all methods."""
-    if summary is None or score not in summary:
-        return None
-    runs = rows_of(summary)
-    rows = results(runs, None if compare is None else rows_of(compare), score)
-    titles = {"score": f"{score} {metric_of(runs).replace('_', ' ')}"}
-    words = sum(name in summary for name in ("method", "variant", "tuned"))
-    return {
-        "head": [titles.get(name, name) for name in rows[0]],
-        "rows": [[*row.values()] for row in rows],
-        "words": words,
-    }
-
-
-def _setting(source: Source) -> dict[str, Any]:
-    """How data flows through the scenario, and what attacks it: the parts in their order, as they were written."""
-    scenario, halves = source.record["scenario"], source.record.get("halves") or {}
-    data, client, wire = scenario["data"], scenario["client"], scenario.get("wire") or []
-    compare = scenario.get("compare") or {}
-    malicious, vary = scenario.get("fleet", {}).get("malicious") or 0, compare.get("vary") or {}
-    attacked = bool(wire) and bool(malicious or "fleet.malicious" in vary)
-    methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
-    steps = [
-        ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}"),
-        ("model", _named(scenario["model"])),
-        ("cohort", _named(scenario["cohort"])),
-        ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
-        ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
-    ]
-    if attacked:
-        share = f"{malicious:.0%} of the clients" if isinstance(malicious, float) else f"clients {malicious}"
-        steps.append(("malicious", share if malicious else "as varied"))
-    if methods:  # each with its client and its server half
-        steps.append(("methods", "; ".join(f"{name}: {halves[name]}" if name in halves else name for name in methods)))
-    else:
-        steps.append(("server", " → ".join(map(_named, scenario["server"]))))
-    steps += [("varied", f"{path} = {', '.join(map(str, values))}") for path, values in vary.items()]
-    seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
-    against = f"; {len(methods)} methods, compared with {source.record.get('baseline')}" if methods else ""
-    return {"label": source.label, "steps": steps, "size": f"{scenario['rounds']} rounds, {seeds}{against}"}
-
-
-def _named(part: Mapping[str, Any]) -> str:
-    """A link as it would be written, `krum(f=6)`."""
-    rest = [f"{k}={v}" for k, v in part.items() if k != "kind" and isinstance(v, int | float | str | list) and v != []]
-    return f"{part['kind']}({', '.join(rest)})" if rest else str(part["kind"])
-
-
-def _provenance(source: Source) -> list[tuple[str, str]]:
-    """The environment, the machine and the hashes, a line each."""
-    record = source.record
-    environment, surroundings, hashes = record["environment"], record["surroundings"], record["hashes"]
-    git = surroundings.get("git") or {}
-    commit = f"{git['commit'][:12]}{' with changes' if git.get('dirty') else ''}" if git.get("commit") else "not known"
-    packages = ("fedsim", "jax", "jaxlib", "numpy", "optax")
-    versions = ", ".join(f"{name} {environment[name]}" for name in packages if name in environment)
-    machine = f"{', '.join(surroundings['devices'])}; {surroundings['cores']} cores; {surroundings['platform']}"
-    return [
-        ("status", record["status"]),
-        ("versions", versions),
-        ("commit", commit),
-        ("machine", machine),
-        ("scenario", f"SHA-256 {hashes['scenario']}"),
-        *([("data", f"SHA-256 {hashes['data']}")] if "data" in hashes else []),
-        ("files", "rounds.csv, summary.csv and the others beside this page; fedsim verify checks them"),
-    ]
-
-
-def _quoted(word: str) -> str:
-    return word if word.replace("/", "").replace("-", "").replace(".", "").replace("_", "").isalnum() else f"'{word}'"
+def _remarks(sources: Sequence[Source]) -> list[str]:
+    """Why seeds did not end as planned, and what to know of those that did."""
+    lines = []
+    for source in sources:
+        for kind in ("reasons", "notes"):
+            for who, why in source.record.get(kind, {}).items():
+                seed = who if source.record.get("kind") == "compare" else f"seed {who}"
+                lines.append(f"{f'{source.label}, ' if source.label else ''}{seed}: {why}")
+    return lines

@@ -41,9 +41,14 @@ class Axis(NamedTuple):
         [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         >>> Axis(0.03, 500.0, 0, 100, log=True).ticks()
         [0.1, 1.0, 10.0, 100.0]
+        >>> Axis(0.15, 1.2, 0, 100, log=True).ticks()
+        [0.2, 0.5, 1.0]
         """
         if self.log:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+            if last - first < 2:  # too few powers
+                some = [times * 10.0**power for power in range(first - 1, last + 1) for times in (1, 2, 5)]
+                return [round(tick, 12) for tick in some if self.low <= tick <= self.high]
             step = max(-(-(last - first) // (most - 1)), 1)
             return [10.0**power for power in range(first, last + 1, step)]
         rough = (self.high - self.low) / (most - 1)

@@ -18,6 +18,7 @@ from fedsim.runs.trackers.mlflow import MLflow
 from fedsim.runs.trackers.tensorboard import TensorBoard
 from fedsim.runs.trackers.tracked import TrackedRun, Tracker, numbers
 from fedsim.runs.trackers.wandb import Wandb
+from fedsim.scenario.places import resolved_from
 
 OPTION = "--log-to"
 SESSIONS = itertools.count()
@@ -80,7 +81,7 @@ class Log:
         if not rows:
             return
         if run not in self.trackers:
-            self._begin(*run, {**recording.experiment.scenario.resolved(), "seed": who["seed"]})
+            self._begin(*run, {**resolved_from(recording.experiment.scenario), "seed": who["seed"]})
         for name, tracker in self.trackers[run].items():
             for new in rows[self.logged[run] :]:
                 values = {name: value for name, value in new.items() if name not in (*who, "round")}

@@ -1,5 +1,6 @@
 """A run in TensorBoard."""
 
+import socket
 from typing import Any
 
 from fedsim.disk import files
@@ -13,7 +14,7 @@ class TensorBoard:
     def __init__(self, tracked: TrackedRun):
         from tensorboardX import SummaryWriter, summary  # pyright: ignore[reportMissingImports]
 
-        folder = tracked.out / "tensorboard" / f"{slug(tracked.label)}.{tracked.seed}"
+        self.folder = folder = tracked.out / "tensorboard" / f"{slug(tracked.label)}.{tracked.seed}"
         for old in folder.glob("events.*"):
             files.remove(old)
         self.writer, self.step = SummaryWriter(str(folder), flush_secs=5), 0
@@ -32,3 +33,5 @@ class TensorBoard:
             self.log(self.step, numbers(summary))
             self.writer.file_writer.add_summary(self.ended)  # type: ignore[union-attr]
         self.writer.close()
+        for file in self.folder.glob(f"events.*.{(host := socket.gethostname())}"):  # as tensorboardX calls it
+            file.rename(file.with_name(f"{file.name.removesuffix(host)}fedsim"))

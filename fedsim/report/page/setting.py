@@ -1,0 +1,75 @@
+"""What was run, and where it comes from: the scenario's parts in their order, and the provenance of a record."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedsim.study.words import axis, variation
+
+
+def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
+    """How data flows through the scenario, and what attacks it: the parts in their order, as they were written.
+
+    Args:
+      record: the content of a `run.json`.
+      label: of the run, where several stand on one page.
+    """
+    scenario, halves = record["scenario"], record.get("halves") or {}
+    data, client, wire = scenario["data"], scenario["client"], scenario.get("wire") or []
+    compare = scenario.get("compare") or {}
+    malicious, vary = scenario.get("fleet", {}).get("malicious") or 0, compare.get("vary") or {}
+    attacked = bool(wire) and bool(malicious or "fleet.malicious" in vary)
+    methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
+    steps: list[tuple[str, str | list[str]]] = [
+        ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}"),
+        ("model", _named(scenario["model"])),
+        ("cohort", _named(scenario["cohort"])),
+        ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
+        ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
+    ]
+    if attacked:
+        steps.append(("malicious", variation(f"fleet.malicious={malicious}") if malicious else "as varied"))
+    if methods:  # each with its client and its server half
+        steps.append(("methods", [f"{name}: {halves[name]}" if name in halves else name for name in methods]))
+    else:
+        steps.append(("server", " → ".join(map(_named, scenario["server"]))))
+    steps += [
+        ("varied", f"{axis(path, scenario)} ({path}): {', '.join(map(str, values))}") for path, values in vary.items()
+    ]
+    seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
+    against = f", {len(methods)} methods compared with {record.get('baseline')}" if methods else ""
+    size = f"{scenario['rounds']} rounds, {seeds}{against}"
+    return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {data.get('clients')} clients"}
+
+
+def _named(part: Mapping[str, Any]) -> str:
+    """A link as it would be written, `krum(f=6)`."""
+    rest = [f"{k}={v}" for k, v in part.items() if k != "kind" and isinstance(v, int | float | str | list) and v != []]
+    return f"{part['kind']}({', '.join(rest)})" if rest else str(part["kind"])
+
+
+def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The environment, the machine and the hashes, a line each."""
+    environment, surroundings, hashes = record["environment"], record["surroundings"], record["hashes"]
+    git = surroundings.get("git") or {}
+    commit = f"{git['commit'][:12]}{' with changes' if git.get('dirty') else ''}" if git.get("commit") else "not known"
+    packages = ("fedsim", "jax", "jaxlib", "numpy", "optax")
+    versions = ", ".join(f"{name} {environment[name]}" for name in packages if name in environment)
+    machine = f"{', '.join(surroundings['devices'])}; {surroundings['cores']} cores; {surroundings['platform']}"
+    return [
+        ("status", record["status"]),
+        ("versions", versions),
+        ("commit", commit),
+        ("machine", machine),
+        ("scenario", f"SHA-256 {hashes['scenario']}"),
+        *([("data", f"SHA-256 {hashes['data']}")] if "data" in hashes else []),
+        ("files", "rounds.csv, summary.csv and the others beside this page; fedsim verify checks them"),
+    ]
+
+
+def quoted(word: str) -> str:
+    """A word of a command line, as a shell reads it.
+
+    >>> quoted("krum(f=2)"), quoted("a/b.yaml")
+    ("'krum(f=2)'", 'a/b.yaml')
+    """
+    return word if word.replace("/", "").replace("-", "").replace(".", "").replace("_", "").isalnum() else f"'{word}'"

@@ -1,0 +1,128 @@
+"""Paths of a scenario and values along them in words: `fleet.malicious=0.2` is "20 % malicious"."""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fedsim.errors import ScenarioError
+from fedsim.scenario.reader import parse
+from fedsim.scenario.shorthand import top_level
+
+TITLES = {  # path -> its name, and a value of it; `s` is the plural
+    "rounds": ("rounds", "{} round{s}"),
+    "data.clients": ("clients", "{} client{s}"),
+    "data.partition.classes": ("labels a client", "{} label{s} a client"),
+    "data.partition.per_client": ("shards a client", "{} shard{s} a client"),
+    "cohort.size": ("clients a round", "{} client{s} a round"),
+    "client.lr": ("client learning rate", "client learning rate {}"),
+    "client.batch": ("samples a batch", "batches of {}"),
+    "client.epochs": ("local epochs", "{} local epoch{s}"),
+    "client.steps": ("local steps", "{} local step{s}"),
+    "fleet.malicious": ("share of malicious clients", "{} malicious"),
+    "numerics.dtype": ("float type", "{}"),
+    "numerics.threads": ("threads", "{} thread{s}"),
+}
+SIGNS = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eps": "ε", "epsilon": "ε", "eta": "η", "lam": "λ", "mu": "μ",
+    "rho": "ρ", "sigma": "σ", "tau": "τ", "lr": "learning rate", "b1": "β₁", "b2": "β₂",
+}  # fmt: skip
+KINDS = {"iid": "IID", "dirichlet": "Dirichlet"}
+ATTACKS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # paths along which an attack gets stronger
+
+
+def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
+    """A label of the column `variant` or `tuned` in words; what is no path stays as it is.
+
+    Args:
+      label: `PATH=VALUE`, several with commas between.
+      scenario: as in `run.json`: names the kind that a parameter belongs to.
+
+    >>> variation("fleet.malicious=0.2, client.epochs=1"), variation("data.partition.alpha=0.1")
+    ('20 % malicious, 1 local epoch', 'partition α 0.1')
+    >>> variation("data.partition.alpha=0.1", {"data": {"partition": {"kind": "dirichlet"}}})
+    'Dirichlet α 0.1'
+    """
+    return ", ".join(_setting(part, scenario) for part in top_level(label)) if "=" in label else label
+
+
+def axis(path: str, scenario: Mapping[str, Any] | None = None) -> str:
+    """The name of an axis: what varies along a path.
+
+    >>> axis("fleet.malicious"), axis("wire[0].scale", {"wire": [{"kind": "sign_flip"}]})
+    ('share of malicious clients', 'sign flip scale')
+    """
+    if path in TITLES:
+        return TITLES[path][0]
+    owner, name = _owner(path, scenario)
+    return f"{owner} {SIGNS.get(name, name.replace('_', ' '))}".strip()
+
+
+def attacks(label: str) -> bool:
+    """Whether a variation is one of an attack.
+
+    >>> attacks("fleet.malicious=0.2"), attacks("client.lr=0.1")
+    (True, False)
+    """
+    return any(ATTACKS.match(part) for part in top_level(label))
+
+
+def _setting(part: str, scenario: Mapping[str, Any] | None) -> str:
+    path, equals, text = (piece.strip() for piece in part.partition("="))
+    if not equals:
+        return part
+    value = _value(text)
+    if path == "fleet.malicious":
+        return _malicious(value, text)
+    if path in TITLES:
+        return TITLES[path][1].format(_shown(value, text), s="" if value == 1 else "s")
+    return f"{axis(path, scenario)} {_shown(value, text)}"
+
+
+def _malicious(value: Any, text: str) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{100 * value:.6g} % malicious"
+    if isinstance(value, list):
+        return f"client{'s' * (len(value) > 1)} {', '.join(map(str, value))} malicious"
+    if isinstance(value, dict) and "count" in value:
+        return f"{value['count']} malicious"
+    return f"{text} malicious"
+
+
+def _shown(value: Any, text: str) -> str:
+    """A value: a kind by its name and parameters, anything else as it was written."""
+    if isinstance(value, dict) and "kind" in value:
+        rest = [f"{SIGNS.get(name, name)} {inner}" for name, inner in value.items() if name != "kind"]
+        return " ".join([_kind(value["kind"]), ", ".join(map(str, rest))]).strip()
+    return KINDS.get(text, text)
+
+
+def _owner(path: str, scenario: Mapping[str, Any] | None) -> tuple[str, str]:
+    """The kind or the section that the last key of a path belongs to, and that key."""
+    *parents, name = re.findall(r"[^.\[\]]+", path) or [path]
+    kind = _kind_at(parents, scenario)
+    if kind and parents[0] != "client":
+        return _kind(kind), name
+    named = [part for part in parents if not part.isdigit()]
+    return (named[-1].replace("_", " ") if named else ""), name
+
+
+def _kind_at(keys: list[str], scenario: Any) -> Any:
+    """The kind of the link that stands there; None where there is none."""
+    for key in keys:
+        if isinstance(scenario, list) and key.isdigit() and int(key) < len(scenario):
+            scenario = scenario[int(key)]
+        else:
+            scenario = scenario.get(key) if isinstance(scenario, Mapping) else None
+    return scenario.get("kind") if isinstance(scenario, Mapping) else None
+
+
+def _kind(name: Any) -> str:
+    return KINDS.get(str(name), str(name).replace("_", " "))
+
+
+def _value(text: str) -> Any:
+    """A value as a scenario reads it; text where it cannot."""
+    with contextlib.suppress(ScenarioError, ValueError, RecursionError):
+        return parse(f"value: {text}\n", "variation").values["value"]
+    return text

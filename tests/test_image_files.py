@@ -1,0 +1,146 @@
+"""Images in the formats that they are distributed in: written byte for byte, read, and refused where a file lies."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+from fedsim.compose import FAMILIES
+from fedsim.data.idx import read_idx
+from fedsim.errors import DataError
+
+RNG = np.random.default_rng(0)
+IMAGES, LABELS = RNG.integers(0, 256, (7, 28, 28), np.uint8), RNG.integers(0, 10, 7, np.uint8)
+
+
+def as_idx(array: np.ndarray, code: int = 8) -> bytes:
+    return bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def mnist(folder, front="", test="t10k", pack=gzip.compress, end=".gz"):
+    for part in ("train", test):
+        (folder / f"{front}{part}-images-idx3-ubyte{end}").write_bytes(pack(as_idx(IMAGES)))
+        (folder / f"{front}{part}-labels-idx1-ubyte{end}").write_bytes(pack(as_idx(LABELS)))
+    return str(folder)
+
+
+def read(kind, path, **parameters):
+    return FAMILIES["dataset"][kind](path=path, **parameters)
+
+
+@pytest.mark.parametrize(("pack", "end"), [(gzip.compress, ".gz"), (bytes, "")])
+@pytest.mark.parametrize("test", ["t10k", "test"])
+def test_mnist_as_it_is_distributed(tmp_path, pack, end, test):
+    arrays = read("idx", mnist(tmp_path, test=test, pack=pack, end=end))
+    np.testing.assert_array_equal(arrays.x, IMAGES[..., None] / np.float32(255))
+    np.testing.assert_array_equal(arrays.y, LABELS)
+    np.testing.assert_array_equal(arrays.x_test, arrays.x)
+    assert arrays.y_test.dtype == np.int64 and arrays.client is None
+
+
+def test_splits_of_emnist(tmp_path):
+    mnist(tmp_path, "emnist-letters-")
+    assert len(read("idx", str(tmp_path)).x) == 7
+    mnist(tmp_path, "emnist-digits-")
+    assert len(read("idx", str(tmp_path), split="emnist-digits").x) == 7
+    with pytest.raises(DataError, match="holds emnist-digits, emnist-letters; choose one with `split`"):
+        read("idx", str(tmp_path))
+    with pytest.raises(DataError, match="split: none is called 'x'; there are emnist-digits"):
+        read("idx", str(tmp_path), split="x")
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(9, ">i1"), (11, ">i2"), (12, ">i4"), (13, ">f4"), (14, ">f8")])
+def test_every_type_of_the_format(tmp_path, code, dtype):
+    values = np.arange(-3, 3).reshape(2, 3).astype(dtype)
+    (tmp_path / "a").write_bytes(as_idx(values, code))
+    array = read_idx(tmp_path / "a")
+    np.testing.assert_array_equal(array, values)
+    assert array.dtype.isnative
+
+
+WRONG = {
+    "no idx file": (b"\x89PNG\r\n", "not an idx file"),
+    "another type": (as_idx(LABELS, 7), "not an idx file"),
+    "within the header": (as_idx(IMAGES)[:10], "ends within its header"),
+    "too few": (as_idx(IMAGES)[:-1], "5488 bytes, but 5487 bytes follow"),
+    "too many": (as_idx(IMAGES) + b"x", "but more follow"),
+    "a header beyond everything": (bytes([0, 0, 8, 3]) + b"\xff" * 12, "at most 8589934592"),
+    "a header that lies": (
+        bytes([0, 0, 8, 1]) + struct.pack(">I", 1 << 32 - 1),
+        "2147483648 bytes, but 0 bytes follow",
+    ),
+    "half a gzip file": (gzip.compress(as_idx(IMAGES))[:-20], "not a sound gzip file"),
+    "no gzip file": (b"\x1f\x8b" + b"x" * 40, "not a sound gzip file"),
+    "a bomb": (gzip.compress(as_idx(LABELS) + bytes(1 << 24)), "but more follow"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_file_that_lies_is_refused(tmp_path, case):
+    content, says = WRONG[case]
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(DataError, match=says):
+        read_idx(tmp_path / "f")
+
+
+def test_folders(tmp_path):
+    with pytest.raises(DataError, match="no idx files; the four files of MNIST are"):
+        read("idx", str(tmp_path))
+    path = mnist(tmp_path)
+    with pytest.raises(DataError, match="other files than those meant: their SHA-256 is"):
+        read("idx", path, sha256="0" * 64)
+    with pytest.raises(DataError, match="a folder is needed, this is a file"):
+        read("idx", f"{path}/train-images-idx3-ubyte.gz")
+    (tmp_path / "train-labels-idx1-ubyte.gz").unlink()
+    with pytest.raises(DataError, match="no train labels"):
+        read("idx", path)
+    (tmp_path / "train-labels-idx1-ubyte.gz").symlink_to("/etc/passwd")
+    with pytest.raises(DataError, match="a link that leads out of the folder"):
+        read("idx", path)
+
+
+def records(n: int, labels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    images = RNG.integers(0, 256, (n, 32, 32, 3), np.uint8)
+    numbers = RNG.integers(0, classes, (n, labels), np.uint8)
+    return images, numbers
+
+
+def binary(images, numbers) -> bytes:
+    return np.concatenate([numbers, images.transpose(0, 3, 1, 2).reshape(len(images), -1)], 1).tobytes()
+
+
+def test_cifar10(tmp_path):
+    parts = [records(3, 1, 10) for _ in range(6)]
+    for name, part in zip([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"], parts, strict=True):
+        (tmp_path / f"{name}.bin").write_bytes(binary(*part))
+    arrays = read("cifar10", str(tmp_path))
+    np.testing.assert_array_equal(arrays.x[3:6], parts[1][0] / np.float32(255))
+    np.testing.assert_array_equal(arrays.y, np.concatenate([part[1][:, 0] for part in parts[:5]]))
+    np.testing.assert_array_equal(arrays.y_test, parts[5][1][:, 0])
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_cifar100(tmp_path, coarse):
+    images, numbers = records(4, 2, 20)
+    (tmp_path / "train.bin").write_bytes(binary(images, numbers))
+    arrays = read("cifar100", str(tmp_path), coarse=coarse)
+    np.testing.assert_array_equal(arrays.x, images / np.float32(255))
+    np.testing.assert_array_equal(arrays.y, numbers[:, 0 if coarse else 1])
+    assert arrays.x_test is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("data_batch_1", b"\x80", "which is pickled and could run anything; unpack cifar-10-binary.tar.gz"),
+        ("data_batch_1.bin", b"x" * 3072, "3072 bytes are no whole records of 3073"),
+        ("data_batch_1.bin", b"", "0 bytes are no whole records"),
+        ("data_batch_1.bin", bytes([10]) + bytes(3072), "record 0 has label 10 of 10"),
+        ("readme.html", b"", "no such files; unpack cifar-10-binary.tar.gz"),
+    ],
+)
+def test_what_is_no_cifar_is_refused(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=says):
+        read("cifar10", str(tmp_path))

@@ -1,0 +1,142 @@
+"""LeNet and residual networks: sizes of the papers, one network in training and evaluation, normalisation, bits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_bits import digest
+
+import fedsim
+from fedsim.models import lenet, resnet
+from fedsim.models.convolution import convolution, plain_convolution
+from fedsim.models.normalisation import batch_norm, group_norm, running
+
+KEY = jax.random.key(3)
+
+
+def numbers(*shape, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape))
+
+
+def close(a, b, tolerance):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), a, b)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "count"),
+    [
+        (lenet(), (28, 28), 61_706),  # 6 and 16 kernels, layers of 120 and 84
+        (resnet(20, "batch"), (32, 32, 3), 269_722),  # He et al.: 0.27 M
+        (resnet(18, "group"), (32, 32, 3), 11_173_962),  # Reddi et al.: 11.2 M
+        (resnet(8, "none"), (16, 16, 1), 75_050 - 2 * 16 * 9),  # the biases alone, and a kernel for one channel
+    ],
+)
+def test_parameters(build, shape, count):
+    params = jax.eval_shape(build(shape, 10).init, KEY)["params"]
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == count
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize(
+    ("side", "C", "out", "k", "stride"), [(8, 3, 4, 3, 2), (7, 2, 5, 3, 2), (9, 4, 2, 1, 2), (8, 3, 4, 5, 1)]
+)
+def test_strides_and_padding_are_xlas(side, C, out, k, stride, padding):
+    with jax.enable_x64(True):
+        x, kernel = numbers(2, side, side + 1, C), numbers(k, k, C, out, seed=1)
+        ours, theirs = (
+            jax.jit(jax.value_and_grad(lambda x, kernel, f=f: jnp.sum(jnp.sin(f(x, kernel, stride, padding))), (0, 1)))(
+                x, kernel
+            )
+            for f in (convolution, plain_convolution)
+        )
+        close(ours, theirs, 1e-10)
+
+
+NETWORKS = [
+    (lenet(), (13, 12, 2)),
+    (resnet(8, "group"), (9, 8, 3)),
+    (resnet(8, "none"), (9, 8)),
+    (resnet(18, "group"), (8, 8, 1)),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("build", "shape"), NETWORKS)
+def test_training_and_evaluation_see_one_network(build, shape):
+    with jax.enable_x64(True):
+        model = build(shape, 10)
+        variables, x = model.init(KEY), numbers(3, *shape)
+        close(model.apply(variables, x, train=True)[0], model.apply(variables, x, train=False)[0], 1e-11)
+        close(model.head(variables, model.features(variables, x)), model.apply(variables, x)[0], 1e-11)
+
+
+def test_group_normalisation():
+    with jax.enable_x64(True):
+        x, p = numbers(2, 3, 5, 6), {"scale": numbers(6, seed=1), "shift": numbers(6, seed=2)}
+        expected = np.empty(x.shape)
+        for sample in range(2):
+            for part in (slice(0, 3), slice(3, 6)):
+                values = np.asarray(x[sample, :, :, part])
+                expected[sample, :, :, part] = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
+        close(group_norm(p, x, 2), expected * p["scale"] + p["shift"], 1e-12)
+
+
+def test_batch_normalisation_counts_valid_rows_alone():
+    with jax.enable_x64(True):
+        x, p = numbers(5, 3, 2, 4), {"scale": numbers(4, seed=1), "shift": numbers(4, seed=2)}
+        mask = jnp.asarray([True, True, False, True, False])
+        valid = np.asarray(x)[np.asarray(mask)].reshape(-1, 4)
+        values, moved = batch_norm(p, running(4), x.at[2].set(jnp.nan), mask, train=True)
+        expected = (x - valid.mean(0)) / np.sqrt(valid.var(0) + 1e-5) * p["scale"] + p["shift"]
+        close(values[mask], expected[mask], 1e-12)
+        close(moved, {"mean": 0.1 * valid.mean(0), "var": 0.9 + 0.1 * valid.var(0, ddof=1)}, 1e-12)
+        unmoved = batch_norm(p, moved, x, jnp.zeros(5, bool), train=True)[1]
+        close(unmoved, moved, 0)
+        still = (x - moved["mean"]) / np.sqrt(moved["var"] + 1e-5) * p["scale"] + p["shift"]
+        close(batch_norm(p, moved, x, mask, train=False)[0], still, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: resnet(20, groups=3), "3 do not divide the 16 channels"),
+        (lambda: resnet()((64,), 10), "resnet needs images"),
+        (lambda: lenet()((28,), 10), "lenet needs images"),
+        (lambda: lenet()((8, 8), 10), "at least 12×12"),
+    ],
+)
+def test_refusals(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def played(model, **sections):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 90)
+    x = (rng.normal(size=(90, 12, 12, 1)) + y[:, None, None, None] / 2).astype(np.float32)
+    data = fedsim.Arrays(x, y, client=np.sort(rng.integers(0, 9, 90)), x_test=x[:20], y_test=y[:20])
+    scenario = {
+        "name": "images",
+        "rounds": 2,
+        "model": model,
+        "cohort": {"kind": "uniform", "size": 5},
+        "client": {"lr": 0.05, "batch": 4, "epochs": 1},
+        "numerics": {"lanes": 4},
+    }
+    return fedsim.run(scenario | sections, data=data)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("norm", ["group", "batch", "none"])
+def test_bits_do_not_depend_on_blocks_or_lanes(norm):
+    model = {"kind": "resnet", "depth": 8, "norm": norm}
+    whole = played(model)
+    assert whole.rounds["train_loss"].iloc[-1] < whole.rounds["train_loss"].iloc[1] or norm == "none"
+    assert digest(played(model, numerics={"lanes": 4, "block": 3})) == digest(whole)
+    assert digest(played(model, numerics={"lanes": 2})) == digest(whole)
+
+
+@pytest.mark.long
+def test_lenet_in_blocks():
+    assert digest(played("lenet", numerics={"lanes": 4, "block": 3})) == digest(played("lenet"))

@@ -1,0 +1,250 @@
+"""Figures for a paper's column: curves that can be told apart, panels that fit a page, scores against an axis."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim.report import derived, figures
+from fedsim.report.figures import marks
+from fedsim.report.figures.curves import pages_of_curves
+from fedsim.report.figures.differences import pages_of_differences
+from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
+from fedsim.study.breakdown import breakdown
+
+SCENARIO = {
+    "name": "small",
+    "rounds": 4,
+    "data": {"clients": 30},
+    "cohort": {"kind": "uniform", "size": 6},
+    "evaluate": {"metric": "test_accuracy", "target": 0.5},
+}
+MANY = [f"method_{i}(lr={i})" for i in range(16)]
+SHARES = [0, 0.1, 0.2, 0.3]
+
+
+def rounds(methods, variants=("",), seeds=3, last=5):
+    """Rows of `rounds.csv`; later methods and variations are worse."""
+    records = []
+    for v, variant in enumerate(variants):
+        for m, method in enumerate(methods):
+            for seed in range(seeds):
+                for r in range(last):
+                    accuracy = (0.9 - 0.05 * m - 0.1 * v) * (1 - 1 / (1 + r)) + 0.01 * seed
+                    row = {
+                        "method": method,
+                        "seed": seed,
+                        "round": r,
+                        "test_loss": 1 - accuracy,
+                        "test_accuracy": accuracy,
+                    }
+                    records.append({**row, **({"variant": variant} if variant else {})})
+    return pd.DataFrame(records)
+
+
+def table(means, path="fleet.malicious", values=SHARES, **more):
+    """Rows of `compare.csv`: means by method and value of the axis."""
+    first = next(iter(means))
+    head = {
+        "baseline": first,
+        "metric": "test_accuracy",
+        "score": "final",
+        "seeds": 5,
+        "sd": 0.02,
+        "diverged": 0,
+        **more,
+    }
+    return pd.DataFrame(
+        [
+            {"method": name, "variant": f"{path}={value:g}", path: value, "mean": mean, **head}
+            for name, of_one in means.items()
+            for value, mean in zip(values, of_one, strict=True)
+        ]
+    )
+
+
+def varied(values, path="fleet.malicious"):
+    return {**SCENARIO, "compare": {"vary": {path: list(values)}}}
+
+
+def legend(figure):
+    """Names of the legend, line by line."""
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    columns = figure.legends[0]._ncols
+    lines = -(-len(texts) // columns)
+    return [texts[j * lines + i] for i in range(lines) for j in range(columns) if texts[j * lines + i]]
+
+
+def strong(axes):
+    return [line for line in axes.lines if line.get_label() == "test_accuracy" and line.get_color() != marks.PALE]
+
+
+def test_methods_differ_in_colour_and_marker_and_neighbours_in_dash():
+    looks = [{**marks.line_of(place), **marks.marker_of(place)} for place in range(marks.STRONG)]
+    assert len({look["color"] for look in looks}) == len({look["marker"] for look in looks}) == 8 == len(COLOURS)
+    assert all(a["linestyle"] != b["linestyle"] for a, b in pairwise(looks))
+    assert len({(str(look["linestyle"]), look["marker"]) for look in looks}) == 8  # in grey too
+    assert all(a["lw"] > b["lw"] and a["zorder"] < b["zorder"] for a, b in pairwise(looks))
+
+
+def test_of_two_equal_curves_both_are_to_be_seen():
+    """The upper one is dashed and thinner, and its markers stand elsewhere."""
+    frame = rounds(["fedavg"], last=21)
+    figure = figures.figure_of_curves(
+        pd.concat([frame, frame.assign(method="fedprox")]), SCENARIO, ["fedavg", "fedprox"]
+    )
+    below, above = strong(figure.axes[0])
+    assert below.get_ydata().tolist() == above.get_ydata().tolist()
+    assert below.get_linestyle() == "-" != above.get_linestyle() and below.get_linewidth() > above.get_linewidth()
+    assert below.get_zorder() < above.get_zorder() and below.get_markevery() != above.get_markevery()
+
+
+def test_the_legend_stands_in_the_order_of_the_result():
+    order = ["c", "a", "b"]
+    figure = figures.figure_of_curves(rounds(["a", "b", "c"]), SCENARIO, order)
+    assert legend(figure) == order
+    colours = {line.get_color(): line.get_ydata()[-1] for line in strong(figure.axes[0])}
+    assert sorted(colours, key=COLOURS.index) == list(COLOURS[:3])
+    assert colours[COLOURS[1]] == max(colours.values())  # a, the best of them
+    summary = pd.DataFrame(
+        {"method": ["a", "b", "c"], "seed": 0, "metric": "test_accuracy", "final": [0.5, 0.7, 0.9], "diverged": 0}
+    )
+    drawn = {}
+    record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "curves", lambda rounds, scenario, order: drawn.setdefault("order", order) and {})
+        list(derived._figures({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record))
+    assert drawn["order"] == ["a", "c", "b"]
+
+
+def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
+    figure = figures.figure_of_curves(rounds(MANY), SCENARIO, MANY)
+    axes = figure.axes[0]
+    lines = [line for line in axes.lines if line.get_label() == "test_accuracy"]
+    assert len(lines) == 16 and len(strong(axes)) == 8
+    assert {line.get_linewidth() for line in lines if line not in strong(axes)} == {0.7}
+    assert {text.get_text() for text in axes.texts} >= {str(n) for n in range(9, 17)}
+    assert legend(figure) == [*MANY[:8], *(f"{n} {MANY[n - 1]}" for n in range(9, 17))]
+    assert len(axes.collections) == 8  # bands of the strong ones
+
+
+@pytest.mark.parametrize(("count", "across", "pages"), [(3, 1, 1), (8, 2, 1), (12, 3, 1), (40, 3, 2)])
+def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
+    variants = [f"fleet.malicious={i}" for i in range(count)]
+    drawn = pages_of_curves(rounds(["a", "b"], variants, seeds=1, last=3), SCENARIO, ["a", "b"])
+    assert len(drawn) == pages and sum(len(figure.axes) for figure in drawn) == count
+    for figure in drawn:
+        assert figure.get_figwidth() == WIDE and figure.get_figheight() <= HIGH + 0.2
+        assert len({axes.get_ylim() for axes in figure.axes}) == 1 == len({axes.get_xlim() for axes in figure.axes})
+        assert len({round(axes.get_position().y0, 6) for axes in figure.axes}) == -(-len(figure.axes) // across)
+        assert [text.get_text() for text in figure.texts].count("test accuracy (share)") == 1
+    titles = [axes.get_title(loc="left") for figure in drawn for axes in figure.axes]
+    assert titles == [name if across == 1 else name.removeprefix("fleet.") for name in variants]
+
+
+def test_differences_of_many_variations_fit_pages():
+    means = {name: [0.5] * 4 for name in MANY}
+    for place, part in enumerate(
+        drawn := pages_of_differences(
+            table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0), SCENARIO, MANY[::-1]
+        )
+    ):
+        assert part.get_figheight() <= HIGH and len(drawn) == 2 and len(part.axes) == 2, place
+        names = [label.get_text() for label in part.axes[0].get_yticklabels()]
+        assert names == MANY[:0:-1]
+
+
+def test_scores_stand_against_the_axis_with_their_interval():
+    means = {"mean": [0.9, 0.8, 0.2, 0.1], "median": [0.88, 0.87, 0.86, 0.85]}
+    figure = figures.figure_of_scores(table(means), varied(SHARES), 0.1, ["mean", "median"])
+    (axes,) = figure.axes
+    curves = [line for line in axes.lines if line.get_label() == "score"]
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in curves] == [
+        (SHARES, of) for of in means.values()
+    ]
+    corners = axes.collections[1].get_paths()[0].vertices
+    half = 2.776445 * 0.02 / np.sqrt(5)
+    assert corners[:, 1].max() == pytest.approx(0.88 + half) and corners[:, 1].min() == pytest.approx(0.85 - half)
+    (cross,) = [line for line in axes.lines if line.get_label() == "broken down"]
+    assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.2], [0.2])
+    assert axes.get_xlabel() == "fleet.malicious" and axes.get_xscale() == "linear"
+    note = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+    assert "mean and 95 % interval over 5 seeds; cross: broken down" in note and legend(figure) == ["mean", "median"]
+
+
+def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
+    rates = [0.001, 0.01, 0.1, 1]
+    figure = figures.figure_of_scores(
+        table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates), varied(rates, "client.lr")
+    )
+    assert figure.axes[0].get_xscale() == "log" and figure.axes[0].get_xlabel() == "client.lr, log"
+    assert not [line for line in figure.axes[0].lines if line.get_label() == "broken down"]  # the start is not known
+
+
+@pytest.mark.parametrize(
+    ("vary", "path"),
+    [
+        ({"a.b": [0, 0.5]}, "a.b"),
+        ({"a.b": [0, 0.5], "c": [3]}, "a.b"),
+        ({"a.b": [0.5]}, None),
+        ({"a.b": [0, 0.5], "c": [3, 4]}, None),
+        ({"a.b": ["x", "y"]}, None),
+        ({"a.b": [True, False]}, None),
+        ({}, None),
+    ],
+)
+def test_scores_are_drawn_where_exactly_one_axis_is_numeric(vary, path):
+    assert figures.axis_of({"compare": {"vary": vary}}) == path and figures.axis_of({}) is None
+
+
+def test_runs_without_a_mean_leave_a_gap():
+    frame = table({"a": [0.9, np.nan, 0.5, 0.4], "b": [np.nan] * 4})
+    frame.loc[frame["method"] == "b", "sd"] = np.nan
+    (axes,) = figures.figure_of_scores(frame, varied(SHARES), 0.1).axes
+    lines = [line for line in axes.lines if line.get_label() == "score"]
+    assert list(lines[0].get_xdata()) == [0, 0.2, 0.3] and not len(lines[1].get_xdata())
+    losses = table({"a": [0.1, 0.2, np.inf, np.inf]}, metric="test_loss")
+    (axes,) = figures.figure_of_scores(losses, varied(SHARES), 2.3).axes
+    assert list(axes.lines[0].get_xdata()) == [0, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("means", "point"),
+    [
+        ([0.9, 0.9, 0.4, 0.1], 0.2),
+        ([0.9, 0.9, 0.9, 0.9], None),
+        ([0.9, 0.4, 0.6, 0.1], 0.3),  # at 0.2 it is above half-way again
+        ([0.9, 0.51, 0.5, 0.49], 0.3),  # half-way to 0.1 is 0.5
+        ([0.1, 0.3, 0.8, 0.9], 0.1),  # the better end is the other one
+        ([0.9, np.nan, 0.2, 0.1], 0.2),
+        ([0.11, 0.1, 0.1, 0.1], None),  # nothing was gained in the first place
+        ([0.05, 0.05, 0.05, 0.05], None),
+        ([np.nan] * 4, None),
+    ],
+)
+def test_the_break_down_point_is_its_definition(means, point):
+    assert breakdown(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True) == point
+    losses = [1 - mean for mean in means]
+    assert breakdown(SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False) == point
+
+
+def test_a_loss_without_bound_is_broken_down():
+    found = breakdown(
+        SHARES, [0.5, 0.6, np.inf, np.inf], [0.01, 0.01, None, None], [5] * 4, 2.3, larger_is_better=False
+    )
+    assert found == 0.2
+
+
+def test_runs_that_diverged_with_a_finite_loss_are_marked():
+    frame = derived._marked(rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}])
+    axes = figures.figure_of_curves(frame, SCENARIO).axes[0]
+    crosses = [line for line in axes.lines if line.get_label() == "test_accuracy, diverged"]
+    assert len(crosses) == 1 and list(crosses[0].get_xdata()) == [4]
+
+
+@pytest.mark.long
+def test_scores_have_the_same_bytes_again():
+    means = {name: [0.9 - 0.02 * i, 0.7, 0.5, 0.3] for i, name in enumerate(MANY)}
+    one, other = (figures.scores(table(means), varied(SHARES), 0.1, MANY) for _ in range(2))
+    assert one == other and list(one) == ["scores.png", "scores.svg", "scores.pdf"]

@@ -1,0 +1,121 @@
+"""The page of a paper that is kept: its table and figure are what follows from the comparison, and its words are true."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+import fedsim
+from fedsim.disk.tables import read_table, to_csv
+from fedsim.report import derived, figures
+from fedsim.report.paper_table import paper_table
+from fedsim.report.ranking import order_of
+from fedsim.report.results import rows_of
+from fedsim.runs.comparison import ordered
+from fedsim.scenario import read
+from fedsim.study.breakdown import breakdown
+from fedsim.study.grid import design_of
+from fedsim.study.pairing import conclusions
+
+VARIED = "fleet.malicious"
+
+
+@pytest.fixture(scope="module")
+def kept(root):
+    """The folder, its tables, and its scenario."""
+    folder = root / "reports/paper"
+    tables = {name: read_table(folder, name) for name in ("rounds", "summary", "compare")}
+    return folder, tables, yaml.safe_load((folder / "scenario.yaml").read_text())
+
+
+def test_it_is_of_the_command_that_is_written_beside_it(root, kept):
+    words = re.search(r"`paper/`.*?`fedsim compare (.*?)`", (root / "reports/README.md").read_text())[1]
+    path, methods, varied, *edits = re.fullmatch(
+        r"(\S+) --methods '(.*?)' --vary (\S+) --set (\S+) --set (\S+) --out \S+", words
+    ).groups()
+    design = design_of(read(root / path, edits), methods, [varied])
+    described = design.scenario.resolved()
+    assert {**kept[2], "numerics": None, "data": None} == {**described, "numerics": None, "data": None}
+    assert set(kept[1]["summary"]["method"]) == {cell.method for cell in design.cells}
+    assert len(kept[1]["summary"]) == len(design.cells) * 10
+
+
+def test_the_table_follows_from_the_scores(kept):
+    folder, tables, scenario = kept
+    rows = rows_of(tables["summary"]), rows_of(tables["compare"])
+    assert (folder / "tables/summary.tex").read_text() == paper_table(*rows, "final", scenario)
+
+
+@pytest.mark.long
+def test_what_is_compared_follows_from_the_scores(kept):
+    summary = rows_of(read_table(kept[0], "summary", text=[VARIED]))
+    compare = conclusions(summary, [], "mean", "final", [VARIED])["compare"]
+    assert (kept[0] / "compare.csv").read_text() == to_csv(compare, ordered("compare", [VARIED]))
+
+
+def test_the_words_are_true(kept):
+    folder, tables, _ = kept
+    text = " ".join((folder / "paper.tex").read_text().split())
+    start = derived._untrained(tables["rounds"], "test_accuracy")
+    points, means = {}, {}
+    for method, rows in tables["compare"].sort_values(VARIED).groupby("method"):
+        values, means[method] = rows[VARIED].tolist(), rows["mean"].tolist()
+        points[method] = breakdown(values, means[method], rows["sd"].tolist(), rows["seeds"].tolist(), start, True)
+    assert points == {
+        "mean": 0.2, "trimmed_mean(trim=6)": 0.3, "multi_krum(f=6)": 0.4, "median": 0.5, "geometric_median": 0.5,
+    }  # fmt: skip
+    assert (
+        "the mean at 0.2, the trimmed mean at 0.3, multi-Krum at 0.4, the median and the geometric median at 0.5"
+        in text
+    )
+    best = [max(means, key=lambda method: means[method][place]) for place in range(6)]
+    assert best == ["mean", "multi_krum(f=6)", "multi_krum(f=6)", *["geometric_median"] * 3]
+    table = (folder / "tables/summary.tex").read_text().splitlines()
+    names = [re.search(r"(\w+)\\_(\w+)", line)[0] for line in table if "dagger" in line]
+    assert sorted(names) == ["geometric\\_median", "trimmed\\_mean"]
+
+
+def test_it_is_small(kept):
+    assert sum(path.stat().st_size for path in kept[0].rglob("*") if path.is_file()) < 400_000
+
+
+@pytest.mark.long
+def test_the_figure_follows_from_the_runs(kept):
+    folder, tables, scenario = kept
+    order = order_of(rows_of(tables["summary"]), "mean", "final")
+    start = derived._untrained(tables["rounds"], "test_accuracy")
+    drawn = figures.scores(tables["compare"], scenario, start, order)
+    assert (folder / "figures/scores.pdf").read_bytes() == drawn["scores.pdf"]
+
+
+@pytest.mark.long
+def test_the_runs_are_those_of_the_scenario(kept):
+    """One of the three hundred."""
+    folder, tables, _ = kept
+    again = fedsim.run(folder / "scenario.yaml", seeds=[0], edits=["fleet.malicious=0.2", "server=[median]"])
+    rows = tables["rounds"]
+    mine = rows[(rows["method"] == "median") & (rows[VARIED] == 0.2) & (rows["seed"] == 0)]
+    assert again.rounds["test_accuracy"].iloc[-1] == pytest.approx(mine["test_accuracy"].iloc[-1], abs=0.05)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no TeX")
+def test_the_page_is_set_without_an_overfull_box(kept, tmp_path):
+    shutil.copytree(kept[0], tmp_path / "paper")
+    (tmp_path / "paper/paper.pdf").unlink()
+    for _ in range(2):
+        line = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper"]
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
+        done = subprocess.run(
+            line, cwd=tmp_path / "paper", env=environment, capture_output=True, text=True, errors="replace"
+        )
+    assert done.returncode == 0 and "Overfull" not in done.stdout and "1 page" in done.stdout, done.stdout[-2000:]
+    if shutil.which("pdftotext"):
+        one, other = (
+            subprocess.run(["pdftotext", "-layout", folder / "paper.pdf", "-"], capture_output=True, text=True).stdout
+            for folder in (kept[0], tmp_path / "paper")
+        )
+        assert one == other and "Aggregation rules" in one

@@ -1,0 +1,156 @@
+"""Settings that are tried with one method alone, and what is said of a choice at the edge of its grid."""
+
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
+from fedsim.study.grid import design_of
+from fedsim.study.methods import methods_of
+from fedsim.study.tuning import edges
+
+SCENARIO = {
+    "name": "small",
+    "rounds": 2,
+    "seeds": 2,
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5, "validation": 0.2},
+    "client": {"lr": 0.1, "batch": 16, "epochs": 1},
+}
+
+
+def tried(methods, **more):
+    """(method, tuned, what is run, edits) of every cell."""
+    cells = design_of(read(SCENARIO), methods, **more).cells
+    return [(cell.method, cell.tuned, cell.written, cell.edits) for cell in cells]
+
+
+def test_a_method_has_settings_of_its_own():
+    assert tried("fedavg, fedprox(mu = 0.01 | 1)") == [
+        ("fedavg", {}, "fedavg", ()),
+        ("fedprox(mu=0.01|1)", {"method.mu": 0.01}, "fedprox(mu=0.01)", ()),
+        ("fedprox(mu=0.01|1)", {"method.mu": 1}, "fedprox(mu=1)", ()),
+    ]
+    cells = design_of(read(SCENARIO), "fedadam(lr=0.1|1,tau=0.5,b1=0|0.9)").cells
+    links = [cell.scenario.spec.server[-1] for cell in cells]
+    assert [(link.lr, link.tau, link.b1) for link in links] == [
+        (0.1, 0.5, 0),
+        (0.1, 0.5, 0.9),
+        (1, 0.5, 0),
+        (1, 0.5, 0.9),
+    ]
+    assert cells[1].who == {
+        "method": "fedadam(lr=0.1|1,tau=0.5,b1=0|0.9)",
+        "tuned": "method.lr=0.1, method.b1=0.9",
+        "method.lr": 0.1,
+        "method.b1": 0.9,
+    }
+
+
+def test_settings_of_all_methods_are_tried_with_each_of_them():
+    cells = tried("fedavg,fedprox(mu=0.1|1)", tune={"client.lr": [0.1, 0.2]})
+    assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
+        ("fedavg", 0.1), ("fedavg", 0.2), *(("fedprox(mu=0.1|1)", lr, mu) for mu in (0.1, 1) for lr in (0.1, 0.2)),
+    ]  # fmt: skip
+
+
+def test_a_mapping_tunes_any_path_of_its_method():
+    entry = {
+        "method": "fedprox(mu=0.1|1)",
+        "label": "prox",
+        "set": {"client.epochs": 2},
+        "tune": {"client.lr": [0.1, 0.2]},
+    }
+    cells = tried(["fedavg", entry])
+    assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
+        ("fedavg",), *(("prox", mu, lr) for mu in (0.1, 1) for lr in (0.1, 0.2)),
+    ]  # fmt: skip
+    assert cells[2][3] == ("client.epochs=2", "client.lr=0.2") and cells[2][2] == "fedprox(mu=0.1)"
+    assert methods_of([entry])[0].written == entry  # what the resolved scenario keeps of it
+    kept = design_of(read({**SCENARIO, "compare": {"methods": ["fedavg", entry]}})).scenario
+    assert kept.resolved()["compare"]["methods"] == ["fedavg", entry]
+
+
+@pytest.mark.parametrize(
+    ("methods", "more", "text"),
+    [
+        ("fedprox(mu=0.1||1)", {}, "mu has an empty value; write values with | between them"),
+        ("fedprox(mux=0.1|1)", {}, "mux"),
+        ("fedprox(mu=0.1|x)", {}, "method.mu"),
+        ([{"method": "fedavg", "lable": "x"}], {}, "no key 'lable'; did you mean 'label'"),
+        ([{"method": "fedavg", "tune": {"client.lr": 0.1}}], {}, "tune should be lists of values by path"),
+        ([{"method": "fedavg", "set": "client.lr=1"}], {}, "set should be values by path"),
+        (
+            [{"method": "fedavg", "tune": {"client.lr": [1, 2]}}],
+            {"tune": {"client.lr": [1, 2]}},
+            "client.lr is tuned with all methods already",
+        ),
+        (
+            [{"method": "fedavg", "tune": {"client.lr": [1, 2]}}],
+            {"vary": {"client.lr": [1]}},
+            "client.lr is varied already",
+        ),
+        ("fedprox(" + ",".join(f"a{i}=1|2" for i in range(20)) + ")", {}, "2 x 1 x 1048576 x 1 = 2097152 combinations"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_in_one_line(methods, more, text):
+    with pytest.raises(ScenarioError) as refusal:
+        design_of(read(SCENARIO), methods, **more)
+    assert text in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_settings_of_a_method_are_chosen_on_validation_data():
+    without = {**SCENARIO, "data": {**SCENARIO["data"], "validation": 0}}
+    with pytest.raises(ScenarioError, match=r"set data.validation=0.1"):
+        design_of(read(without), "fedprox(mu=0.1|1)")
+
+
+def row(means, chosen, method="m", **columns):
+    """Rows of `tuning.csv`: values of a path with their validation means."""
+    (path, values), *_ = columns.items()
+    rows = [{"method": method, path: v, "validation_mean": m, "chosen": 0} for v, m in zip(values, means, strict=True)]
+    rows[chosen]["chosen"] = 1
+    return rows
+
+
+def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
+    (said,) = edges(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
+    assert (
+        said == "m is best with mu=0.01, the smallest of 0.01, 0.1, 1: add smaller values, a better one may lie beyond."
+    )
+    (said,) = edges(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
+    assert "the largest of" in said and "add larger values" in said
+    varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
+    assert edges([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith("With x=1: m is best")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        row([0.8, 0.9, 0.7], 1, mu=[0.01, 0.1, 1]),
+        row([0.8, 0.9], 1, mu=[0.01, 0.1]),  # two values: every choice is an edge
+        row([0.9, 0.8, 0.7], 0, mu=[0, 0.1, 1]),  # nothing lies below 0
+        row([0.9, 0.9, 0.7], 0, mu=[0.01, 0.1, 1]),  # no better than one that is no edge
+        row([0.9, 0.8, 0.7], 0, mu=["a", "b", "c"]),
+        row([0.9, 0.8, 0.7], 0, mu=[True, False, True]),
+        row([None, None, None], 0, mu=[0.01, 0.1, 1]),
+    ],
+)
+def test_no_word_where_there_is_no_edge(rows):
+    assert edges(rows, ["mu", "another"]) == []
+
+
+@pytest.mark.long
+def test_a_comparison_reports_what_was_chosen_and_says_so(tmp_path):
+    methods = "mean,fedprox(mu=0.01|1),fedadam(lr=1e-4|1e-3|1e-2)"
+    found = fedsim.compare({**SCENARIO, "evaluate": {"metric": "test_loss"}}, methods, out=tmp_path / "out")
+    tuning = pd.read_csv(tmp_path / "out/tuning.csv")
+    assert tuning["method"].tolist() == ["fedprox(mu=0.01|1)"] * 2 + ["fedadam(lr=1e-4|1e-3|1e-2)"] * 3
+    chosen = tuning[tuning["chosen"] == 1].set_index("method")["tuned"]
+    table = found.table.set_index("method")["tuned"]
+    assert all(table[method] == chosen[method] for method in chosen.index) and pd.isna(table["mean"])
+    assert len(found.summary) == 6 and set(found.summary["method.lr"].dropna()) == {1e-2}
+    assert found.edges == [line for line in found.verdict if "add larger values" in line] and len(found.edges) == 1
+    assert fedsim.verify(tmp_path / "out").equal
+    again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
+    assert again.table.equals(found.table)

@@ -1,0 +1,273 @@
+"""A run that was interrupted, killed, or is under way: everything that it has committed can be looked at, and says so."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from damage import SCENARIO, killed_run
+from directories import bits, played, started, tiny, wait_for_commit, whole, written
+
+import fedsim
+from fedsim.disk.checkpoint import Snapshot
+from fedsim.errors import CheckpointError, Interrupted
+from fedsim.report.mark import in_latex, in_markdown
+from fedsim.runs import derive, directory, journal
+from fedsim.runs.derive import contents, page_of_runs, rebuild
+from fedsim.runs.export import exported
+from fedsim.runs.journal import LOG, Journal, committed, name_of
+from fedsim.runs.unfinished import SoFar, mark_of_runs
+
+# --------------------------------------------------------------------------------- reading while another process commits
+
+
+def grown(folder, rounds, status="running"):
+    """A journal with a row and a commit for every round; the last one has this status."""
+    kept = Journal(folder, {})
+    for r in rounds:
+        kept.add("rounds", {"round": r})
+        kept.mark()
+        if r == rounds[-1] and status != "running":
+            kept.add("summary", {"final": 0.5})
+        last = status if r == rounds[-1] else "running"
+        kept.commit(Snapshot({"round": r, "status": last}, {"server": np.zeros(2)}), [])
+    return kept
+
+
+def reads(folder, rounds=9):
+    found = committed(folder, rounds)
+    return found and ([row["round"] for row in found.tables["rounds"]], found.round, found.status)
+
+
+def test_what_is_committed_is_read_and_nothing_else(tmp_path):
+    assert committed(tmp_path / "none", 9) is None and committed(tmp_path, 9) is None
+    grown(tmp_path, [1, 2, 3])
+    with (tmp_path / LOG).open("ab") as log:
+        log.write(b'["rounds", {"round": 4}]\n["rounds", {"rou')  # appended, and its commit never came
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert reads(tmp_path) == ([1, 2, 3], 3, "running")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, monkeypatch):
+    kept, listed = grown(tmp_path, [1, 2]), journal.commits
+
+    def late(folder):
+        """Between listing the commits and opening them there are two more, and these are gone."""
+        paths = listed(folder)
+        if name_of(1) in [path.name for path in paths]:
+            for r in (3, 4):
+                kept.add("rounds", {"round": r})
+                kept.commit(Snapshot({"round": r, "status": "running"}, {}), [])
+        return paths
+
+    monkeypatch.setattr(journal, "commits", late)
+    assert reads(tmp_path) == ([1, 2, 3, 4], 4, "running")
+
+
+def test_a_damaged_commit_is_passed_over_and_two_are_an_error(tmp_path):
+    grown(tmp_path, [1, 2])
+    (tmp_path / name_of(2)).write_bytes(b"no commit")
+    assert reads(tmp_path) == ([1], 1, "running")
+    (tmp_path / LOG).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not fit log\.jsonl"):
+        committed(tmp_path, 9)
+
+
+def test_a_run_that_goes_on_beyond_its_end_has_not_ended(tmp_path):
+    grown(tmp_path, [1, 2], status="done")
+    assert reads(tmp_path, rounds=2) == ([1, 2], 2, "done") and "summary" in committed(tmp_path, 2).tables
+    assert reads(tmp_path, rounds=5) == ([1, 2], 2, "running") and "summary" not in committed(tmp_path, 5).tables
+
+
+def test_the_mark_in_words():
+    so_far = lambda round, status="running": SoFar("", {}, 0, 200, journal.Committed({}, round, status))
+    assert mark_of_runs([so_far(40)]) == "unfinished: 40 of 200 rounds"
+    assert mark_of_runs([so_far(40), so_far(200, "done")]) == "unfinished: 40 to 200 of 200 rounds, 1 of 2 runs ended"
+    assert mark_of_runs([SoFar("", {}, 0, 200, None)]) == "unfinished: 0 of 200 rounds"
+    latex = "\\begin{tabular}{ll}\n\\toprule\na & b \\\\\n\\midrule\n1 & 2 \\\\\n\\bottomrule\n\\end{tabular}\n"
+    marked = in_latex(latex, "unfinished: 1 of 2")
+    assert "\\midrule\n\\multicolumn{2}{l}{\\emph{unfinished: 1 of 2}} \\\\\n\\bottomrule" in marked
+    assert (
+        in_latex(latex, "") == latex and in_markdown("| a |\n", "m") == "| a |\n\n*m*\n" and in_markdown("x", "") == "x"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- looking at runs
+
+MARK = "unfinished: 2 of 4 rounds"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A killed run after two of four rounds, and the bits that it should end with."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    return folder, killed_run(folder)
+
+
+@pytest.fixture
+def killed(template, tmp_path):
+    return shutil.copytree(template[0], tmp_path / "run")
+
+
+def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
+    before = {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()}
+    record, frames = contents(killed)
+    assert record["unfinished"] == {"mark": MARK, "runs": {"0": [2, 4]}}
+    assert frames["rounds"]["round"].tolist() == [0, 2] and frames["clients"].empty
+    assert frames["summary"]["reason"].tolist() == ["unfinished: round 2 of 4"]
+    with pytest.warns(UserWarning, match=MARK):
+        assert exported(killed, "rounds", "csv").count(b"\n") == 3
+    with pytest.warns(UserWarning, match=MARK):
+        assert exported(killed, None, "markdown").endswith(f"\n*{MARK}*\n".encode())
+    page = page_of_runs([killed], refresh=5).decode()
+    assert f'<p class="mark"><strong>{MARK}</strong></p>' in page and '<meta http-equiv="refresh" content="5">' in page
+    assert 'http-equiv="refresh"' not in page_of_runs([killed]).decode()
+    found = fedsim.verify(killed)
+    assert not found.equal and not found.wrong and "has not ended" in found.checks[-1].detail
+    assert fedsim.diff(killed, killed).equal
+    assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
+
+
+def test_a_report_of_a_killed_run_is_marked_and_going_on_is_as_if_nobody_had_looked(
+    killed, template, draw, monkeypatch
+):
+    monkeypatch.setattr(derive, "derived_files", lambda frames, record, drawn=True: draw(frames, record, False))
+    names = rebuild(killed)
+    assert {"rounds.csv", "summary.csv", "report.html", "tables/summary.tex"} <= {*names}
+    record = directory.sound_record(killed)
+    assert record["status"] == "interrupted" and record["unfinished"]["mark"] == MARK
+    assert pd.read_csv(killed / "rounds.csv")["round"].tolist() == [0, 2]
+    assert MARK in (killed / "report.html").read_text() and MARK in (killed / "tables/summary.md").read_text()
+    assert MARK.replace("_", r"\_") in (killed / "tables/summary.tex").read_text()
+    fedsim.run(SCENARIO, out=killed, resume=True, pictures=False)
+    assert not (killed / "report.html").exists()  # none of the state before
+    whole(killed, template[1])
+    assert "unfinished" not in directory.sound_record(killed) and fedsim.verify(killed).equal
+
+
+@pytest.mark.long
+def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
+    """As text in the PDF; what is not marked is as it was."""
+    from fedsim.report import figures
+
+    record, frames = contents(killed)
+    plain = figures.curves(frames["rounds"], record["scenario"])
+    rebuild(killed)
+    assert (killed / "figures/curves.svg").read_bytes() != plain["curves.svg"]
+    assert (
+        figures.curves(frames["rounds"], record["scenario"], MARK)["curves.svg"]
+        == (killed / "figures/curves.svg").read_bytes()
+    )
+
+
+@pytest.mark.long
+def test_a_run_that_was_asked_to_end_writes_what_it_has(tmp_path):
+    expected = played(tiny(), tmp_path / "whole")
+    asked = iter([False, False])
+    with pytest.raises(Interrupted):
+        fedsim.run(tiny(), out=tmp_path / "run", ask=lambda: next(asked, True))
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert (
+        record["status"] == "interrupted" and record["unfinished"]["runs"]["0"][1] == 3 and record["wall_seconds"] > 0
+    )
+    rows = (tmp_path / "run/rounds.csv").read_text().splitlines()
+    assert 1 < len(rows) and {*rows} <= {*(tmp_path / "whole/rounds.csv").read_text().splitlines()}
+    fedsim.run(tiny(), out=tmp_path / "run", resume=True)
+    whole(tmp_path / "run", expected)
+
+
+METHODS = ["fedavg", "fedprox(mu=0.1)", "median"]
+
+
+@pytest.mark.long
+def test_a_comparison_that_was_asked_to_end(tmp_path):
+    scenario = tiny(method=None, evaluate={"every": 1}, numerics={"lanes": 2})
+    scenario = {name: value for name, value in scenario.items() if value is not None}
+    fedsim.compare(scenario, METHODS, out=tmp_path / "whole")
+    calls = iter(range(9))
+    with pytest.raises(Interrupted):
+        fedsim.compare(scenario, METHODS, out=tmp_path / "run", ask=lambda: next(calls, None) is None)
+    record, frames = contents(tmp_path / "run")
+    runs = record["unfinished"]["runs"]
+    assert len(runs) == 6 and re.fullmatch(
+        r"unfinished: \d to 3 of 3 rounds, \d of 6 runs ended", record["unfinished"]["mark"]
+    )
+    over = [name for name, (done, planned) in runs.items() if done == planned]
+    assert 0 < len(over) < 6
+    assert (frames["summary"]["status"] == "unfinished").sum() == sum(0 < done < 3 for done, _ in runs.values())
+    assert "verdict" not in record and rebuild(tmp_path / "run")
+    fedsim.compare(scenario, METHODS, out=tmp_path / "run", resume=True)
+    for name in ("rounds.csv", "summary.csv", "compare.csv", "clients.csv", "partition.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.long
+def test_settings_that_are_tuned_are_told_apart_until_one_is_chosen(tmp_path):
+    scenario = tiny(evaluate={"every": 1}, data={"kind": "digits", "clients": 12, "validation": 0.1})
+    del scenario["method"]
+    calls, tune = iter(range(3)), {"client.lr": [0.1, 0.3]}
+    with pytest.raises(Interrupted):
+        fedsim.compare(
+            scenario, ["fedavg", "median"], tune=tune, out=tmp_path / "run", ask=lambda: next(calls, None) is None
+        )
+    _, frames = contents(tmp_path / "run")
+    assert "compare" not in frames and set(frames["rounds"]["client.lr"]) <= {0.1, 0.3}
+    assert "fedavg client.lr=0.1" in page_of_runs([tmp_path / "run"]).decode()
+
+
+def command(*words, **options):
+    line = [sys.executable, "-m", "fedsim.cli", *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, **options)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_path):
+    scenario = tiny(rounds=3000, checkpoint={"seconds": 0.05})
+    file, out = written(scenario, tmp_path / "s.yaml"), tmp_path / "run"
+    process = started(file, out)
+    assert wait_for_commit(process, out, set())
+    held = command("report", out)
+    assert held.returncode == 0 and "live.html" in held.stdout and "in use by process" in held.stderr
+    assert not (out / "report.html").exists() and "unfinished: " in (out / "live.html").read_text()
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert (out / "rounds.csv").exists() == (number != signal.SIGKILL)
+    table = command("export", out, "--table", "rounds")
+    assert table.returncode == 0 and "unfinished: " in table.stderr
+    done = command("report", out)
+    assert done.returncode == 0, done.stderr
+    assert (out / "rounds.csv").read_text().splitlines()[1:]
+    last = pd.read_csv(out / "rounds.csv")["round"].max()
+    again = command("run", file, "--out", out, "--resume", "--set", f"rounds={last + 2}", "--quiet", "--no-pictures")
+    assert again.returncode == 0, again.stderr
+    assert bits(out) == played({**scenario, "rounds": int(last + 2)}, tmp_path / "whole")
+
+
+@pytest.mark.long
+def test_a_page_that_follows_a_run_to_its_end(tmp_path):
+    file, out = written(tiny(rounds=20_000, checkpoint={"seconds": 0.1}), tmp_path / "s.yaml"), tmp_path / "run"
+    process = started(file, out)
+    assert wait_for_commit(process, out, set())
+    line = [sys.executable, "-m", "fedsim.cli", "report", str(out), "--follow"]
+    follower = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = set()
+    while len(seen) < 2:
+        assert follower.poll() is None and process.poll() is None
+        if (out / "live.html").exists():
+            page = (out / "live.html").read_text()
+            assert page.rstrip().endswith("</html>") and 'http-equiv="refresh" content="5"' in page
+            seen.add(re.search(r'class="mark"><strong>(.*?)<', page)[1])
+        time.sleep(0.2)
+    process.kill()
+    process.communicate()
+    said = follower.communicate(timeout=60)[1]
+    assert follower.returncode == 0 and "written anew every few seconds" in said, said
+    assert "url=report.html" in (out / "live.html").read_text() and "unfinished: " in (out / "report.html").read_text()

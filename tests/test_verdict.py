@@ -1,0 +1,174 @@
+"""What a comparison says in sentences, and how paths of a scenario are called there."""
+
+import pandas as pd
+import pytest
+
+from fedsim.report.results import results
+from fedsim.scenario.schema import scenario_model
+from fedsim.scenario.sections import ClientCommon, DataCommon, Fleet, Numerics
+from fedsim.study import words
+from fedsim.study.pairing import against
+from fedsim.study.standings import chance_levels, standings
+from fedsim.study.verdict import verdict
+
+BASE = [0.50, 0.52, 0.48, 0.51, 0.49, 0.50, 0.53]
+BETTER = [b + d for b, d in zip(BASE, [0.1, 0.12, 0.11, 0.1, 0.13, 0.12, 0.11], strict=True)]
+LEVEL = [b + d for b, d in zip(BASE, [0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01], strict=True)]
+
+
+def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dict]:
+    return [
+        {"method": method, "seed": seed, "metric": metric, "final": value, "best": 9.0, "diverged": 0, **more}
+        for method, values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+
+
+def lines_of(rows, baseline="base", **more):
+    return verdict(against(rows, baseline, "final"), rows, baseline, **more)
+
+
+def test_one_headline_then_what_is_sure_and_what_is_level():
+    assert lines_of(rows_of({"base": BASE, "level": LEVEL, "better": BETTER})) == [
+        "better leads with test accuracy 0.617 against 0.504 of base (0.113 better, 95 % 0.103 to 0.123;"
+        " 7 of 7 seeds better, p = 0.031 after Holm).",
+        "Surely better than base (p < 0.05 after Holm): better (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better).",
+        "Not told apart from base: level (+0, 95 % -0.0131 to +0.0131; 3 of 7 seeds better, 1 tied).",
+    ]
+
+
+def test_of_a_loss_less_is_better():
+    lines = lines_of(rows_of({"base": BETTER, "less": BASE}, "test_loss"))
+    assert lines[0].startswith(
+        "less leads with test loss 0.504 against 0.617 of base (0.113 better, 95 % 0.103 to 0.123;"
+    )
+    assert lines[1].startswith("Surely better than base (p < 0.05 after Holm): less (-0.113, 95 % -0.123 to -0.103;")
+
+
+def test_a_baseline_that_leads_says_how_many_are_surely_worse():
+    lines = lines_of(
+        rows_of({"base": BETTER, "level": [b - 0.001 * (i % 2) for i, b in enumerate(BETTER)], "less": BASE})
+    )
+    assert lines[0] == "base, the baseline, leads with test accuracy 0.617; 1 of the 2 others is surely worse."
+
+
+def test_too_few_seeds_never_stand_beside_a_p_of_one():
+    few = rows_of({"base": [0.1, 0.1, 0.11], **{f"m{i}": [0.84, 0.83, 0.85 + 0.01 * i] for i in range(6)}})
+    lines = lines_of(few)
+    assert "3 of 3 seeds better, too few to be sure" in lines[0] and not any("p = 1" in line for line in lines)
+    assert lines[1].startswith("Better than base by the 95 % interval, too few seeds to be sure: m5 (+0.7")
+    assert lines[-1].startswith("With 3 seeds no difference can be called sure: of 6 comparisons") and len(lines) == 3
+    one = lines_of(rows_of({"base": [0.5], "a": [0.75], "b": [0.25]}))
+    assert one[0].startswith("a leads with test accuracy 0.750 against 0.500 of base, but cannot be told apart from it")
+    assert one[0].endswith("(0.25 better; 1 of 1 seed better).")
+    assert one[-1].endswith("give is 1. 6 seeds could.")
+
+
+def test_under_attack_it_says_who_holds():
+    chance = {"fleet.malicious=0": 0.1, "fleet.malicious=0.2": 0.1}
+    rows = rows_of({"base": BETTER, "m": BASE}, variant="fleet.malicious=0")
+    rows += rows_of({"base": [0.1, 0.11, 0.1, 0.1, 0.1, 0.1, 0.1], "m": BASE}, variant="fleet.malicious=0.2")
+    lines = lines_of(rows, chance=chance)
+    start = "With 20 % malicious, m holds with test accuracy 0.504 against 0.101 of base, which is at chance level (0.4"
+    assert lines[0].startswith(start)
+    assert lines[0].endswith("; with 0 % malicious, base leads with 0.617.")
+    assert [line.split(":")[0] for line in lines[1:]] == [
+        "With 0 % malicious",
+        "With 20 % malicious",
+        "With 20 % malicious",
+    ]
+
+
+def test_where_both_are_at_chance_level_it_says_so():
+    rows = rows_of({"base": [0.1] * 7, "m": [0.105] * 7, "wild": [0.1] * 7})
+    for row in rows:
+        row["diverged"] = int(row["method"] == "wild")
+    lines = lines_of(rows, chance={"": 0.101})
+    assert (
+        lines[0]
+        == "No method does better than chance: m, the best, has test accuracy 0.105; wild diverged under all seeds."
+    )
+    assert "At chance level: m, base; what they differ by means nothing." in lines
+    assert not any("better than base" in line for line in lines)
+
+
+def test_chance_is_the_share_of_the_most_frequent_label():
+    table = pd.DataFrame({"client": ["A", "A", "B"], "label": ["cat", "dog", "dog"], "samples": [4, 2, 4]})
+    assert chance_levels(table, "test_accuracy") == {"": 0.6} and chance_levels(table, "test_loss") == {}
+    assert chance_levels(table.assign(label=None), "test_accuracy") == chance_levels(None, "test_accuracy") == {}
+    assert chance_levels(table.assign(variant=["x", "x", "y"]), "test_accuracy") == {"x": 4 / 6, "y": 1.0}
+
+
+def test_failures_and_losses_without_bound():
+    rows = rows_of({"base": BASE, "gone": BETTER, "wild": BASE}, "test_loss")
+    for row in rows:
+        row |= {"status": "failed", "metric": None} if row["method"] == "gone" else {}
+        row["diverged"] = int(row["method"] == "wild")
+    assert lines_of(rows) == [
+        "base, the baseline, leads with test loss 0.504; the other is surely worse; wild diverged under all seeds.",
+        "Surely worse than base (p < 0.05 after Holm): wild (0 of 7 seeds better; 7 of 7 runs diverged).",
+        "Failed under all seeds, compared with nothing: gone.",
+    ]
+    assert lines_of([{**row, "status": "failed", "metric": None} for row in rows]) == ["No run has a score."]
+
+
+def test_few_runs_that_all_diverged_are_called_so():
+    rows = rows_of({"base": [0.5, 0.6, 0.4], "wild": [0.5, 0.6, 0.4]}, "test_loss")
+    for row in rows:
+        row["diverged"] = int(row["method"] == "wild")
+    lines = lines_of(rows)
+    assert lines[0].endswith("the other is not surely worse; wild diverged under all seeds.")
+    assert lines[1] == "Diverged under all seeds: wild (0 of 3 seeds better; 3 of 3 runs diverged)."
+
+
+def test_the_baselines_own_row_changes_nothing():
+    rows = rows_of({"base": BASE, "level": LEVEL, "better": BETTER})
+    table = against(rows, "base", "final")
+    own = [
+        {**dict.fromkeys(table[0]), "method": "base", "baseline": "base", "seeds": 7},
+        *(r for r in table if r["method"] != "base"),
+    ]
+    assert verdict(own, rows, "base") == verdict([row for row in own if row["method"] != "base"], rows, "base")
+    assert results(rows, own, "final") == results(rows, own[1:], "final")
+
+
+def test_seeds_are_counted_with_their_ties():
+    rows = rows_of({"base": [0.1, 0.2, 0.3, 0.4], "m": [0.1, 0.3, 0.2, 0.3]})
+    (standing,) = [s for s in standings(against(rows, "base", "final"), rows, "base", "final")[""] if s.row]
+    assert standing.seeds == "1 of 4 seeds better, 1 tied"
+    assert results(rows, against(rows, "base", "final"), "final")[1]["better in"][0] == "1 of 4, 1 tied"
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    {
+        "fleet.malicious=0": "0 % malicious",
+        "fleet.malicious=[0, 3]": "clients 0, 3 malicious",
+        "fleet.malicious={count: 5}": "5 malicious",
+        "cohort.size=1, client.epochs=2": "1 client a round, 2 local epochs",
+        "data.partition.alpha=0.1": "Dirichlet α 0.1",
+        "data.partition={kind: dirichlet, alpha: 1}": "data partition Dirichlet α 1",
+        "data.partition=iid": "data partition IID",
+        "wire[0].scale=5": "sign flip scale 5",
+        "client.mu=0.1": "client μ 0.1",
+        "evaluate.every=5": "evaluate every 5",
+        "server[9].trim=4": "server trim 4",
+        "a strange label": "a strange label",
+        "x=<b>{[": "x <b>{[",
+    }.items(),
+)  # fmt: skip
+def test_a_variation_in_words(label, text):
+    scenario = {
+        "data": {"partition": {"kind": "dirichlet"}},
+        "wire": [{"kind": "sign_flip"}],
+        "client": {"kind": "sgd"},
+    }
+    assert words.variation(label, scenario) == text
+
+
+def test_paths_that_have_a_title_are_keys_of_a_scenario():
+    sections = {"data": DataCommon, "client": ClientCommon, "fleet": Fleet, "numerics": Numerics}
+    for path in words.TITLES:
+        first, *rest = path.split(".")
+        assert first in scenario_model().model_fields
+        assert len(rest) != 1 or first not in sections or rest[0] in sections[first].model_fields, path
