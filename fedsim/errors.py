@@ -126,16 +126,21 @@ class ProcessError(Failure, RuntimeError):
 
 
 class DataError(Failure, ValueError):
-    """Samples that cannot be learned from as they are (exit code 3); one line, whatever the file holds.
+    """Samples that cannot be learned from as they are (exit code 3); one line per problem, whatever the file holds.
 
-    Args:
-      what: what is wrong, and in which row.
+    Attributes:
+      lines: what is wrong, and in which row.
     """
 
     exit_code = 3
 
-    def __init__(self, what: str):
-        super().__init__(printable(what))
+    def __init__(self, *lines: str):
+        self.lines = tuple(map(printable, lines))
+        super().__init__("\n".join(self.lines))
+
+    def within(self, place: str) -> "DataError":
+        """The same problems, each with a place in front, such as the file's."""
+        return DataError(*(f"{place}: {line}" for line in self.lines))
 
 
 class PartitionError(ValueError):

@@ -1,6 +1,7 @@
 """Statistics that can be trusted: against SciPy, against the definition, and by simulation."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -82,8 +83,8 @@ def test_a_constant_difference_has_no_effect_size():
 
 
 def test_runs_that_diverged_count_as_the_worst():
-    assert scored([0.5, None, float("nan"), 0.9], [False, False, False, True], True).tolist() == [0.5, 0, 0, 0]
-    losses = scored([1.0, 2.0, float("nan")], [False, True, True], False)
+    assert scored([0.5, None, float("nan"), 0.9], [False, False, False, True], 0.0).tolist() == [0.5, 0, 0, 0]
+    losses = scored([1.0, 2.0, float("nan")], [False, True, True], math.inf)
     assert losses.tolist() == [1.0, np.inf, np.inf]
     found = paired(losses, np.array([1.5, 1.5, np.inf]), False)
     assert found.difference is None and found.ci_low is None and found.p_value == 1.0

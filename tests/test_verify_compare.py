@@ -93,5 +93,8 @@ def test_latex_prints_names_as_they_are():
     from fedsim.report.tables import latex, markdown
 
     table = pd.DataFrame({"a_b": ["50 % & <x> | {y} ~ ^ \\ $z$ #1"]})
-    assert r"50 \% \& \textless{}x\textgreater{} \textbar{} \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{} \$z\$ \#1" in latex(table)
+    assert (
+        r"50 \% \& \textless{}x\textgreater{} \textbar{} \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{} \$z\$ \#1"
+        in latex(table)
+    )
     assert r"50 % & &lt;x> \| {y}" in markdown(table)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.build.feasibility import (
+    foreign_metric,
     idle_keys,
     large_cohort,
     repeated_clients,
@@ -76,6 +77,7 @@ def checked(
     classes = problems.attempt(lambda federation: federation.classes, federation)
     features = net is UNKNOWN or net.features is not None
     problems.check(unmet_needs, scenario, client, classes, features)
+    problems.check(foreign_metric, scenario, classes)
     learned = (net, loss or problems.attempt(loss_of, scenario, federation), classes, client_key(spec.client))
     trained = problems.attempt(lambda client, *learned: training(*learned), client, *learned)
     started = problems.attempt(start_models, scenario, net, trained, model, params)

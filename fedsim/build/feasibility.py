@@ -31,6 +31,16 @@ def unmet_needs(scenario: Scenario, client: Client, classes: int, features: bool
         yield ("client", "kind"), f"{scenario.spec.client.kind} {NEEDS[missing[0]]}"
 
 
+def foreign_metric(scenario: Scenario, classes: int) -> Found:
+    """A metric of the other kind of targets."""
+    metric = scenario.spec.evaluate.metric
+    if classes and metric in ("test_r2", "test_mae"):
+        yield (
+            ("evaluate", "metric"),
+            f"{metric} is for targets that are numbers, and these are classes; write test_accuracy",
+        )
+
+
 def idle_keys(scenario: Scenario, client: Client) -> Found:
     """Keys that the client method makes no use of: better a line than a number that means something else."""
     section = scenario.spec.client

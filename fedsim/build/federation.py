@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
-from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare, sha256_of_data
+from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, of_frame, prepare, sha256_of_data
 from fedsim.data.partition import even, offsets_of
 from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
 from fedsim.fleet.streams import Stream, generator
@@ -68,9 +68,9 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
 
 def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
     section = scenario.spec.data
-    file = {"path": str(_data_file(scenario, section))} if hasattr(section, "path") else {}
+    file = {"path": str(_data_file(scenario, section))} if data is None and hasattr(section, "path") else {}
     with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row
-        arrays = data if data is not None else factory_of(section)(**file)
+        arrays = factory_of(section)(**file) if data is None else _given(scenario, data)
     try:
         sets, classes = prepare(
             arrays,
@@ -79,11 +79,13 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
             dtype=dtype,
             validation=section.validation,
             server=section.server.samples,
+            missing=getattr(section, "missing", "refuse"),
+            standardize=getattr(section, "standardize", False),
         )
     except PartitionError as error:
         raise scenario.error(("data", error.where), str(error)) from None
     except DataError as error:
-        raise DataError(f"{file['path']}: {error}" if file and data is None else str(error)) from None
+        raise (error.within(file["path"]) if file else error) from None
     by_id = partition_section(section, sets.owner is not None).kind == "natural"
     if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
         text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
@@ -92,15 +94,34 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
     return sets, classes
 
 
+def _given(scenario: Scenario, data: Any) -> Arrays:
+    """What a Python program handed over as samples: a frame is read by the keys of the data section, as a table is.
+
+    Raises:
+      ScenarioError: for keys that name columns, where there are none.
+    """
+    section = scenario.spec.data
+    keys = {name: getattr(section, name) for name in ("target", "client", "missing", "drop") if hasattr(section, name)}
+    if hasattr(data, "columns") and hasattr(data, "iloc"):
+        return of_frame(data, **keys)
+    for name in ("target", "client", "drop"):
+        if section.kind == "supplied" and keys[name] != type(section).model_fields[name].default:
+            text = "names a column, and the samples are arrays without names; take it out, or pass a DataFrame"
+            raise scenario.error(("data", name), text)
+    return data if isinstance(data, Arrays) else Arrays(*data)
+
+
 def _partition(scenario: Scenario, sets: Sets, classes: int, seed: int) -> Federation:
     section = scenario.spec.data
+    partition = partition_section(section, sets.owner is not None)
     pool = Pool(y=sets.y, classes=classes, owner=sets.owner, owners=sets.owners)
     try:
-        assign = factory_of(partition_section(section, sets.owner is not None))()
+        assign = factory_of(partition)()
         parts = assign(pool, section.clients, generator(seed, Stream.PARTITION))
     except PartitionError as error:
         raise scenario.error(("data", error.where), str(error)) from None
-    return federate(sets, classes, parts, section.client_test, generator(seed, Stream.CLIENT_TEST))
+    rng = generator(seed, Stream.CLIENT_TEST)
+    return federate(sets, classes, parts, section.client_test, rng, partition.kind == "natural")
 
 
 def partition_section(section: Any, named: bool) -> Any:

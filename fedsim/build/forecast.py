@@ -13,7 +13,7 @@ from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.build.checked import links_of
 from fedsim.build.links import factory_of
-from fedsim.build.memory import label_warnings, run_footprint
+from fedsim.build.memory import data_warnings, run_footprint
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
@@ -129,7 +129,7 @@ def notes(experiment: Experiment) -> list[str]:
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
     if plan.malicious.any() and not attacks:
         lines.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
-    return lines + label_warnings(plan.federation)
+    return lines + data_warnings(experiment.scenario, plan.federation)
 
 
 def _temporary(program: Any, *arguments: Any) -> int:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.data import Federation
+from fedsim.data import Federation, scale_remark
 from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
 from fedsim.engine.machine import memory_now
 from fedsim.engine.round import Program
-from fedsim.errors import TooLarge, exhausted, in_parts
+from fedsim.errors import TooLarge, exhausted, in_parts, shortened
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory
 from fedsim.scenario.reader import Path
@@ -104,18 +104,31 @@ def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
     check_memory(scenario, {"partition": len(spec.seeds) * a_seed, "tables": TABLE_BYTES * N})
 
 
-def label_warnings(federation: Federation) -> list[str]:
-    """What a user may not have meant with the labels of the samples: one line for each, mostly none."""
+def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
+    """What a user may not have meant with the samples: one line for each, mostly none."""
+    return [*_label_warnings(federation), *_scale_warnings(scenario.spec.data, federation)]
+
+
+def _scale_warnings(section: Any, federation: Federation) -> list[str]:
+    """Features whose scales differ by orders, where the data section could do something about it."""
+    if getattr(section, "standardize", None) is not False:
+        return []
+    remark = scale_remark(federation.x, federation.names.features)
+    return [remark] if remark else []
+
+
+def _label_warnings(federation: Federation) -> list[str]:
+    """Labels that are trained for nothing."""
     f = federation
     if not f.classes:
         return []
     trained = np.bincount(f.y[f.indices], minlength=f.classes) > 0
     count = int(trained.sum())
-    if f.classes - count >= max(f.classes // 2, 1):
+    if f.names.labels is None and f.classes - count >= max(f.classes // 2, 1):
         text = f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {count} of them have training samples"
         return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
     unseen = np.flatnonzero(~trained & (np.bincount(f.y_test, minlength=f.classes) > 0)) if len(f.y_test) else []
     if len(unseen):
-        listed = ", ".join(map(str, unseen[:5])) + ", ..." * (len(unseen) > 5)
+        listed = ", ".join(shortened(str(f.label_names[k]), 40) for k in unseen[:5]) + ", ..." * (len(unseen) > 5)
         return [f"test labels {listed} are in no client's training samples: nobody learns them"]
     return []

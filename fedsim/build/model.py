@@ -18,7 +18,7 @@ from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import nbytes, widest
 from fedsim.engine.keys import start_key
-from fedsim.errors import LinkError, ScenarioError
+from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import as_model
 from fedsim.models.modules import required
@@ -45,7 +45,7 @@ def loss_of(scenario: Scenario, federation: Federation) -> str:
     """
     name = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
     if name == "cross_entropy" and not federation.classes:
-        text = "cross_entropy needs classes, and these targets are no integers; write squared, or leave it out"
+        text = "cross_entropy is for classes, and these targets are numbers; write squared, or leave it out"
         raise scenario.error(("model", "loss"), text)
     return name
 
@@ -68,9 +68,9 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
         # functions are what they are: an object with state may have changed since the last run
         if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
             return user_model(*model, shape, tuple(expects.items()))
-        if callable(model) and not isinstance(model, type) and not hasattr(model, "apply"):
-            if params is not None and required(model) >= 2:
-                return as_model(lambda key: params, model, shape=shape, **expects)
+        plain = not isinstance(model, type) and not hasattr(model, "apply")
+        if callable(model) and plain and params is not None and required(model) >= 2:
+            return as_model(lambda key: params, model, shape=shape, **expects)
         return as_model(model, shape=shape, **expects)
 
 
@@ -204,5 +204,6 @@ def short_batches(scenario: Scenario, net: Model, federation: Federation, local:
     rows = local.widest(sizes)
     short = (sizes < rows) if scenario.spec.client.drop_last else (sizes % rows != 0)
     if net.mixes_rows and short.any():
-        text = f"mixes the rows of a batch without looking at mask, and client {eligible[short.argmax()]} has short batches"
+        client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)
+        text = f"mixes the rows of a batch without looking at mask, and client {client} has short batches"
         yield ("model",), f"{text}; set client.drop_last and a batch that every client can fill"

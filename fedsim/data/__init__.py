@@ -4,9 +4,11 @@ from fedsim.data.archive import npz as npz
 from fedsim.data.arrays import Arrays as Arrays
 from fedsim.data.cifar import cifar10 as cifar10
 from fedsim.data.cifar import cifar100 as cifar100
+from fedsim.data.completion import scale_remark as scale_remark
 from fedsim.data.federation import Federation as Federation
 from fedsim.data.federation import federate as federate
 from fedsim.data.folders import sha256_of_data as sha256_of_data
+from fedsim.data.frame import of_frame as of_frame
 from fedsim.data.generators import gaussian_blobs as gaussian_blobs
 from fedsim.data.generators import leaf_synthetic as leaf_synthetic
 from fedsim.data.generators import linear_regression as linear_regression
@@ -30,5 +32,6 @@ from fedsim.data.sources import supplied as supplied
 from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
 from fedsim.data.table import csv as csv
+from fedsim.data.table import parquet as parquet
 from fedsim.errors import DataError as DataError
 from fedsim.errors import PartitionError as PartitionError

@@ -11,10 +11,9 @@ import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays, checked
-from fedsim.data.files import MOST_BYTES, Name, opened
+from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
 from fedsim.errors import DataError
 
-MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
 MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
 TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
 STAYS_BYTES = 64 << 20  # of features that are read from the file row by row

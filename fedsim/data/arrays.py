@@ -15,8 +15,10 @@ class Arrays(NamedTuple):
 
     Args:
       x: features `[n, ...]`; stored as floats.
-      y: labels `[n]` (integers: classes 0, 1, ...; floats: regression targets `[n, ...]`).
-      client: optional natural partition `[n]`, any ids that can be sorted; client k is the k-th smallest id.
+      y: labels `[n]` (integers: classes 0, 1, ...; text: names of classes, numbered in the order of the sorted names;
+        floats: regression targets `[n, ...]`).
+      client: optional natural partition `[n]`, any ids that can be sorted. Tables show the ids; wherever a scenario names
+        clients by number, client k is the one with the k-th smallest id.
       x_test: optional test features; without them a share `data.test` of the samples is kept to test on.
       y_test: optional test labels.
 
@@ -24,7 +26,7 @@ class Arrays(NamedTuple):
     >>> ward = fedsim.Arrays(x=np.eye(4), y=np.array([0, 1, 0, 1]), client=np.array(["b", "a", "b", "a"]))
     >>> result = fedsim.run({"name": "own", "rounds": 1, "data": {"test": 0}}, data=ward)
     >>> result.clients[["client", "samples"]].values.tolist()
-    [[0, 2], [1, 2]]
+    [['a', 2], ['b', 2]]
     """
 
     x: np.ndarray
@@ -34,12 +36,21 @@ class Arrays(NamedTuple):
     y_test: np.ndarray | None = None
 
 
-def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
+class Names(NamedTuple):
+    """What the samples call their classes, clients and features; None where those are just numbers."""
+
+    labels: tuple[str, ...] | None = None  # by class
+    clients: tuple[Any, ...] | None = None  # by client number: text, or integers in rising order
+    features: tuple[str, ...] | None = None  # by place in x
+
+
+def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tuple[Arrays, int]:
     """Samples as the device wants them, and the number of classes (0: regression); every fault is named with its row.
 
     Args:
       arrays: samples.
       dtype: float type of features and targets; None keeps what they are.
+      blanks: whether features may be NaN.
 
     Raises:
       DataError: lengths that differ, non-finite numbers, labels that are no classes, ids that are none.
@@ -57,13 +68,13 @@ def checked(arrays: Arrays, dtype: np.dtype | None) -> tuple[Arrays, int]:
     if arrays.x_test is not None and arrays.y_test is None:
         raise DataError("x_test is given without y_test")
     regression = bool(np.issubdtype(y.dtype, np.floating))
-    done = [_features("x", x, x.shape[1:], len(y), dtype), _labels("y", y, y.shape[1:], regression, dtype)]
+    done = [_features("x", x, x.shape[1:], len(y), dtype, blanks), _labels("y", y, y.shape[1:], regression, dtype)]
     if arrays.x_test is None:
         done += [np.zeros((0, *x.shape[1:]), dtype), done[1][:0]]
     else:
         x_test, y_test = np.asarray(arrays.x_test), np.asarray(arrays.y_test)
         _require_rows("y_test", y_test)
-        done.append(_features("x_test", x_test, x.shape[1:], len(y_test), dtype))
+        done.append(_features("x_test", x_test, x.shape[1:], len(y_test), dtype, blanks))
         done.append(_labels("y_test", y_test, y.shape[1:], regression, dtype))
     classes = 0 if regression else int(max(labels.max() for labels in (done[1], done[3]) if len(labels))) + 1
     return Arrays(done[0], done[1], _ids(arrays.client, len(x)), done[2], done[3]), classes
@@ -77,23 +88,55 @@ def _require_rows(name: str, values: np.ndarray) -> None:
         raise DataError(f"{name}: samples of shape {values.shape[1:]} hold no numbers")
 
 
-def numbered(ids: np.ndarray) -> tuple[np.ndarray, int]:
-    """Ids `[n]` -> (client number of every row, clients in all): client k is the k-th smallest id."""
+def numbered(ids: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    """Ids `[n]` -> (client number of every row, names by number): client k is the k-th smallest id."""
     try:
         known, code = np.unique(ids, return_inverse=True)
     except TypeError as error:
         raise DataError(f"client: ids that cannot be sorted: {error}") from None
-    return code.astype(np.int32), len(known)
+    if known.dtype.kind == "S":
+        known = np.char.decode(known, "utf-8", "backslashreplace")
+    names = [name if isinstance(name, int | float) else str(name) for name in known.tolist()]
+    return code.astype(np.int32), names
 
 
-def _features(name: str, x: np.ndarray, shape: tuple, rows: int, dtype: np.dtype | None) -> np.ndarray:
+def classes_named(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
+    """Text labels as the places of their names among all of them, sorted by code points; numbers stay, without names.
+
+    Raises:
+      DataError: for samples without a label.
+    """
+    y = np.asarray(arrays.y)
+    if y.dtype.kind not in "UTO" or y.ndim != 1:
+        return arrays, None
+    labels = [_texts("y", y)]
+    if arrays.y_test is not None and len(y_test := np.asarray(arrays.y_test)):
+        labels.append(_texts("y_test", y_test))
+    names, code = np.unique(np.concatenate(labels), return_inverse=True)
+    split = {"y": code[: len(y)], "y_test": code[len(y) :] if len(labels) > 1 else None}
+    return arrays._replace(**split), tuple(names.tolist())
+
+
+def _texts(name: str, labels: np.ndarray) -> np.ndarray:
+    """Text labels `[n]`, none of them empty."""
+    if labels.ndim != 1 or labels.dtype.kind not in "UTO":
+        raise DataError(f"{name}: labels of {labels.dtype} {labels.shape}, those of y are text [n]")
+    for row, label in enumerate(labels.tolist()):
+        if label is None or label != label or label == "":
+            raise DataError(f"{name}: row {row} has no label")
+        if not isinstance(label, str):
+            raise DataError(f"{name}: row {row} has label {label!a:.40}; all labels are text or numbers")
+    return labels.astype(str)
+
+
+def _features(name: str, x: np.ndarray, shape: tuple, rows: int, dtype: np.dtype | None, blanks: bool) -> np.ndarray:
     if len(x) != rows:
         raise DataError(f"{name} has {len(x)} rows, {name.replace('x', 'y', 1)} has {rows}")
     if x.shape[1:] != shape:
         raise DataError(f"{name}: samples of shape {x.shape[1:]}, x has {shape}")
     if x.dtype.kind not in "fiub":
         raise DataError(f"{name}: numbers are needed, found {x.dtype}")
-    return _finite(name, x, dtype)
+    return _finite(name, x, dtype, blanks)
 
 
 def _labels(name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.dtype | None) -> np.ndarray:
@@ -111,13 +154,15 @@ def _labels(name: str, y: np.ndarray, shape: tuple, regression: bool, dtype: np.
     return np.ascontiguousarray(y, np.int32)
 
 
-def _finite(name: str, values: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+def _finite(name: str, values: np.ndarray, dtype: np.dtype | None, blanks: bool = False) -> np.ndarray:
     """Values as `dtype`, those in a file as they lie; what is no finite number there is named."""
-    if in_file(values):
+    if in_file(values) and not blanks:
         return _finite_in_file(name, values, dtype)
     with np.errstate(over="ignore"):
         cast = np.ascontiguousarray(values, dtype)
     sound = np.isfinite(cast)
+    if blanks:
+        sound |= np.isnan(cast)
     if not sound.all():
         bad = ~sound.reshape(len(cast), -1).all(1)
         row = int(bad.argmax())

@@ -1,10 +1,12 @@
 """A federation: the samples, and who holds what."""
 
 import hashlib
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.data.arrays import Names
 from fedsim.data.mapped import chunks
 from fedsim.data.partition import Parts
 from fedsim.data.splits import Sets
@@ -31,6 +33,7 @@ class Federation(NamedTuple):
     test_indices: np.ndarray  # int32
     test_offsets: np.ndarray  # [N + 1] int64
     named: bool  # the samples brought client ids
+    names: Names = Names()  # of classes, clients and features
 
     @property
     def N(self) -> int:
@@ -52,22 +55,37 @@ class Federation(NamedTuple):
         """Client of every entry of `test_indices`."""
         return np.repeat(np.arange(self.N), np.diff(self.test_offsets))
 
+    @property
+    def client_names(self) -> np.ndarray:
+        """What tables call the clients, by number `[N]`: their ids, or the numbers."""
+        return np.arange(self.N) if self.names.clients is None else np.array(self.names.clients)
+
+    @property
+    def label_names(self) -> list[Any]:
+        """What tables call the classes, by number."""
+        return list(range(self.classes) if self.names.labels is None else self.names.labels)
+
     def label_counts(self) -> np.ndarray:
         """Training samples per client and class `[N, classes]`."""
         flat = self.owner * self.classes + self.y[self.indices]
         return np.bincount(flat, minlength=self.N * self.classes).reshape(self.N, self.classes)
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of the samples and of the partition."""
+        """SHA-256 of the samples and of the partition, names of classes and clients included."""
         others = (self.x_validation, self.y_validation, self.x_server, self.y_server)
         return {
-            "data": _sha256(self.x, self.y, self.x_test, self.y_test, *others),
-            "partition": _sha256(self.indices, self.offsets, self.test_indices, self.test_offsets),
+            "data": _sha256(self.names.labels, self.x, self.y, self.x_test, self.y_test, *others),
+            "partition": _sha256(self.names.clients, self.indices, self.offsets, self.test_indices, self.test_offsets),
         }
 
 
 def federate(
-    sets: Sets, classes: int, parts: Parts, client_test: float = 0.0, rng: np.random.Generator | None = None
+    sets: Sets,
+    classes: int,
+    parts: Parts,
+    client_test: float = 0.0,
+    rng: np.random.Generator | None = None,
+    by_id: bool = False,
 ) -> Federation:
     """Prepared samples and the parts of the clients -> a federation.
 
@@ -77,6 +95,7 @@ def federate(
       parts: index lists of the clients.
       client_test: share of every client's samples kept for its own scores, rounded; at least one stays to train on.
       rng: draws them; not needed for a share of 0.
+      by_id: whether client k is the k-th id of the samples, and is called so.
     """
     tested = np.zeros(len(parts.indices), bool)
     if client_test:
@@ -98,6 +117,7 @@ def federate(
         test_indices=parts.indices[tested],
         test_offsets=starts[1],
         named=sets.owner is not None,
+        names=sets.names if by_id else sets.names._replace(clients=None),
     )
 
 
@@ -114,8 +134,8 @@ def _drawn_per_client(parts: Parts, share: float, rng: np.random.Generator) -> n
     return drawn
 
 
-def _sha256(*arrays: np.ndarray) -> str:
-    digest = hashlib.sha256()
+def _sha256(names: tuple[Any, ...] | None, *arrays: np.ndarray) -> str:
+    digest = hashlib.sha256(b"" if names is None else json.dumps(names).encode())
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
         for part in chunks(array):

@@ -13,6 +13,7 @@ from annotated_types import MinLen
 from fedsim.errors import DataError
 
 MOST_BYTES = 8 << 30  # of a file, unpacked
+MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
 Name = Annotated[str, MinLen(1)]
 
 
@@ -37,7 +38,7 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
             file.seek(0)
             yield file
     except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise error.within(path) from None
 
 
 def sha256_of(path: str | Path) -> str:

@@ -8,6 +8,8 @@ import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays
+from fedsim.data.columns import Missing
+from fedsim.data.files import Name
 from fedsim.errors import DataError
 
 
@@ -29,12 +31,26 @@ def digits() -> Arrays:
 
 
 @dataset
-def supplied() -> Arrays:
-    """Samples that a Python program hands over: `fedsim.run(..., data=fedsim.Arrays(x, y))`.
+def supplied(
+    target: Name = "y",
+    client: Name | None = None,
+    missing: Missing = "refuse",
+    standardize: bool = False,
+    drop: list[str] = [],  # noqa: B006 (read, never changed)
+) -> Arrays:
+    """Samples that a Python program hands over: `fedsim.run(..., data=fedsim.Arrays(x, y))`, `(x, y)`, or a DataFrame.
+
+    Args:
+      target: column of the labels in a DataFrame: integers or text are classes, floats regression targets.
+      client: column of the client ids; left out: `client`, if there is such a column.
+      missing: what happens to blanks, NaN in arrays; as in `csv`.
+      standardize: as in `csv`.
+      drop: columns that are left out.
 
     Raises:
       DataError: always, on the command line: a scenario file holds no samples.
     """
+    del target, client, missing, standardize, drop
     raise DataError(
         "data.kind: supplied: these samples came from a Python program; pass them as fedsim.run(..., data=)"
     )

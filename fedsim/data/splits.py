@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays, checked, numbered
+from fedsim.data.arrays import Arrays, Names, checked, classes_named, numbered
+from fedsim.data.completion import completed, statistics
 from fedsim.data.mapped import take_rows
 from fedsim.errors import PartitionError
 
@@ -22,10 +23,19 @@ class Sets(NamedTuple):
     y_validation: np.ndarray
     x_server: np.ndarray
     y_server: np.ndarray
+    names: Names = Names()
 
 
 def prepare(
-    arrays: Arrays, *, test: float, seed: int, dtype: np.dtype, validation: float = 0.0, server: int = 0
+    arrays: Arrays,
+    *,
+    test: float,
+    seed: int,
+    dtype: np.dtype,
+    validation: float = 0.0,
+    server: int = 0,
+    missing: str = "refuse",
+    standardize: bool = False,
 ) -> tuple[Sets, int]:
     """Check the samples and set apart what clients do not get -> (sets, classes).
 
@@ -36,40 +46,83 @@ def prepare(
       dtype: float type of the features.
       validation: share of the other samples kept for validation, stratified by label.
       server: samples of what is left then that the server keeps, stratified by label.
+      missing: what happens to features that are NaN: `refuse`; `drop` their samples; or fill in the `mean` or the `median`
+        of the samples that the clients get.
+      standardize: features on one scale, by mean and standard deviation of the samples that the clients get.
 
     Raises:
       DataError: for samples that cannot be learned from.
       PartitionError: when nothing is left to train on.
     """
-    arrays, classes = checked(arrays, dtype)
-    x, y, client, x_test, y_test = arrays
+    features = getattr(arrays, "features", None)
+    arrays, labels = classes_named(_without_blanks(arrays) if missing == "drop" else arrays)
+    completes = standardize or missing in ("mean", "median")
+    arrays, classes = checked(arrays, np.dtype(np.float64) if completes else dtype, missing in ("mean", "median"))
+    owner, ids = (None, []) if arrays.client is None else numbered(arrays.client)
+    rows = _split(arrays, classes, {"test": test, "validation": validation}, server, seed)
+    if completes:
+        arrays = _completed(arrays, rows["train"], missing, standardize, dtype, features)
+    x, y, _, x_test, y_test = arrays
     assert x_test is not None and y_test is not None
-    owner, owners = (None, 0) if client is None else numbered(client)
-    labels = y if classes else np.zeros(len(y), np.int32)
-    train, rows = np.arange(len(y)), {}
-    for number, purpose in enumerate(("test", "validation", "server"), 1):
-        share = {"test": 0.0 if len(x_test) else test, "validation": validation, "server": server / max(len(train), 1)}
-        if share[purpose] >= 1:
-            raise PartitionError(f"{server} samples, but only {len(train)} are there for training", "server")
-        mask = stratified(labels[train], share[purpose], np.random.default_rng([seed, number]))
-        rows[purpose], train = train[mask], train[~mask]
-        if not len(train):
-            raise PartitionError(f"nothing is left to train on of {len(y)} samples", purpose)
     sets = Sets(
         x=x,
         y=y,
         owner=owner,
-        owners=owners,
+        owners=len(ids),
         x_test=x[rows["test"]] if len(rows["test"]) else x_test,
         y_test=y[rows["test"]] if len(rows["test"]) else y_test,
         x_validation=x[rows["validation"]],
         y_validation=y[rows["validation"]],
         x_server=x[rows["server"]],
         y_server=y[rows["server"]],
+        names=Names(labels, None if ids == list(range(len(ids))) else tuple(ids), features),
     )
+    train = rows["train"]
     if len(train) < len(y):  # a copy only where something was set apart
         sets = sets._replace(x=take_rows(x, train), y=y[train], owner=None if owner is None else owner[train])
     return sets, classes
+
+
+def _split(arrays: Arrays, classes: int, shares: dict[str, float], server: int, seed: int) -> dict[str, np.ndarray]:
+    """Rows by purpose: `test`, `validation`, `server`, and `train`, which is what is left."""
+    y = arrays.y
+    labels = y if classes else np.zeros(len(y), np.int32)
+    train, rows = np.arange(len(y)), {}
+    for number, purpose in enumerate(("test", "validation", "server"), 1):
+        own = purpose == "test" and arrays.y_test is not None and len(arrays.y_test)
+        share = server / max(len(train), 1) if purpose == "server" else 0.0 if own else shares[purpose]
+        if share >= 1:
+            raise PartitionError(f"{server} samples, but only {len(train)} are there for training", "server")
+        mask = stratified(labels[train], share, np.random.default_rng([seed, number]))
+        rows[purpose], train = train[mask], train[~mask]
+        if not len(train):
+            raise PartitionError(f"nothing is left to train on of {len(y)} samples", purpose)
+    return {**rows, "train": train}
+
+
+def _completed(
+    arrays: Arrays, train: np.ndarray, missing: str, standardize: bool, dtype: np.dtype, names: tuple[str, ...] | None
+) -> Arrays:
+    """Features without blanks and on one scale, all by statistics of the training samples; targets as `dtype`."""
+    s = statistics(arrays.x, train, missing, standardize, names)
+    x, x_test = (None if part is None else completed(part, s, dtype) for part in (arrays.x, arrays.x_test))
+    assert x is not None
+    return checked(arrays._replace(x=x, x_test=x_test), dtype)[0]
+
+
+def _without_blanks(arrays: Arrays) -> Arrays:
+    """Samples whose features are all there."""
+
+    def known(x: np.ndarray) -> np.ndarray:
+        if x.dtype.kind != "f" or not x.ndim:
+            return np.ones(x.shape[:1], bool)
+        return np.invert(np.isnan(x.reshape(len(x), -1)).any(axis=1))
+
+    x, y, client = np.asarray(arrays.x), np.asarray(arrays.y), arrays.client
+    if known(x).all() or len(x) != len(y):
+        return arrays
+    kept = known(x)
+    return arrays._replace(x=x[kept], y=y[kept], client=None if client is None else np.asarray(client)[kept])
 
 
 def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -1,153 +1,231 @@
-"""Tables: one row per sample, read cell by cell, so that every fault has a line and a column."""
+"""Tables in files: one row per sample, read so that every fault has a line, or a row, and a column."""
 
+import contextlib
 import csv as text
+import gzip
 import io
 import itertools
-from array import array
-from collections import Counter
+import zlib
 from collections.abc import Iterator
-from difflib import get_close_matches
-
-import numpy as np
+from typing import Any, BinaryIO
 
 from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays
-from fedsim.data.files import Name, opened
+from fedsim.data.cells import JUDGED, Features
+from fedsim.data.columns import Missing, Roles, Table, arrays_of, roles
+from fedsim.data.faults import Faults
+from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
+from fedsim.data.frame import of_frame
 from fedsim.errors import DataError
 
 MOST_CHARACTERS = 4 << 20  # of a line
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows
+CHUNK = 250  # rows that are read at a time, after the first JUDGED
+GZIP = b"\x1f\x8b"
 
 
 @dataset
-def csv(path: Name, target: Name = "y", client: Name | None = None, sha256: str | None = None) -> Arrays:
-    """A table in UTF-8 with a header: one row per sample, a target column, perhaps a client column, numbers elsewhere.
+def csv(
+    path: Name,
+    target: Name = "y",
+    client: Name | None = None,
+    missing: Missing = "refuse",
+    standardize: bool = False,
+    drop: list[str] = [],  # noqa: B006 (read, never changed)
+    delimiter: Name = "auto",
+    sha256: str | None = None,
+) -> Arrays:
+    """A table in UTF-8 with a header, plain or gzipped: one row per sample, a target column, perhaps a client column.
 
-    A target column of whole numbers holds classes, one with any other number (`1.0` too) regression targets.
+    Target: whole numbers are classes 0, 1, ...; with any other number among them (`1.0` too) all are regression targets;
+    text names the classes, which are numbered in the order of the sorted names. Features: a column holds numbers where at
+    least half of its first 1,000 cells that are not blank are numbers; any other is text, and each of its texts, sorted, at
+    most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells, `NA`, `N/A`, `NaN`, `nan`,
+    `null`, `NULL` and `?`. Blanks around cells and names do not count. What is wrong is told for all cells at once.
 
     Args:
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
       target: column of the labels.
-      client: column of the client ids; left out: `client`, if there is such a column.
+      client: column of the client ids; left out: `client`, if there is such a column. Ids keep their names in all tables.
+      missing: blanks are refused; or filled with the column's `mean` or `median` over the training samples (in a column of
+        text a blank is a category of its own); or their samples are left out. A blank label is refused but under `drop`.
+      standardize: subtract the mean of every feature and divide by its standard deviation, both over the training samples;
+        features that are 0 or 1 stay, constant ones become 0.
+      drop: columns that are left out.
+      delimiter: between cells, one character, or `tab`; `auto`: the one of `,` `;` `|` and tab that fits the header.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: for a file that is not such a table, naming file, line and column.
+      DataError: for a file that is not such a table, naming file, lines and columns.
     """
-    with opened(path, sha256) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
-        rows = text.reader(_bounded(lines), strict=True)
+    del standardize  # by `prepare`, which knows the training samples
+    with opened(path, sha256) as file, _unpacked(file) as (source, most):
+        lines = _lines(source, most)
+        first = list(itertools.islice(lines, 100))
+        between = _delimiter(first, delimiter, target)
+        rows = text.reader(itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True)
         try:
-            header = next(rows, [])
-            return _table(rows, header, *_columns(header, target, client))
+            header = [name.strip() for name in next(rows, [])]
         except text.Error as error:
             raise DataError(f"line {rows.line_num}: {error}") from None
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"not UTF-8 text near line {rows.line_num + 1}: {error.reason}; save the table as UTF-8"
-            ) from None
+        return _table(rows, roles(header, target, client, drop), missing)
 
 
-def _bounded(lines: io.TextIOWrapper) -> Iterator[str]:
-    """Lines, none of them so long that its cells would fill the memory."""
+@dataset
+def parquet(
+    path: Name,
+    target: Name = "y",
+    client: Name | None = None,
+    missing: Missing = "refuse",
+    standardize: bool = False,
+    drop: list[str] = [],  # noqa: B006 (read, never changed)
+    sha256: str | None = None,
+) -> Arrays:
+    """A table in the Parquet format: one row per sample, a target column, perhaps a client column, as in `csv`.
+
+    Columns of numbers and truth values are features as they are; text becomes features as in `csv`. Needs pyarrow:
+    `pip install 'fedsim-jax[parquet]'`.
+
+    Args:
+      path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
+      target: column of the labels: integers or text are classes, floats regression targets.
+      client: column of the client ids; left out: `client`, if there is such a column.
+      missing: what happens to blanks, as in `csv`.
+      standardize: as in `csv`.
+      drop: columns that are left out.
+      sha256: of the file; another file is refused (filled in by the resolved scenario).
+
+    Raises:
+      DataError: for a file that is not such a table, naming file, rows (from 0) and columns.
+    """
+    del standardize
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise DataError("parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow") from None
+    with opened(path, sha256) as file:
+        try:
+            table = ParquetFile(file)
+            _require_size(table.metadata)
+            frame = table.read().to_pandas()
+        except DataError:
+            raise
+        except Exception as error:  # pyarrow's own errors, and what they wrap
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DataError(f"not a sound parquet file: {reason[:200]}") from None
+        return of_frame(frame, target, client, missing, drop)
+
+
+def _require_size(metadata: Any) -> None:
+    """Refuse a table that would fill the memory, before its columns are read."""
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    cells = 8 * metadata.num_rows * metadata.num_columns
+    if max(size, cells) > MOST_BYTES:
+        raise DataError(f"unpacks to {max(size, cells)} bytes; at most {MOST_BYTES}")
+
+
+@contextlib.contextmanager
+def _unpacked(file: BinaryIO) -> Iterator[tuple[io.TextIOWrapper, int]]:
+    """The text of a file, plain or gzipped, and how many characters it may have."""
+    most, packed = MOST_BYTES, file.read(2) == GZIP
+    if packed:
+        most = min(most, max(MOST_RATIO * file.seek(0, 2), SMALL_BYTES))
+    file.seek(0)
+    source: Any = gzip.GzipFile(fileobj=file) if packed else file
+    with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as lines:
+        yield lines, most
+
+
+def _lines(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
+    """Lines of text, none of them, and not all together, so long that they would fill the memory."""
+    read = 0
     for number in itertools.count(1):
-        line = lines.readline(MOST_CHARACTERS + 1)
+        try:
+            line = lines.readline(MOST_CHARACTERS + 1)
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8 text near line {number}: {error.reason}; save the table as UTF-8") from None
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise DataError(f"not a sound gzip file near line {number}: {error}") from None
+        read += len(line)
         if len(line) > MOST_CHARACTERS:
             raise DataError(f"line {number}: longer than {MOST_CHARACTERS} characters; put a sample on each line")
+        if read > most:
+            raise DataError(f"line {number}: unpacks to more than {most} bytes, at most {MOST_RATIO}-fold")
         if not line:
             return
         yield line
 
 
-def _columns(header: list[str], target: str, client: str | None) -> tuple[int, int | None]:
-    """Places of the target and of the client column."""
-    if not header:
-        raise DataError("empty: a header with column names is needed")
-    twice, count = Counter(header).most_common(1)[0]
-    if count > 1:
-        raise DataError(f"{'two' if count == 2 else count} columns are called {twice[:40]!a}; give each its own name")
-    for role, name in (("target", target), ("client", client)):
-        if name is not None and name not in header:
-            raise DataError(f"{role}: no column {name[:40]!a}; {_instead(name, header)}")
-    if client is None and "client" in header:
-        client = "client"
-    if client == target:
-        raise DataError(f"column {target!a} cannot be both target and client")
-    if len(header) < 2 + (client is not None):
-        raise DataError(f"no feature columns besides {target!a}")
-    return header.index(target), None if client is None else header.index(client)
+def _delimiter(lines: list[str], asked: str, target: str) -> str:
+    """The character between cells: as asked, or the one that cuts header and first row into the most cells, equally many.
+
+    Raises:
+      DataError: for more than a character, or where none fits better than the others.
+    """
+    if asked != "auto":
+        if asked != "tab" and (len(asked) != 1 or asked in '"\r\n'):
+            raise DataError(f"delimiter: {asked[:40]!a} is not one character; write auto, tab, or the character")
+        return "\t" if asked == "tab" else asked
+    widths = {between: _widths(lines, between) for between in DELIMITERS}
+    best = max(widths.values())
+    fitting = [between for between, width in widths.items() if width == best]
+    remedy = "write delimiter: and the character"
+    if best[1] < 2 and lines and lines[0].strip().strip('"') != target:
+        raise DataError(f"delimiter: none of {', '.join(DELIMITERS.values())} cuts {lines[0].strip()[:40]!a}; {remedy}")
+    if best[1] > 1 and len(fitting) > 1:
+        names = " and ".join(DELIMITERS[between] for between in fitting)
+        raise DataError(f"delimiter: {names} each cut the header into {best[1]} columns; {remedy}")
+    return fitting[0]
 
 
-def _instead(name: str, header: list[str]) -> str:
-    """A column with a name like the one asked for, or the first ones that there are."""
-    near = get_close_matches(name[:40], [column for column in header[:1000] if len(column) < 60], 1, 0.6)
-    listed = ", ".join(ascii(column[:40]) for column in header[:6])
-    return f"did you mean {near[0]!a}?" if near else f"there are {listed}{' ...' * (len(header) > 6)}"
+def _widths(lines: list[str], between: str) -> tuple[bool, int]:
+    """Whether header and first row have equally many cells, more than one, and how many the header has."""
+    rows = (row for row in text.reader(lines, delimiter=between, skipinitialspace=True) if row)
+    widths = []
+    with contextlib.suppress(
+        text.Error
+    ):  # a cell without end: this is not the character, or the table is refused later
+        for row in itertools.islice(rows, 2):
+            widths.append(len(row))
+    header = widths[0] if widths else 0
+    return len(widths) > 1 and widths[1] == header > 1, header
 
 
-def _table(rows, header: list[str], target: int, client: int | None) -> Arrays:
-    cells, labels, ids, lines = array("d"), [], [], array("q")
-    names = [name for place, name in enumerate(header) if place not in (target, client)]
-    taken = sorted({target, client} - {None}, reverse=True)
-    for row in rows:
-        if not row:
-            continue  # an empty line
-        if len(row) != len(header):
-            raise DataError(f"line {rows.line_num}: {len(row)} cells, the header names {len(header)} columns")
-        labels.append(row[target])
-        if client is not None:
-            ids.append(row[client])
-        for place in taken:
-            del row[place]
-        try:
-            cells.extend(map(float, row))
-        except ValueError:
-            raise DataError(f"line {rows.line_num}: {_no_number(names, row)}") from None
-        lines.append(rows.line_num)
-    if not labels:
+def _table(rows: Any, places: Roles, missing: Missing) -> Table:
+    """The rows below the header, chunk after chunk."""
+    faults = Faults("line", places.names)
+    features = Features(places.features, faults)
+    target: list[str] = []
+    client: list[str] = []
+    for chunk, numbers in _chunks(rows, len(places.names), faults):
+        columns = list(zip(*chunk, strict=True))
+        features.read([columns[place] for place in places.features], numbers)
+        target += columns[places.target]
+        client += columns[places.client] if places.client is not None else ()
+    if not target:
+        faults.raise_any()
         raise DataError("no samples below the header")
-    x = np.frombuffer(cells).reshape(len(labels), -1)
-    if not np.isfinite(x).all():
-        row, column = np.argwhere(~np.isfinite(x))[0]
-        raise DataError(f"line {lines[row]}, column {names[column]!a}: {x[row, column]} is no number to learn from")
-    return Arrays(
-        x, _labels(labels, header[target], lines), None if client is None else _ids(ids, header[client], lines)
-    )
+    return arrays_of(places, features, target, client, missing, faults)
 
 
-def _no_number(names: list[str], row: list[str]) -> str:
-    wrong = ((name, cell) for name, cell in zip(names, row, strict=True) if not _is_number(cell))
-    return next((f"column {name!a}: {cell[:40]!a} is no number" for name, cell in wrong), "no numbers")
-
-
-def _labels(cells: list[str], name: str, lines) -> np.ndarray:
-    """Classes if all are whole numbers, else targets."""
-    for kind in (int, float):
-        try:
-            y = np.array(list(map(kind, cells)), np.int64 if kind is int else np.float64)
-        except (ValueError, OverflowError):
-            continue
-        bad = y < 0 if kind is int else ~np.isfinite(y)
-        if bad.any():
-            why = "classes are 0, 1, 2, ..." if kind is int else "no target to learn from"
-            raise DataError(f"line {lines[bad.argmax()]}, column {name!a}: {y[bad.argmax()]}: {why}")
-        return y
-    row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-    text = f"{cells[row][:40]!a} is no number; number the classes 0, 1, 2, ..."
-    raise DataError(f"line {lines[row]}, column {name!a}: {text}")
-
-
-def _is_number(cell: str) -> bool:
+def _chunks(rows: Any, width: int, faults: Faults) -> Iterator[tuple[list[list[str]], list[int]]]:
+    """Rows of the header's width, with their lines, some at a time; other rows are faults."""
+    chunk: list[list[str]] = []
+    numbers: list[int] = []
+    size = JUDGED
     try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _ids(cells: list[str], name: str, lines) -> np.ndarray:
-    """Whole numbers if all are, so that 10 comes behind 9; else text."""
-    if "" in cells:
-        raise DataError(f"line {lines[cells.index('')]}, column {name!a}: a sample without a client id")
-    try:
-        return np.array(list(map(int, cells)), np.int64)
-    except (ValueError, OverflowError):
-        return np.array(cells)
+        for row in rows:
+            if not row:
+                continue  # an empty line
+            if len(row) != width:
+                faults.add(rows.line_num, -1, f"{len(row)} cells, the header names {width} columns")
+                continue
+            chunk.append(row)
+            numbers.append(rows.line_num)
+            if len(chunk) == size:
+                yield chunk, numbers
+                chunk, numbers, size = [], [], CHUNK
+    except text.Error as error:  # nothing behind it can be read
+        faults.add(rows.line_num, -1, str(error))
+    if chunk:
+        yield chunk, numbers

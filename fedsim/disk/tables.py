@@ -19,13 +19,14 @@ from fedsim.errors import DirectoryError
 Record = dict[str, Any]  # a row, or a stack of rows: values that are lists have one entry per row
 
 COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
+NAMES = ("client", "label")  # columns of numbers or names; 007 is a name
 TEXT = ("method", "baseline", "variant", "tuned", "reason")  # columns that stay text when they are read
 LISTED = 100_000  # clients up to which `clients.csv` and `partition.csv` list all, not only those that took part
 
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
-    "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "validation_loss",
-    "validation_accuracy", "validation_r2", "validation_mae", "update_norm", "drift", "cosine",
+    "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae",
+    "validation_loss", "validation_accuracy", "validation_r2", "validation_mae", "update_norm", "drift", "cosine",
 )  # fmt: skip
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
@@ -171,6 +172,15 @@ def _read_back(column: str, cells: list[str], text: Sequence[str]) -> list[Any]:
     if column in (*TEXT, *text):
         return [cell or None for cell in cells]
     for kind in (int, float):
+        if column in NAMES and not all(cell == "" or _is_written_so(cell, kind) for cell in cells):
+            continue
         with contextlib.suppress(ValueError):
             return [kind(cell) if cell or kind is int else math.nan for cell in cells]
     return [cell or None for cell in cells]
+
+
+def _is_written_so(cell: str, kind: type) -> bool:
+    """Whether a cell is a number, in the way that numbers are written."""
+    with contextlib.suppress(ValueError):
+        return _cell(kind(cell)) == cell
+    return False

@@ -145,13 +145,15 @@ def metrics(rows: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float | Non
       rows: as `gathered` gives them, `[n]` each.
       y: labels `[n]`, or targets `[n, ...]`.
     """
-    total = lambda values: np.cumsum(values)[-1]  # one order of summation everywhere
+    total = lambda values: np.cumsum(values, axis=0)[-1]  # one order of summation everywhere
     values: dict[str, float | None] = {"loss": float(total(rows["loss"]) / len(y))}
     if "hit" in rows:
         values["accuracy"] = float(rows["hit"].sum() / len(y))
     if "squares" in rows:
         targets = np.asarray(y, np.float64).reshape(len(y), -1)
-        spread = float(np.sum((targets - targets.mean(0)) ** 2))
-        values["r2"] = float(1 - total(rows["squares"]) / spread) if spread else None
+        alike = bool((targets == targets[0]).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = total(np.sum((targets - total(targets) / len(y)) ** 2, axis=1))
+            values["r2"] = None if alike else float(1 - total(rows["squares"]) / spread)
         values["mae"] = float(total(rows["distance"]) / targets.size)
     return values

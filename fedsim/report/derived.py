@@ -47,9 +47,8 @@ def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], mark
     if rounds is not None and len(rounds):
         yield from figures.curves(_marked(rounds, rows), scenario, order, mark).items()
     if partition is not None and len(partition):
-        clients, seeds = scenario["data"]["clients"], scenario["seeds"]
-        first = next(iter(by_variant(partition).values()))
-        counts = counts_of_rows(first, clients if clients <= LISTED else None)
+        first, seeds = next(iter(by_variant(partition).values())), scenario["seeds"]
+        counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"]["clients"]))
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, mark).items()
     if compared is None or not len(compared):
         return
@@ -73,3 +72,10 @@ def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:
         return None
     start = rounds.loc[rounds["round"] == 0, metric].dropna()
     return float(start.mean()) if len(start) else None
+
+
+def _clients(table: pd.DataFrame | None, count: int) -> Sequence[Any] | int | None:
+    """All clients by what they are called; None where tables list only those that took part."""
+    if count > LISTED:
+        return None
+    return count if table is None else table["client"].unique().tolist()

@@ -18,6 +18,7 @@ from fedsim.study.label_skew import Heterogeneity, LabelCounts, evenly_spaced
 BLOCKS, ASCII = " ░▒▓█", " .:*#"
 LISTED = 20  # clients in the table
 ROWS = 24  # lines of the heat map; more labels share them
+CLIENT, LABEL = 30, 12  # characters of a name, at most
 CELL = 4  # columns of the terminal that a client takes at most
 NARROW = 20  # prose is not broken into shorter lines; the terminal wraps it
 
@@ -80,7 +81,7 @@ def table(clients: pd.DataFrame, ascii: bool = False) -> str:
 
 
 def _cells(row: dict[Any, Any], ascii: bool) -> list[str]:
-    cells = [str(row["client"]), f"{row['samples']:,}"]
+    cells = [_label(row["client"], ascii, CLIENT), f"{row['samples']:,}"]
     if "classes" in row:
         cells.append(str(row["classes"]))
         if row["samples"]:
@@ -115,7 +116,7 @@ def heat_map(counts: LabelCounts, width: int = 80, ascii: bool = False) -> str:
     shades, wide = ASCII if ascii else BLOCKS, min(room // len(few), CELL)
     drawn = ["".join(shades[place] * wide for place in line) for line in level.T]
     lines = [f"{title:>{margin}} |{line}|" if margin else line for title, line in zip(titles, drawn, strict=True)]
-    return "\n".join([*lines, *(_wrapped(line, width) for line in _legend(counts, few, steps, shades))])
+    return "\n".join([*lines, *(_wrapped(line, width) for line in _legend(counts, few, steps, shades, ascii))])
 
 
 def _steps(samples: np.ndarray) -> np.ndarray:
@@ -125,10 +126,11 @@ def _steps(samples: np.ndarray) -> np.ndarray:
     return most * (np.arange(5) / 4) ** power if most else np.arange(5.0)
 
 
-def _legend(counts: LabelCounts, few: np.ndarray, steps: np.ndarray, shades: str) -> Iterator[str]:
+def _legend(counts: LabelCounts, few: np.ndarray, steps: np.ndarray, shades: str, ascii: bool) -> Iterator[str]:
     """The meaning of places and shades."""
-    first, last, n = counts.clients[few[0]], counts.clients[few[-1]], len(counts.clients)
-    clients = f"clients {first:,} to {last:,} from left to right" if len(few) > 1 else f"client {first:,}"
+    first, last = (_label(counts.clients[few[place]], ascii, CLIENT) for place in (0, -1))
+    n = len(counts.clients)
+    clients = f"clients {first} to {last} from left to right" if len(few) > 1 else f"client {first}"
     yield clients if len(few) == n else f"{clients}: {len(few):,} of {n:,}, evenly chosen"
     scale = ", ".join(f"{shade} to {step:.3g}" for shade, step in zip(shades[1:], steps[1:], strict=True))
     of = " of a label" if counts.labels else ""
@@ -139,6 +141,6 @@ def _wrapped(line: str, width: int, indent: int = 0) -> str:
     return textwrap.fill(line, max(width, NARROW), subsequent_indent=" " * indent)
 
 
-def _label(name: Any, ascii: bool = False) -> str:
-    """A label as text that cannot steer a terminal; long ones are cut."""
-    return literal(str(name).encode("ascii", "backslashreplace").decode() if ascii else name, 12)
+def _label(name: Any, ascii: bool = False, most: int = LABEL) -> str:
+    """The name of a label or client as text that cannot steer a terminal; long ones are cut."""
+    return literal(str(name).encode("ascii", "backslashreplace").decode() if ascii else name, most)

@@ -36,7 +36,7 @@ def _clients(run: Run) -> Record:
     means, scored = client_scores(run)
     listed = _listed(federation, run.joined)
     joined = run.joined[listed]
-    table: Record = {"client": listed.tolist(), "samples": run.plan.sizes[listed].tolist()}
+    table: Record = {"client": federation.client_names[listed].tolist(), "samples": run.plan.sizes[listed].tolist()}
     if federation.classes:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": (joined * run.message_bytes["up"]).tolist()}
@@ -48,7 +48,7 @@ def _clients(run: Run) -> Record:
 
 def _partition(federation: Federation, joined: np.ndarray) -> Record:
     listed, counts = _listed(federation, joined), label_counts(federation)
-    return partition_rows(counts._replace(clients=listed, samples=counts.samples[listed]))
+    return partition_rows(counts._replace(clients=counts.clients[listed], samples=counts.samples[listed]))
 
 
 def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.build import Experiment, build
 from fedsim.build.experiment import numerics
-from fedsim.build.memory import label_warnings
-from fedsim.data import Arrays
+from fedsim.build.memory import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import first
 from fedsim.errors import Interrupted
@@ -59,7 +58,7 @@ def run(
     scenario: Any,
     *,
     seeds: int | Sequence[int] | None = None,
-    data: Arrays | tuple[Any, ...] | None = None,
+    data: Any = None,
     model: Any = None,
     params: Any = None,
     loss: Callable[[Any, Any], Any] | None = None,
@@ -80,7 +79,8 @@ def run(
     Args:
       scenario: path of a YAML file, a dictionary of the same shape, or a `Scenario`.
       seeds: instead of the scenario's: a number (the first so many) or a sequence.
-      data: `fedsim.Arrays`, or `(x, y)`, in place of the scenario's data set.
+      data: in place of the scenario's data set: `fedsim.Arrays`, `(x, y)`, or a pandas DataFrame, which is read by the keys
+        of the data section (`target`, `client`, `missing`, `standardize`, `drop`).
       model: a `Model`, a pair `(init, apply)`, or an object with both, in place of the scenario's.
       params: start parameters, a PyTree that fits the model.
       loss: `f(outputs, y) -> loss per row`.
@@ -115,8 +115,6 @@ def run(
     """
     started = time.monotonic()
     names = trackers.named(log_to, out)
-    if isinstance(data, tuple) and not isinstance(data, Arrays):
-        data = Arrays(*data)  # (x, y), as everybody writes it
     if isinstance(scenario, dict) and data is not None:
         written = scenario.get("data") or {}
         scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
@@ -130,7 +128,7 @@ def run(
         within = functools.partial(numerics, checked, place.threads if place else None, device)
         with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
-            for remark in label_warnings(next(iter(experiment.plans.values())).federation):
+            for remark in data_warnings(checked, next(iter(experiment.plans.values())).federation):
                 warnings.warn(remark, stacklevel=2)
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
             if place:

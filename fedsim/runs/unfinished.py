@@ -192,8 +192,9 @@ def told_apart(record: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) ->
     """Frames for pictures: where it is not decided yet which setting a method is reported with, each is a method."""
     if ended(record) or not axes_of(record)[1]:
         return frames
-    return {name: _by_setting(frame) if "tuned" in frame else frame for name, frame in frames.items()}
+    return {name: _by_setting(frame) if {"method", "tuned"} <= {*frame} else frame for name, frame in frames.items()}
 
 
 def _by_setting(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(method=frame["method"] + " " + frame["tuned"]).drop(columns="tuned")
+    labels = [f"{method} {setting}" for method, setting in zip(frame["method"], frame["tuned"], strict=True)]
+    return frame.assign(method=labels).drop(columns="tuned")

@@ -99,7 +99,9 @@ def placeless(resolved: dict[str, Any]) -> dict[str, Any]:
 
 def pathless(resolved: dict[str, Any]) -> dict[str, Any]:
     """Resolved values without the path of a data file, which depends on where it is looked at from."""
-    return {**resolved, "data": {name: value for name, value in resolved["data"].items() if name != "path"}}
+    data = resolved.get("data")
+    known = isinstance(data, dict)
+    return {**resolved, "data": {name: data[name] for name in data if name != "path"}} if known else resolved
 
 
 def per_registry(make: Callable) -> Callable:

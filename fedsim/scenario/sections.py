@@ -100,7 +100,7 @@ class Evaluate(Section):
     last: Count = 10
     """How many last evaluated rows `mean_last_k` is over."""
     metric: Literal["test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss"] = "test_accuracy"
-    """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy."""
+    """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy. R² and MAE are for regression."""
     target: float | None = None
     """Metric value to reach."""
     diagnostics: bool = False

@@ -4,7 +4,7 @@ The label distribution of client k is p_k(c) = n_kc / n_k, that of all of them t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ MEANS = ("classes", "entropy_bits", "total_variation", "largest_share")
 class LabelCounts(NamedTuple):
     """Samples per client and label."""
 
-    clients: np.ndarray  # ids `[N]`, rising
+    clients: np.ndarray  # numbers or ids `[N]`, rising
     labels: list[Any]  # names `[C]` in order; none where targets are no classes
     samples: np.ndarray  # `[N, C]`; `[N, 1]` where targets are no classes
 
@@ -58,7 +58,7 @@ def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogene
 def label_counts(federation: Federation) -> LabelCounts:
     """The samples of a federation, counted."""
     samples = federation.label_counts() if federation.classes else federation.sizes[:, None]
-    return LabelCounts(np.arange(federation.N), list(range(federation.classes)), samples)
+    return LabelCounts(federation.client_names, federation.label_names, samples)
 
 
 def partition_rows(counts: LabelCounts) -> Record:
@@ -71,24 +71,32 @@ def partition_rows(counts: LabelCounts) -> Record:
     return {"client": counts.clients[row].tolist(), "label": labels, "samples": counts.samples[row, label].tolist()}
 
 
-def counts_of_rows(rows: pd.DataFrame, clients: int | None = None) -> LabelCounts:
+def counts_of_rows(rows: pd.DataFrame, clients: int | Sequence[Any] | None = None) -> LabelCounts:
     """The rows of `partition.csv`, counted; of several methods or seeds the first one.
 
     Args:
       rows: with the columns `client`, `label` (empty where targets are no classes) and `samples`.
-      clients: how many there are in all, 0, 1, ...: those without a row hold nothing. Left out: those that have rows.
+      clients: all that there are, or how many, 0, 1, ...: those without a row hold nothing. Left out: those that have rows.
     """
     chosen = np.ones(len(rows), bool)
     for name in ("method", "seed"):
         if name in rows and len(rows):
             column = np.asarray(rows[name])
             chosen &= column == column[chosen][0]
-    client, count = (np.asarray(rows[name], np.int64)[chosen] for name in ("client", "samples"))
-    ids = np.union1d(np.arange(clients or 0), client)
-    labels, code = _labels(np.asarray(rows["label"], object)[chosen])
+    count = np.asarray(rows["samples"], np.int64)[chosen]
+    known = range(clients or 0) if clients is None or isinstance(clients, int) else clients
+    ids, code = np.unique(_client_names([*known, *np.asarray(rows["client"], object)[chosen]]), return_inverse=True)
+    place = code[len(known) :]
+    labels, label = _labels(np.asarray(rows["label"], object)[chosen])
     samples = np.zeros((len(ids), max(len(labels), 1)), np.int64)
-    np.add.at(samples, (np.searchsorted(ids, client), code), count)
+    np.add.at(samples, (place, label), count)
     return LabelCounts(ids, labels, samples)
+
+
+def _client_names(values: list[Any]) -> np.ndarray:
+    """Whole numbers where all clients are, else text."""
+    whole = all(isinstance(value, int | np.integer) for value in values)
+    return np.array(values, np.int64) if whole else np.array([str(value) for value in values])
 
 
 def _labels(column: np.ndarray) -> tuple[list[Any], np.ndarray]:

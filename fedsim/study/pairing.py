@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.study.statistics import differ, holm, iqm, paired, profile, ranks, scored, stratified
-from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.summary import Record, larger_is_better, worst
 from fedsim.study.tuning import sensitivity
 
 SURE = 0.05
@@ -48,10 +48,9 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
         if _ran(row):
             groups.setdefault(row["method"], []).append(row)
     base, p_values = groups.pop(reference), {}
-    better = larger_is_better(base[0]["metric"])
     for method, runs in groups.items():
         seeds = {row["seed"] for row in runs} & {row["seed"] for row in base}
-        one, other = (_scored(part, seeds, score, better) for part in (runs, base))
+        one, other = (_scored(part, seeds, score, worst(base[0]["metric"])) for part in (runs, base))
         p_values[method] = differ(one, other) if seeds else None
     return dict(zip(p_values, holm(list(p_values.values())), strict=True))
 
@@ -65,7 +64,7 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     if not shared:
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
-    method_scores, base_scores = (_scored(part, shared, score, better) for part in (rows, base))
+    method_scores, base_scores = (_scored(part, shared, score, worst(metric or "")) for part in (rows, base))
     tests = {} if rows is base else paired(method_scores, base_scores, better)._asdict()
     tests = {name: tests.get(name) for name in TESTS}
     known = len(method_scores) > 1 and np.isfinite(method_scores).all()
@@ -82,10 +81,10 @@ def others(table: Sequence[Record]) -> list[Record]:
     return [row for row in table if row["method"] != row["baseline"]]
 
 
-def _scored(rows: list[Record], seeds: set[int], score: str, better: bool) -> np.ndarray:
+def _scored(rows: list[Record], seeds: set[int], score: str, lowest: float) -> np.ndarray:
     """Scores under these seeds, in their order."""
     rows = sorted((row for row in rows if row["seed"] in seeds), key=lambda row: row["seed"])
-    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], better)
+    return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], lowest)
 
 
 def _ran(row: Record) -> bool:
@@ -117,7 +116,7 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     scores: dict[tuple[str, str], dict[int, float]] = {}
     for row in summary:
         if _ran(row):
-            one = scored([row[score]], [bool(row["diverged"])], larger_is_better(metric))[0]
+            one = scored([row[score]], [bool(row["diverged"])], worst(metric))[0]
             scores.setdefault((row["method"], row.get("variant", "")), {})[row["seed"]] = float(one)
     seeds = max((len(by_seed) for by_seed in scores.values()), default=0)
     whole = [v for v in variants if all(len(scores.get((m, v), {})) == seeds for m in methods)]

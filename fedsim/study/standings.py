@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.study.pairing import SURE, others
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.summary import Record, larger_is_better, worst
 
 NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25  # above chance by at most that much, and by at most that share of it
 
@@ -89,7 +89,7 @@ def standings(
     rising = larger_is_better(next((str(run["metric"]) for run in summary if run.get("metric")), ""))
     by_variant: dict[str, list[Standing]] = {}
     for (variant, method), group in runs.items():
-        row, mean = rows.get((variant, method)), mean_score(group, score, rising)
+        row, mean = rows.get((variant, method)), mean_score(group, score)
         better, tied = wins(group, runs.get((variant, baseline), []), score, rising) if row else (0, 0)
         level = (chance or {}).get(variant) if rising and not any(run.get("diverged") for run in group) else None
         guess = None not in (level, mean) and _near(mean or 0.0, level or 0.0)
@@ -102,9 +102,9 @@ def _near(mean: float, level: float) -> bool:
     return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
 
 
-def mean_score(runs: Sequence[Record], score: str, rising: bool) -> float | None:
+def mean_score(runs: Sequence[Record], score: str) -> float | None:
     """The mean score of runs; diverged ones count as the worst there is, failed ones not at all."""
-    values = seed_scores(runs, score, rising)
+    values = seed_scores(runs, score)
     return float(np.mean(list(values.values()))) if values else None
 
 
@@ -115,16 +115,17 @@ def wins(runs: Sequence[Record], base: Sequence[Record], score: str, rising: boo
     >>> wins(runs, base, "final", rising=True)
     (1, 1)
     """
-    scores, others = seed_scores(runs, score, rising), seed_scores(base, score, rising)
+    scores, others = seed_scores(runs, score), seed_scores(base, score)
     shared = scores.keys() & others.keys()
     better = sum(scores[s] > others[s] if rising else scores[s] < others[s] for s in shared)
     return better, sum(scores[s] == others[s] for s in shared)
 
 
-def seed_scores(runs: Sequence[Record], score: str, rising: bool) -> dict[int, float]:
+def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
     """Scores by seed of runs that did not fail; diverged ones have the worst score there is."""
     ran = [run for run in runs if run.get("status") != "failed"]
-    values = scored([run.get(score) for run in ran], [bool(run.get("diverged")) for run in ran], rising)
+    metric = next((str(run["metric"]) for run in ran if run.get("metric")), "")
+    values = scored([run.get(score) for run in ran], [bool(run.get("diverged")) for run in ran], worst(metric))
     return dict(zip((run["seed"] for run in ran), map(float, values), strict=True))
 
 

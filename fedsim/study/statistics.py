@@ -33,13 +33,12 @@ class Paired(NamedTuple):
     probability_of_improvement: float  # share of seeds in which the method was better, ties counting half
 
 
-def scored(values: Sequence[float | None], diverged: Sequence[bool], larger_is_better: bool) -> np.ndarray:
-    """Scores in which a diverged run counts as the worst there is: accuracy 0, loss ∞. Nothing is dropped.
+def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: float) -> np.ndarray:
+    """Scores in which a diverged run counts as the worst there is. Nothing is dropped.
 
-    >>> scored([0.9, float("nan")], [False, True], larger_is_better=True).tolist()
+    >>> scored([0.9, float("nan")], [False, True], worst=0.0).tolist()
     [0.9, 0.0]
     """
-    worst = 0.0 if larger_is_better else math.inf
     bad = [d or v is None or math.isnan(v) for v, d in zip(values, diverged, strict=True)]
     return np.array([worst if b else v for v, b in zip(values, bad, strict=True)], float)
 

@@ -20,6 +20,11 @@ def larger_is_better(metric: str) -> bool:
     return not metric.endswith(("loss", "mae"))
 
 
+def worst(metric: str) -> float:
+    """The worst value of a metric, which a run that diverged counts as: accuracy 0, R² −∞, loss and error ∞."""
+    return math.inf if not larger_is_better(metric) else -math.inf if metric.endswith("r2") else 0.0
+
+
 def summarise(
     rounds: Sequence[Record], metric: str, last: int, target: float | None, status: str, reason: str
 ) -> Record:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.summary import Record, larger_is_better, worst
 
 
 class Trial(NamedTuple):
@@ -39,7 +39,7 @@ def validation_of(metric: str) -> str:
     >>> validation_of("test_accuracy")
     'validation_accuracy'
     """
-    return "validation_loss" if metric.endswith("loss") else "validation_accuracy"
+    return f"validation_{metric.rpartition('_')[2]}"
 
 
 def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[Record]]:
@@ -55,10 +55,12 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     for trial in trials:
         last = {row["seed"]: row.get(column) for row in trial.rounds}
         diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary}
-        validation.append(scored(list(last.values()), [diverged[seed] for seed in last], better))
+        validation.append(scored(list(last.values()), [diverged[seed] for seed in last], worst(metric)))
     best, rows = best_setting(validation, better), []
     for place, trial in enumerate(trials):
-        test = scored([row[score] for row in trial.summary], [bool(row["diverged"]) for row in trial.summary], better)
+        test = scored(
+            [row[score] for row in trial.summary], [bool(row["diverged"]) for row in trial.summary], worst(metric)
+        )
         spreads = {**_spread("validation", validation[place]), **_spread("test", test)}
         rows.append({**trial.who, "metric": column, **spreads, "chosen": int(place == best)})
     return best, rows

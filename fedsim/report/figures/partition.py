@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsim.report.figures.drawing import COLOURS, GREY, LEFT, literal, sheet, style
+from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
 
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 MOST = 200  # clients that are drawn; of more, so many
 WRITTEN = 12  # clients up to which the numbers stand in the heat map
-NAMED = 24  # labels up to which each is named
+NAMED = 24  # labels up to which each is named, and clients with names
+LONGEST = 24  # letters of a client's name; longer ones are cut
+ABREAST = 36  # letters of all clients' names that fit side by side; more stand upright
 BARS, HEAT, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and heat map, and of bars alone
 PIXELS = (600, 1200)  # of the heat map, at least
 SCALE, LETTER = 0.42, 0.055  # inches beside the heat map for its scale, and for every letter of its numbers
@@ -34,26 +36,30 @@ def figure_of_partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: 
         ids, samples = counts.clients[few], counts.samples[few]
         names = [literal(name, 12) for name in counts.labels]
         note = _note(counts, len(few), scenario) + ("" if seed is None else f", seed {seed}")
-        figure, all_axes = _sheet(str(scenario.get("name", "")), note, names, samples)
+        places, ticks = _ticks(ids)
+        upright = sum(map(len, ticks)) > ABREAST
+        foot = FOOT + LETTER * max(map(len, ticks)) if upright else FOOT
+        figure, all_axes = _sheet(str(scenario.get("name", "")), note, names, samples, foot)
         _bars(all_axes[0], samples.sum(1))
         if names:
             _heat_map(all_axes[1], samples, names)
-        places, ticks = _ticks(ids)
         for axes in all_axes:
             axes.set_xlim(-0.5, max(len(ids), 1) - 0.5)
             axes.set_xticks(places, ticks)
-            axes.tick_params(labelbottom=axes is all_axes[-1])
+            axes.tick_params(labelbottom=axes is all_axes[-1], labelrotation=90 if upright else 0, axis="x")
         all_axes[-1].set_xlabel("client")
         return figure
 
 
-def _sheet(title: str, note: str, names: Sequence[str], samples: np.ndarray) -> tuple["Figure", list["Axes"]]:
+def _sheet(
+    title: str, note: str, names: Sequence[str], samples: np.ndarray, foot: float
+) -> tuple["Figure", list["Axes"]]:
     """With room for names and numbers beside the axes."""
     longest = max([len(f"{samples.sum(1).max(initial=0):,}"), *map(len, names)])
     left = LEFT + LETTER * max(longest - 5, 0)
     if not names:
-        return sheet(title, note, [ALONE], left=left)
-    return sheet(title, note, [BARS, HEAT], left=left, right=SCALE + LETTER * len(f"{samples.max():,}"))
+        return sheet(title, note, [ALONE], foot, left)
+    return sheet(title, note, [BARS, HEAT], foot, left, SCALE + LETTER * len(f"{samples.max():,}"))
 
 
 def _bars(axes: "Axes", sizes: np.ndarray) -> None:
@@ -129,8 +135,9 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
     """Round ids, and where they stand among those that are drawn."""
     from matplotlib.ticker import MaxNLocator
 
-    if len(ids) <= WRITTEN:
-        return list(range(len(ids))), [f"{i}" for i in ids]
+    if len(ids) <= WRITTEN or ids.dtype.kind != "i":
+        few = evenly_spaced(len(ids), NAMED if ids.dtype.kind != "i" else WRITTEN)
+        return few.tolist(), [literal(ids[place], LONGEST) for place in few]
     round_ids = MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(ids[0], ids[-1])
     inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]
     return np.interp(inside, ids, np.arange(len(ids))).tolist(), [f"{i:,}" for i in inside]

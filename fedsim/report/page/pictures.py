@@ -44,10 +44,9 @@ def scores(
     """
     runs = by(summary, "method", "variant")
     metric = metric_of(summary)
-    rising = larger_is_better(metric)
     variants = list(by_variation)
     found = {(name, s.method): s for name, group in by_variation.items() for s in group}
-    seeds = {key: list(seed_scores(group, score, rising).values()) for key, group in _by_variant_name(runs).items()}
+    seeds = {key: list(seed_scores(group, score).values()) for key, group in _by_variant_name(runs).items()}
     known = [v for values in seeds.values() for v in values if math.isfinite(v)]
     if not known:
         return None

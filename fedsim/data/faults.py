@@ -1,0 +1,45 @@
+"""What is wrong in a table: all of it at once, in the order of rows and columns."""
+
+from collections.abc import Sequence
+
+from fedsim.errors import DataError
+
+LISTED = 20  # problems that are told; of more, how many there are
+
+
+class Faults:
+    """Problems of a table's cells.
+
+    Args:
+      unit: what a number counts, `line` or `row`.
+      names: of all columns, in their order.
+    """
+
+    def __init__(self, unit: str, names: Sequence[str]):
+        self.unit, self.names = unit, names
+        self.first: list[tuple[int, int, str]] = []
+        self.count = 0
+
+    def add(self, number: int, column: int, what: str) -> None:
+        """A problem in a line or row (0-based place of the column; -1: of all of it; number -1: of the whole column)."""
+        self.count += 1
+        self.first.append((number, column, what))
+        if len(self.first) >= 10 * LISTED:
+            self.first = sorted(self.first)[:LISTED]
+
+    def raise_any(self) -> None:
+        """One error with a line for each of the first problems; nothing where there is none.
+
+        Raises:
+          DataError: naming rows and columns.
+        """
+        if not self.count:
+            return
+        lines = [self._line(*fault) for fault in sorted(self.first)[:LISTED]]
+        more = [f"and {self.count - len(lines):,} more problems"] if self.count > len(lines) else []
+        raise DataError(*lines, *more)
+
+    def _line(self, number: int, column: int, what: str) -> str:
+        where = [f"{self.unit} {number}"] if number >= 0 else []
+        where += [f"column {self.names[column][:40]!a}"] if column >= 0 else []
+        return f"{', '.join(where)}: {what}"

@@ -1,0 +1,61 @@
+"""Data frames as tables: the same rules as for a file."""
+
+import numbers as numeric
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsim.data.cells import Features
+from fedsim.data.columns import Missing, Table, arrays_of, roles
+from fedsim.data.faults import Faults
+
+
+def of_frame(
+    frame: Any, target: str = "y", client: str | None = None, missing: Missing = "refuse", drop: Sequence[str] = ()
+) -> Table:
+    """The samples of a pandas DataFrame, one in each row; its index does not count.
+
+    Columns of numbers and truth values are features as they are, all others are read as text; of the target, whole
+    numbers are classes, floats targets (whole floats beside blanks are classes: pandas has no other way to hold them).
+
+    Args:
+      frame: the DataFrame.
+      target: column of the labels.
+      client: column of the ids; None: `client`, if there is such a column.
+      missing: what happens to blanks.
+      drop: columns that are left out.
+
+    Raises:
+      DataError: naming rows, counted from 0, and columns.
+    """
+    names = [str(name).strip() for name in frame.columns]
+    places = roles(names, target, client, drop)
+    faults = Faults("row", names)
+    features = Features(places.features, faults)
+    features.read([_feature(frame.iloc[:, place]) for place in places.features], range(len(frame)))
+    y = _cells(frame.iloc[:, places.target])
+    who = [] if places.client is None else _cells(frame.iloc[:, places.client])
+    return arrays_of(places, features, y, who, missing, faults)
+
+
+def _feature(column: Any) -> np.ndarray | list[str]:
+    """Numbers as floats, blanks as NaN; anything else as text."""
+    if column.dtype.kind in "biuf":
+        return column.to_numpy(np.float64, na_value=np.nan)
+    return _cells(column)
+
+
+def _cells(column: Any) -> list[str]:
+    """A column as the cells of a text file."""
+    if column.dtype.kind == "f":
+        known = column.dropna()
+        if len(known) < len(column) and (known % 1 == 0).all():
+            column = column.astype("Int64")
+    empty = column.isna().tolist()
+    return ["" if blank else _cell(value) for value, blank in zip(column.tolist(), empty, strict=True)]
+
+
+def _cell(value: Any) -> str:
+    number = isinstance(value, numeric.Real) and not isinstance(value, bool)
+    return repr(float(value)) if number and not isinstance(value, numeric.Integral) else str(value)
