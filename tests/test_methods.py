@@ -507,7 +507,7 @@ def test_losses_by_name():
     onehot = data._replace(y=np.eye(3)[data.y])
     by_label = run(data=data, model={"kind": "logistic", "loss": "squared"}).model()["W"]
     np.testing.assert_allclose(by_label, run(data=onehot, model="linear").model()["W"], **CLOSE)
-    with pytest.raises(ScenarioError, match="cross_entropy needs classes"):
+    with pytest.raises(ScenarioError, match="cross_entropy is for classes"):
         run(data=onehot, model={"kind": "linear", "loss": "cross_entropy"})
 
 

@@ -113,7 +113,7 @@ def test_the_legend_stands_in_the_order_of_the_result():
     drawn = {}
     record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "curves", lambda rounds, scenario, order: drawn.setdefault("order", order) and {})
+        patch.setattr(figures, "curves", lambda rounds, scenario, order, mark: drawn.setdefault("order", order) and {})
         list(derived._figures({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record))
     assert drawn["order"] == ["a", "c", "b"]
 

@@ -76,7 +76,7 @@ def test_a_loss_of_ones_own_may_take_other_outputs():
 
 
 def test_a_model_of_classes_is_refused_for_targets():
-    with pytest.raises(ScenarioError, match=r"model\.kind: logistic tells classes apart.*write linear"):
+    with pytest.raises(ScenarioError, match=r"model: logistic is for classes.*write linear"):
         fedsim.run(scenario(model="logistic"), data=DATA)
     with pytest.raises(ScenarioError, match="cross_entropy is for classes"):
         fedsim.run(scenario(model={"kind": "mlp", "loss": "cross_entropy"}), data=DATA)

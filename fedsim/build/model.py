@@ -57,8 +57,8 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
       ScenarioError: for a model that does not take such samples.
     """
     if model is None and scenario.spec.model.kind == "logistic" and not federation.classes:
-        text = "logistic tells classes apart, and these targets are no integers; write linear, or number the classes 0, 1, 2"
-        raise scenario.error(("model", "kind"), text)
+        text = "logistic is for classes, and these targets are numbers; write linear or mlp"
+        raise scenario.error(("model",), f"{text}, or make the targets whole numbers or text, which are classes")
     shape = federation.x.shape[1:]
     outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
     expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}

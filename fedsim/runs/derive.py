@@ -20,15 +20,27 @@ from fedsim.runs.result import ORDER
 from fedsim.runs.unfinished import axes_of, csv_of, ended, frames_of, marked, records_so_far, runs_of, told_apart
 
 TABLES = (*ORDER, "compare")  # from which everything else is derived
+NEEDED = {  # a column that every reader of a table relies on
+    "rounds": "round", "clients": "client", "partition": "client", "summary": "metric", "timing": "round",
+    "compare": "baseline",
+}  # fmt: skip
 DERIVED = re.compile(
     r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)"
 )  # names of what follows from them
 
 
 def tables_of(path: Path) -> dict[str, pd.DataFrame]:
-    """The tables of a run directory by name, as far as there are any."""
+    """The tables of a run directory by name, as far as there are any.
+
+    Raises:
+      DirectoryError: for one that no run has written.
+    """
     tables = {name: read_table(path, name) for name in TABLES}
-    return {name: table for name, table in tables.items() if table is not None}
+    known = {name: table for name, table in tables.items() if table is not None}
+    with as_written(path):
+        for name, table in known.items():
+            table[NEEDED[name]]  # a KeyError, where there is no such column
+    return known
 
 
 def contents(path: Path) -> tuple[dict[str, Any], dict[str, pd.DataFrame]]:

@@ -153,7 +153,7 @@ class Draft:
             if name not in keys:
                 keys[name] = self.shared(f"any_{family}.{name}", self.field(short_field(name)))
         for name in [name for name in keys if family == "optimizer" and "allOf" in keys[name]]:  # schedules, 58 times
-            schedule = {"description": SCHEDULE, "allOf": keys[name]["allOf"]}
+            schedule = {"description": SCHEDULE, "anyOf": keys[name].pop("anyOf"), "allOf": keys[name]["allOf"]}
             keys[name] = {**keys[name], "allOf": [self.shared(f"any_{family}.{name}", schedule)]}
         schema["properties"] = {"kind": kind, **{name: keys[name] for name in keys if name != "kind"}}
         return key
