@@ -191,6 +191,17 @@ def test_own_block(root, capsys):
     alike(block(text_of(root), "printed by own"), capsys.readouterr().out)
 
 
+@pytest.mark.long
+def test_frame_block(root, tmp_path, capsys):
+    """And the scenario above it gives the same, bit for bit, from the same table in a file."""
+    page: dict = {"__name__": "scenarios_page"}
+    exec(compile(block(text_of(root), "frame"), "docs/scenarios.md", "exec"), page)
+    alike(block(text_of(root), "printed by frame"), capsys.readouterr().out)
+    page["frame"].to_csv(tmp_path / "cancer.csv", index=False)
+    (tmp_path / "cancer.yaml").write_text(block(text_of(root), "cancer"))
+    assert fedsim.run(tmp_path / "cancer.yaml").rounds.equals(page["result"].rounds)
+
+
 def test_a_method_costs_ten_lines(root):
     """The README's own method, imports and docstrings apart."""
     code = block(text_of(root), "method").partition("\n\n\n")[2]
