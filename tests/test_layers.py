@@ -19,7 +19,7 @@ LAYERS = (
         "scenario",
         "build",
     ),
-    *("study", "report", "runs", "bench", "cli"),
+    *("study", "report", "runs", "bench", "cli", "__main__"),
 )
 FAMILIES = {"data", "models", "clients", "stages", "rules", "fleet"}
 # the plan reads a federation's sizes: the one arrow between families, from fleet to data
