@@ -6,6 +6,9 @@ import pytest
 import fedsim
 from fedsim.engine.evaluation import gathered, metrics
 from fedsim.errors import ScenarioError
+from fedsim.study.statistics import scored
+from fedsim.study.summary import larger_is_better, worst
+from fedsim.study.tuning import validation_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)).astype(np.float32)
@@ -77,3 +80,50 @@ def test_a_model_of_classes_is_refused_for_targets():
         fedsim.run(scenario(model="logistic"), data=DATA)
     with pytest.raises(ScenarioError, match="cross_entropy is for classes"):
         fedsim.run(scenario(model={"kind": "mlp", "loss": "cross_entropy"}), data=DATA)
+
+
+def test_which_way_they_are_better():
+    assert larger_is_better("test_r2") and not larger_is_better("test_mae")
+    assert (worst("test_accuracy"), worst("test_r2"), worst("test_mae")) == (0.0, -np.inf, np.inf)
+    assert scored([0.4, None], [False, True], worst("test_r2")).tolist() == [0.4, -np.inf]
+    assert [validation_of(f"test_{name}") for name in ("r2", "mae")] == ["validation_r2", "validation_mae"]
+
+
+SCENARIO = {
+    "name": "numbers",
+    "rounds": 3,
+    "data": {"test": 0.25, "validation": 0.2, "standardize": True},
+    "client": {"lr": 0.05, "batch": 10},
+    "evaluate": {"metric": "test_r2"},
+    "numerics": {"dtype": "float64"},
+}
+
+
+def measured() -> fedsim.Arrays:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3)) * [1, 100, 0.01]
+    return fedsim.Arrays(x, x @ [1.0, 0.02, 30.0] + 0.3 * rng.normal(size=200), client=rng.choice(["a", "b", "c"], 200))
+
+
+@pytest.mark.long
+def test_a_run_reports_what_its_model_scores():
+    result = fedsim.run(SCENARIO, data=measured())
+    f = result.experiment.plans[0].federation
+    W, b = (result.model()[name] for name in ("W", "b"))
+    last = result.rounds.iloc[-1]
+    for name in ("test", "validation"):
+        x, y = (np.asarray(getattr(f, f"{part}_{name}")) for part in "xy")
+        error = (x @ W + b)[:, 0] - y
+        assert last[f"{name}_r2"] == pytest.approx(1 - (error**2).sum() / ((y - y.mean()) ** 2).sum(), rel=1e-10)
+        assert last[f"{name}_mae"] == pytest.approx(np.abs(error).mean(), rel=1e-10)
+    own = [np.abs((f.x[f.indices[f.owner == k]] @ W + b)[:, 0] - f.y[f.indices[f.owner == k]]).mean() for k in range(3)]
+    assert result.clients["global_mae"].tolist() == pytest.approx(own, rel=1e-10)
+    assert result.summary["metric"].item() == "test_r2" and result.summary["final"].item() == last["test_r2"]
+    assert result.scenario["model"]["kind"] == "linear"  # none was written
+    chunked = fedsim.run({**SCENARIO, "data": {**SCENARIO["data"], "resident_mb": 0}}, data=measured())
+    assert chunked.rounds.equals(result.rounds)
+
+
+def test_a_metric_of_targets_is_refused_for_classes():
+    with pytest.raises(ScenarioError, match=r"evaluate\.metric: test_r2 is for targets that are numbers"):
+        fedsim.run({"name": "classes", "data": "digits", "evaluate": {"metric": "test_r2"}})

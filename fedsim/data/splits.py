@@ -111,18 +111,15 @@ def _completed(
 
 
 def _without_blanks(arrays: Arrays) -> Arrays:
-    """Samples whose features are all there."""
-
-    def known(x: np.ndarray) -> np.ndarray:
-        if x.dtype.kind != "f" or not x.ndim:
-            return np.ones(x.shape[:1], bool)
-        return np.invert(np.isnan(x.reshape(len(x), -1)).any(axis=1))
-
-    x, y, client = np.asarray(arrays.x), np.asarray(arrays.y), arrays.client
-    if known(x).all() or len(x) != len(y):
-        return arrays
-    kept = known(x)
-    return arrays._replace(x=x[kept], y=y[kept], client=None if client is None else np.asarray(client)[kept])
+    """Samples, and test samples, whose features are all there."""
+    x, y, _, x_test, y_test = (None if part is None else np.asarray(part) for part in arrays)
+    for names, one, other in ((("x", "y", "client"), x, y), (("x_test", "y_test"), x_test, y_test)):
+        if one is None or other is None or one.dtype.kind != "f" or one.shape[:1] != other.shape[:1]:
+            continue
+        kept = ~np.isnan(one.reshape(len(one), -1)).any(axis=1)
+        parts = {name: getattr(arrays, name) for name in names}
+        arrays = arrays._replace(**{n: None if part is None else np.asarray(part)[kept] for n, part in parts.items()})
+    return arrays
 
 
 def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Tables of a stranger's, and things that are no files under the name of one."""
 
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,9 @@ TABLES: dict[str, Callable[[Path], bytes]] = {
     "terminal commands for columns": lambda f: b"\x1b]0;owned\x07,z\n" + ROWS,
     "line feeds in columns": lambda f: b'"a\n\nb",z\n' + ROWS,
     "a pickle": pickled,
+    "a gzip bomb": lambda f: gzip.compress(b"a,y\n" + (b"1" + b" " * 3_000_000 + b",0\n") * 20),
+    "a gzip file that was cut off": lambda f: gzip.compress(b"a,y\n" + ROWS * 99)[:40],
+    "cells of formulas as categories": lambda f: b"a,y\n" + b"=cmd(),0\n" * 20 + b"x\x1b[31m,0\n" * 200 + b"1,x\n",
     "a gigabyte of nothing": lambda f: b"",
 }
 

