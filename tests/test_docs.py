@@ -20,7 +20,7 @@ from fedsim import errors
 from fedsim.cli import cli
 from fedsim.cli.entry import MODULES
 
-EXECUTED = {"method", "fedavg", "python", "own", "frame", "rounding"}  # blocks of Python, here and by test_readme.py
+EXECUTED = {"method", "fedavg", "python", "own", "rounding"}  # blocks of Python, here and by test_readme.py
 STEPS = ["plan", "train", "wire", "serve", "keep"]
 
 
@@ -181,7 +181,7 @@ def test_rooms_stand_in_the_order_of_their_imports(root):
     table = pages(root)["docs/design.md"].partition("<!-- rooms -->")[2].partition("\n\n")[0]
     named = [name for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)]
     order = ["FAMILY" if name in FAMILIES else name for name in named]
-    assert list(dict.fromkeys(order)) == [name for name in LAYERS if name not in ("_version", "__main__")]
+    assert list(dict.fromkeys(order)) == [name for name in LAYERS if not name.startswith("_")]
 
 
 def test_the_steps_of_a_round_are_those_of_the_engine(root):

@@ -66,7 +66,7 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
         console.verdict(comparison, folder)
     if open_page:
         options.show_page(folder / "report.html")
-    for edge in comparison.edges:
+    for edge in comparison.edges if quiet or as_json else ():  # else they stand among the sentences
         click.echo(f"fedsim: {edge}", err=True)
     for run, reason in comparison.reasons.items():
         click.echo(f"fedsim: {run}: {reason}", err=True)

@@ -27,6 +27,7 @@ from fedsim.scenario.sections import CLIENT_SGD
 
 Json = dict[str, Any]
 NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
+NO_KIND = "this is no kind: write {kind: NAME, ...} or NAME(a=1)"
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 SCHEDULE = "A number, or a schedule of the steps that were taken."
 IN_CALL = "A kind with its parameters, NAME(a=1)."
@@ -120,7 +121,7 @@ class Draft:
         branches = [_branch(key, model, model.__name__ == default) for key, model in kinds.items()]
         if mappings:
             refused = {"type": "string", "pattern": _pattern(mappings)}
-            bare.append(refused)
+            bare.append(refused if bare else {**refused, "errorMessage": NO_KIND})
             branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
         called = {"type": "string", "pattern": _called(list(kinds.values()))}
         if {"optimizer", "schedule"} & {model.family for model in models}:  # many names, which depend on optax
