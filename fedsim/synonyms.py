@@ -39,9 +39,11 @@ def synonym(typed: str, *wheres: str) -> Synonym | None:
     return next((at[where] for where in wheres if where in at), None)
 
 
-def answer(found: Synonym, **values: str) -> str:
+def answer(synonym: Synonym, **values: str) -> str:
     """What to write instead, in words."""
-    text = f"write {found.ours}" + (f" ({found.remark})" if found.remark else "") if found.ours else found.remark
+    text = (
+        f"write {synonym.ours}" + (f" ({synonym.remark})" if synonym.remark else "") if synonym.ours else synonym.remark
+    )
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)
     return text

@@ -142,20 +142,20 @@ class Lines:
     def __init__(self, name: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
         self.name, self.say, self.clock = name, say, clock
         self.began = self.last = clock()
-        self.said, self.newest = False, ""
+        self.shown, self.newest = False, ""
 
     def __call__(self, done: int, total: int, words: str) -> None:
-        now = self.clock()
-        left = (total - done) * (now - self.began) / done if done else None
+        time = self.clock()
+        left = (total - done) * (time - self.began) / done if done else None
         about = f", about {_duration(left)} left" if left else ""
         self.newest = f"fedsim: {self.name}: {done}/{total} rounds{about}  {words}"
-        if now - self.last >= QUIET:
-            self.last, self.said = now, True
+        if time - self.last >= QUIET:
+            self.last, self.shown = time, True
             self.say(self.newest)
 
     def close(self) -> None:
         """It is over: the last line, where there were others."""
-        if self.said:
+        if self.shown:
             self.say(f"{self.newest}; {_duration(self.clock() - self.began)} in all")
 
 

@@ -61,14 +61,14 @@ def roles(names: Sequence[str], target: str, client: str | None, drop: Sequence[
         raise DataError(
             *(f"{_number(n)} columns are called {name[:40]!a}; give each its own name" for name, n in twice[:5])
         )
-    asked = [("target", target), *([("client", client)] if client is not None else []), *(("drop", d) for d in drop)]
-    lines = [f"{role}: no column {name[:40]!a}; {_instead(name, names)}" for role, name in asked if name not in names]
+    named = [("target", target), *([("client", client)] if client is not None else []), *(("drop", d) for d in drop)]
+    lines = [f"{role}: no column {name[:40]!a}; {_instead(name, names)}" for role, name in named if name not in names]
     if client is None and "client" in names and "client" not in (target, *drop):
         client = "client"
     if target == client:
         lines.append(f"column {target[:40]!a} cannot be both target and client")
     lines += [
-        f"drop: column {name[:40]!a} is the {role}" for role, name in asked[: len(asked) - len(drop)] if name in drop
+        f"drop: column {name[:40]!a} is the {role}" for role, name in named[: len(named) - len(drop)] if name in drop
     ]
     features = [place for place, name in enumerate(names) if name not in (target, client, *drop)]
     if not features and not lines:

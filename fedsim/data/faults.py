@@ -20,10 +20,10 @@ class Faults:
         self.first: list[tuple[int, int, str]] = []
         self.count = 0
 
-    def add(self, number: int, column: int, what: str) -> None:
+    def add(self, number: int, column: int, fault: str) -> None:
         """A problem in a line or row (0-based place of the column; -1: of all of it; number -1: of the whole column)."""
         self.count += 1
-        self.first.append((number, column, what))
+        self.first.append((number, column, fault))
         if len(self.first) >= 10 * LISTED:
             self.first = sorted(self.first)[:LISTED]
 
@@ -39,7 +39,7 @@ class Faults:
         more = [f"and {self.count - len(lines):,} more problems"] if self.count > len(lines) else []
         raise DataError(*lines, *more)
 
-    def _line(self, number: int, column: int, what: str) -> str:
+    def _line(self, number: int, column: int, fault: str) -> str:
         where = [f"{self.unit} {number}"] if number >= 0 else []
         where += [f"column {self.names[column][:40]!a}"] if column >= 0 else []
-        return f"{', '.join(where)}: {what}"
+        return f"{', '.join(where)}: {fault}"

@@ -17,7 +17,7 @@ from fedsim.errors import DataError
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FILE = re.compile(
-    r"(?:(?P<split>[\w-]+)-)?(?P<part>train|t10k|test)[-.](?P<what>images|labels)[-.]idx\d-ubyte(?:\.gz)?"
+    r"(?:(?P<split>[\w-]+)-)?(?P<part>train|t10k|test)[-.](?P<content>images|labels)[-.]idx\d-ubyte(?:\.gz)?"
 )
 WHERE = (
     "the four files of MNIST are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
@@ -64,14 +64,14 @@ def _parts(files: dict[str, Path], split: str | None) -> dict[tuple[str, str], P
         raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
     own = [(match, path) for match, path in named if (match["split"] or "") == chosen]
     own.sort(key=lambda one: one[1].suffix != ".gz")
-    return {("train" if match["part"] == "train" else "test", match["what"]): path for match, path in own}
+    return {("train" if match["part"] == "train" else "test", match["content"]): path for match, path in own}
 
 
 def _pair(parts: dict[tuple[str, str], Path], part: str) -> tuple[np.ndarray, np.ndarray]:
-    missing = [what for what in ("images", "labels") if (part, what) not in parts]
+    missing = [content for content in ("images", "labels") if (part, content) not in parts]
     if missing:
         raise DataError(f"no {part} {missing[0]}; {WHERE}")
-    images, labels = (read_idx(parts[part, what]) for what in ("images", "labels"))
+    images, labels = (read_idx(parts[part, content]) for content in ("images", "labels"))
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(
             f"{parts[part, 'labels'].name}: whole numbers [n] are needed, found {labels.dtype} {labels.shape}"
@@ -115,6 +115,6 @@ def _array(file: BinaryIO) -> np.ndarray:
         pieces.append(piece)
         left -= len(piece)
     if left != 1:
-        found = "more" if left == 0 else f"{size + 1 - left} bytes"
-        raise DataError(f"its header promises {dtype.name} {shape}, {size} bytes, but {found} follow")
+        follows = "more" if left == 0 else f"{size + 1 - left} bytes"
+        raise DataError(f"its header promises {dtype.name} {shape}, {size} bytes, but {follows} follow")
     return np.frombuffer(b"".join(pieces), dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)

@@ -156,16 +156,16 @@ def _lines(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
         yield line
 
 
-def _delimiter(lines: list[str], asked: str, target: str) -> str:
+def _delimiter(lines: list[str], delimiter: str, target: str) -> str:
     """The character between cells: as asked, or the one that cuts header and first row into the most cells, equally many.
 
     Raises:
       DataError: for more than a character, or where none fits better than the others.
     """
-    if asked != "auto":
-        if asked != "tab" and (len(asked) != 1 or asked in '"\r\n'):
-            raise DataError(f"delimiter: {asked[:40]!a} is not one character; write auto, tab, or the character")
-        return "\t" if asked == "tab" else asked
+    if delimiter != "auto":
+        if delimiter != "tab" and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise DataError(f"delimiter: {delimiter[:40]!a} is not one character; write auto, tab, or the character")
+        return "\t" if delimiter == "tab" else delimiter
     widths = {between: _widths(lines, between) for between in DELIMITERS}
     best = max(widths.values())
     fitting = [between for between, width in widths.items() if width == best]

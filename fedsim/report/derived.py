@@ -39,7 +39,9 @@ def derived_files(
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
-def _figures(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], mark: str = "") -> Iterator[tuple[str, bytes]]:
+def _figures(
+    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], mark: str = ""
+) -> Iterator[tuple[str, bytes]]:
     rounds, partition, compared, summary = (frames.get(name) for name in ("rounds", "partition", "compare", "summary"))
     scenario, score = record["scenario"], record.get("score", "final")
     rows = [] if summary is None or score not in summary else rows_of(summary)

@@ -43,26 +43,26 @@ def follow(paths: Sequence[Path], out: Path | None, ask: Callable[[], bool], say
       DirectoryError: when one holds no run.
       CheckpointError: for a log or a commit that is damaged.
     """
-    said = False
+    shown = False
     while any(map(directory.in_use, paths)):
         began = time.monotonic()
         page = out or paths[0] / LIVE
         _publish(page, page_of_runs(paths, EVERY))
-        if not said:
+        if not shown:
             say(page)
-            said = True
+            shown = True
         until = time.monotonic() + max(EVERY, 9 * (time.monotonic() - began))
         while time.monotonic() < until and not ask():
             time.sleep(0.1)
         if ask():
             return True
-    if said and out is not None:
+    if shown and out is not None:
         _publish(out, page_of_runs(paths))
-    elif said:
+    elif shown:
         if not (ended(directory.sound_record(paths[0])) and (paths[0] / PAGE).is_file()):
             rebuild(paths[0])
         _publish(paths[0] / LIVE, LEADS.encode())
-    return said
+    return shown
 
 
 def _publish(page: Path, content: bytes) -> None:

@@ -100,8 +100,8 @@ def demand_reachable(where: Path, scenario: Scenario, runs: Sequence[SoFar]) -> 
     for path, section in sections_within(scenario.spec):
         per_step = path == ("client", "lr") and scenario.spec.client.lr_per == "step"
         if getattr(section, "family", "") == "schedule" and not per_step:
-            what = f"{section.kind} counts rounds, and was written for more of them"
-            lines.append(f"{where}: scenario.{dotted(path)}: {what}; start anew with --force or --out")
+            reason = f"{section.kind} counts rounds, and was written for more of them"
+            lines.append(f"{where}: scenario.{dotted(path)}: {reason}; start anew with --force or --out")
     if lines:
         raise CheckpointError("\n".join(lines))
 
@@ -150,11 +150,11 @@ UNFINISHED = "unfinished"  # the status of such a run in `summary.csv` of a comp
 
 def _so_far(record: Mapping[str, Any], run: SoFar) -> list[Record]:
     """The line of `summary.csv` of a run that has not ended: its scores so far; none before its first commit."""
-    rows, asked = run.rows("rounds"), record["scenario"]["evaluate"]
+    rows, evaluate = run.rows("rounds"), record["scenario"]["evaluate"]
     if not rows:
         return []
     reason = f"unfinished: round {run.round} of {run.rounds}"
-    line = summarise(rows, asked["metric"], asked["last"], asked.get("target"), "running", reason)
+    line = summarise(rows, evaluate["metric"], evaluate["last"], evaluate.get("target"), "running", reason)
     status = {"status": UNFINISHED} if record.get("kind") == "compare" else {}
     return [{**run.who, "seed": run.seed, **line, **status}]
 

@@ -133,8 +133,8 @@ def _checks(
     """
     record = directory.read_record(path)
     if record is not None and record.get("status") in checks.UNDER_WAY:
-        what = f"the run has not ended (its status is {record['status']})"
-        yield "record", Missing(f"{what}; --resume goes on with it, fedsim report shows how far it is"), ""
+        reason = f"the run has not ended (its status is {record['status']})"
+        yield "record", Missing(f"{reason}; --resume goes on with it, fedsim report shows how far it is"), ""
         return
     yield "record", (problems := checks.of_record(path, record)), "whole"
     if problems or record is None:

@@ -64,8 +64,8 @@ def _entries(word: str, commands: Mapping[str, str]) -> dict[str, dict[str, str]
 def _meant(word: str, known: Iterable[str]) -> str:
     """What a word that nothing has was meant to be."""
     places = ("key", "key:top", "kind", *(f"kind:{family}" for family in FAMILIES), "command")
-    found = synonym(word.rpartition(".")[2], *places)
-    return f"; {answer(found, value=word, rest='SCENARIO')}" if found else did_you_mean(word, known)
+    other = synonym(word.rpartition(".")[2], *places)
+    return f"; {answer(other, value=word, rest='SCENARIO')}" if other else did_you_mean(word, known)
 
 
 def names() -> set[str]:
@@ -116,10 +116,10 @@ def _explain_keys(name: str, everywhere: bool) -> list[dict[str, Any]]:
       name: of the key.
       everywhere: whether parameters of kinds count where a name without a path is no other key.
     """
-    found = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
+    keys = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
     if not everywhere and "." not in name:
-        found = [key for key in found if not key.kinds]
-    return list(map(_explain_key, found))
+        keys = [key for key in keys if not key.kinds]
+    return list(map(_explain_key, keys))
 
 
 def _explain_key(key: Key) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def scrubbed(text: str, roots: Sequence[str]) -> str:
     whole = tail if equals else head  # a word of a command line may be a path with spaces
     if re.match(r"(/|~/|\.\./)", whole) and os.path.exists(os.path.expanduser(whole)):
         return f"{head}={told(whole)}" if equals else told(whole)
-    return PATH.sub(lambda found: told(found[0]), text)
+    return PATH.sub(lambda match: told(match[0]), text)
 
 
 def resolved_from(scenario: Scenario, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def scores(
     runs = by(summary, "method", "variant")
     metric = metric_of(summary)
     variants = list(by_variation)
-    found = {(name, s.method): s for name, group in by_variation.items() for s in group}
+    standing = {(name, s.method): s for name, group in by_variation.items() for s in group}
     seeds = {key: list(seed_scores(group, score).values()) for key, group in _by_variant_name(runs).items()}
     known = [v for values in seeds.values() for v in values if math.isfinite(v)]
     if not known:
@@ -56,13 +56,13 @@ def scores(
     rows = []
     for name in names:
         marks = [
-            _score_mark(found.get((v, name)), seeds.get((name, v), []), baseline, variation(v, scenario))
+            _score_mark(standing.get((v, name)), seeds.get((name, v), []), baseline, variation(v, scenario))
             for v in variants
         ]
         rows.append((name, "baseline" if name == baseline else "", marks))
     lines = [(level, "chance") for level in sorted(levels)]
     for kind, variant in enumerate(variants):
-        base = found.get((variant, baseline or ""))
+        base = standing.get((variant, baseline or ""))
         if base and base.mean is not None and math.isfinite(base.mean):
             lines.append((base.mean, f"base v{kind % 6}"))
     label = SCORES[score].format(words_of(metric), k=next((row["k"] for row in summary if row.get("k")), ""))
