@@ -10,6 +10,8 @@ from fedsim.data.cells import Features
 from fedsim.data.columns import Missing, Table, arrays_of, roles
 from fedsim.data.faults import Faults
 
+CHUNK = 1 << 16  # rows that are copied at a time
+
 
 def of_frame(
     frame: Any, target: str = "y", client: str | None = None, missing: Missing = "refuse", drop: Sequence[str] = ()
@@ -33,7 +35,10 @@ def of_frame(
     places = roles(names, target, client, drop)
     faults = Faults("row", names)
     features = Features(places.features, faults)
-    features.read([_feature(frame.iloc[:, place]) for place in places.features], range(len(frame)))
+    columns = [_feature(frame.iloc[:, place]) for place in places.features]
+    for first in range(0, len(frame), CHUNK):
+        rows = range(first, min(first + CHUNK, len(frame)))
+        features.read([column[first : first + CHUNK] for column in columns], rows)
     y = _cells(frame.iloc[:, places.target])
     who = [] if places.client is None else _cells(frame.iloc[:, places.client])
     return arrays_of(places, features, y, who, missing, faults)

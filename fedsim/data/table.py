@@ -202,9 +202,6 @@ def _table(rows: Any, places: Roles, missing: Missing) -> Table:
         features.read([columns[place] for place in places.features], numbers)
         target += columns[places.target]
         client += columns[places.client] if places.client is not None else ()
-    if not target:
-        faults.raise_any()
-        raise DataError("no samples below the header")
     return arrays_of(places, features, target, client, missing, faults)
 
 

@@ -15,6 +15,8 @@ from fedsim.study.summary import larger_is_better
 
 METRICS = {
     "test_accuracy": "test accuracy",
+    "test_r2": "test R²",
+    "test_mae": "test mean absolute error",
     "test_loss": "test loss",
     "train_loss": "train loss",
     "update_norm": "norm of a client's update",
