@@ -126,6 +126,9 @@ def test_frames_are_read_as_files_are(tmp_path):
     frame.assign(y=["a", "b", "a"], client=[20, 10, 20]).rename(columns=str).to_parquet(path)
     got = parquet(str(path), missing="mean")
     assert got.y.tolist() == ["a", "b", "a"] and got.client.tolist() == [20, 10, 20] and np.isnan(got.x[2, 0])
+    pd.DataFrame({"image": [[1, 2], [3, 4]], "y": [0, 1]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"t\.parquet: column 'image': holds lists"):
+        parquet(str(path))
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(DataError, match=r"t\.parquet: not a sound parquet file"):
         parquet(str(path))
