@@ -10,7 +10,7 @@ import pytest
 import fedsim
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.memory import data_warnings
-from fedsim.data import Arrays, csv, of_frame, parquet, prepare
+from fedsim.data import Arrays, csv, npz, of_frame, parquet, prepare
 from fedsim.data.arrays import Names
 from fedsim.data.completion import scale_remark
 from fedsim.disk import tables
@@ -126,6 +126,9 @@ def test_frames_are_read_as_files_are(tmp_path):
     frame.assign(y=["a", "b", "a"], client=[20, 10, 20]).rename(columns=str).to_parquet(path)
     got = parquet(str(path), missing="mean")
     assert got.y.tolist() == ["a", "b", "a"] and got.client.tolist() == [20, 10, 20] and np.isnan(got.x[2, 0])
+    pd.DataFrame({"image": [[1, 2], [3, 4]], "y": [0, 1]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"t\.parquet: column 'image': holds lists"):
+        parquet(str(path))
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(DataError, match=r"t\.parquet: not a sound parquet file"):
         parquet(str(path))
@@ -173,6 +176,25 @@ def test_test_and_validation_samples_never_leak(missing):
     changed[others] = 1e6 * rng.normal(size=(len(others), 3))
     two = prepare(Arrays(changed, y), **split)[0]
     assert np.array_equal(one.x, two.x) and not np.array_equal(one.x_test, two.x_test)
+
+
+def test_archives_and_maps_are_completed_too(tmp_path):
+    x = np.array([[1.0, np.nan], [3.0, 2.0], [5.0, 4.0], [7.0, 6.0]])
+    np.savez(tmp_path / "w.npz", x=x, y=np.array(["b", "a", "b", "a"]))
+    with pytest.raises(DataError, match="x: row 0 is not finite"):
+        npz(str(tmp_path / "w.npz"))
+    got = npz(str(tmp_path / "w.npz"), missing="mean")
+    x.tofile(tmp_path / "x.bin")
+    mapped = got._replace(x=np.memmap(tmp_path / "x.bin", np.float64, "r", shape=(4, 2)))
+    for arrays in (got, mapped):
+        sets = prepare(arrays, test=0.0, seed=0, dtype=F64, missing="mean", standardize=True)[0]
+        np.testing.assert_allclose(sets.x[:, 0], (x[:, 0] - 4) / np.sqrt(5))
+        assert sets.x[0, 1] == 0 and sets.names.labels == ("a", "b")
+
+
+def test_no_rows_are_no_samples(tmp_path):
+    assert refused(of_frame, pd.DataFrame({"a": [], "y": []})) == ["no samples"]
+    assert refused(table, tmp_path, "a,y\n,0\n1,\n", missing="drop") == ["every sample has a blank"]
 
 
 def test_a_user_s_array_is_not_written_to():

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays, checked
+from fedsim.data.arrays import Arrays, checked, classes_named
+from fedsim.data.columns import Missing
 from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
 from fedsim.errors import DataError
 
@@ -20,20 +21,24 @@ STAYS_BYTES = 64 << 20  # of features that are read from the file row by row
 
 
 @dataset
-def npz(path: Name, sha256: str | None = None) -> Arrays:
+def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha256: str | None = None) -> Arrays:
     """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`.
 
-    Integer labels are classes, floats are regression targets; `client` is the natural partition. Features that are
-    stored uncompressed (as `numpy.savez` does) stay in the file from 64 MiB on, read when a round needs them. Archives
-    that hold Python objects, unpack to more than 8 GiB or to more than 200 times their size, or lie about sizes are refused.
+    Integer labels are classes, text labels the names of classes, floats regression targets; `client` is the natural
+    partition. Features that are stored uncompressed (as `numpy.savez` does) stay in the file from 64 MiB on, read when a
+    round needs them. Archives that hold Python objects, unpack to more than 8 GiB or to more than 200 times their size, or
+    lie about sizes are refused.
 
     Args:
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
+      missing: what happens to features that are NaN, as in `csv`.
+      standardize: as in `csv`.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
       DataError: for a file that is not such an archive, naming it.
     """
+    del standardize  # by `prepare`, which knows the training samples
     with opened(path, sha256, math.inf) as file:
         try:
             _require_short_list(file)
@@ -43,7 +48,7 @@ def npz(path: Name, sha256: str | None = None) -> Arrays:
             raise
         except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
             raise DataError(f"not a sound npz archive: {str(error).splitlines()[0] or type(error).__name__}") from None
-        checked(arrays, None)
+        checked(classes_named(arrays)[0], None, missing != "refuse")
         return arrays
 
 
@@ -94,7 +99,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         start = file.tell()
         if dtype.hasobject:
             raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
-        if dtype.kind not in ("biufSU" if name == "client" else "biuf"):
+        if dtype.kind not in {"client": "biufSU", "y": "biufU", "y_test": "biufU"}.get(name, "biuf"):
             raise DataError(f"{name}: numbers are needed, found {dtype}")
         body = member.file_size - start
         if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:

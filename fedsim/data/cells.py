@@ -30,7 +30,6 @@ class Features:
         self.texts: list[dict[str, int] | None] = []  # by column; None: numbers
         self.cells = array("d")  # [n, columns], row after row; NaN: blank
         self.numbers = array("q")  # of lines or rows
-        self.wrong: set[tuple[int, int]] = set()  # (row, column) of cells that are no numbers, and NaN by now
 
     def read(self, columns: Sequence[Sequence[str] | np.ndarray], numbers: Sequence[int]) -> None:
         """Append rows.
@@ -61,13 +60,13 @@ class Features:
             value = as_number(cell.strip())
             if value is None:
                 self.faults.add(number, self.places[j], f"{cell.strip()[:40]!a} is no number{_comma(cell)}")
-                self.wrong.add((len(self.numbers) + i, j))
-            values[i] = math.nan if value is None else value
+                value = 0.0  # no blank besides
+            values[i] = value
         return values
 
     def table(self) -> np.ndarray:
         """All cells `[n, columns]`."""
-        return np.frombuffer(self.cells).reshape(len(self.numbers), -1)
+        return np.frombuffer(self.cells).reshape(len(self.numbers), len(self.places))
 
 
 def is_blank(cell: str) -> bool:

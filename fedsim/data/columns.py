@@ -98,13 +98,16 @@ def arrays_of(
       DataError: with a line for everything that is wrong.
     """
     numbers, drop = features.numbers, missing == "drop"
+    if not len(numbers):
+        faults.raise_any()
+        raise DataError("no samples")
     y = labels(target, numbers, roles.target, faults, drop)
     who = None if roles.client is None else ids(client, numbers, roles.client, faults)
     x = features.table()
     for row, j in np.argwhere(~np.isfinite(x)):
         if np.isinf(x[row, j]):
             faults.add(numbers[row], roles.features[j], f"{x[row, j]} is no number to learn from")
-        elif missing == "refuse" and (row, j) not in features.wrong:
+        elif missing == "refuse":
             faults.add(numbers[row], roles.features[j], "blank; write missing: mean, median or drop")
     for j, texts in enumerate(features.texts):
         if texts is not None and len(texts) > MOST_CATEGORIES:
@@ -118,7 +121,7 @@ def arrays_of(
         kept = ~np.isnan(x).any(1) & ~np.array([is_blank(cell) for cell in target], bool)
         x, y, who = x[kept], y[kept], None if who is None else who[kept]
     if not len(y):
-        raise DataError("every sample has a blank" if len(numbers) else "no samples below the header")
+        raise DataError("every sample has a blank")
     names = [roles.names[place] for place in roles.features]
     return _one_hot(Arrays(x, y, who), names, features.texts)
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.data.mapped import chunks
 from fedsim.errors import DataError
 
 ROWS = 1 << 16  # that are completed at a time
@@ -72,15 +73,17 @@ def feature_name(j: int, names: tuple[str, ...] | None) -> str:
     return f"column {names[j][:40]!a}" if names else f"feature {j}"
 
 
-def scale_remark(x: np.ndarray, names: tuple[str, ...] | None) -> str:
+def scale_remark(x: Any, names: tuple[str, ...] | None) -> str:
     """A sentence where some feature of the samples ranges over 1,000 times as much as another; else nothing.
 
     A range, largest less smallest value, does not depend on how rare a value is, as a standard deviation does: features
     that are 0 or 1 and the pixels of an image, mostly 0, have one range.
     """
-    if x.ndim != 2 or not len(x):
+    if len(x.shape) != 2 or not len(x):
         return ""
-    ranges = x.max(0).astype(np.float64) - x.min(0)
+    ends = [(part.min(0), part.max(0)) for part in chunks(x)]
+    low, high = (np.stack(values).astype(np.float64) for values in zip(*ends, strict=True))
+    ranges = high.max(0) - low.min(0)
     known = np.flatnonzero(ranges > 0)
     if not len(known):
         return ""

@@ -9,6 +9,10 @@ import numpy as np
 from fedsim.data.cells import Features
 from fedsim.data.columns import Missing, Table, arrays_of, roles
 from fedsim.data.faults import Faults
+from fedsim.errors import DataError
+
+NESTED = (list, tuple, dict, set, bytes, np.ndarray)
+CHUNK = 1 << 16  # rows that are copied at a time
 
 
 def of_frame(
@@ -33,7 +37,10 @@ def of_frame(
     places = roles(names, target, client, drop)
     faults = Faults("row", names)
     features = Features(places.features, faults)
-    features.read([_feature(frame.iloc[:, place]) for place in places.features], range(len(frame)))
+    columns = [_feature(frame.iloc[:, place]) for place in places.features]
+    for first in range(0, len(frame), CHUNK):
+        rows = range(first, min(first + CHUNK, len(frame)))
+        features.read([column[first : first + CHUNK] for column in columns], rows)
     y = _cells(frame.iloc[:, places.target])
     who = [] if places.client is None else _cells(frame.iloc[:, places.client])
     return arrays_of(places, features, y, who, missing, faults)
@@ -52,8 +59,10 @@ def _cells(column: Any) -> list[str]:
         known = column.dropna()
         if len(known) < len(column) and (known % 1 == 0).all():
             column = column.astype("Int64")
-    empty = column.isna().tolist()
-    return ["" if blank else _cell(value) for value, blank in zip(column.tolist(), empty, strict=True)]
+    values, empty = column.tolist(), column.isna().tolist()
+    if any(isinstance(value, NESTED) for value in values):
+        raise DataError(f"column {str(column.name)[:40]!a}: holds lists; a column for each number, or text, is needed")
+    return ["" if blank else _cell(value) for value, blank in zip(values, empty, strict=True)]
 
 
 def _cell(value: Any) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.data.arrays import Arrays, Names, checked, classes_named, numbered
 from fedsim.data.completion import completed, statistics
-from fedsim.data.mapped import take_rows
+from fedsim.data.mapped import in_file, take_rows
 from fedsim.errors import PartitionError
 
 
@@ -57,6 +57,8 @@ def prepare(
     features = getattr(arrays, "features", None)
     arrays, labels = classes_named(_without_blanks(arrays) if missing == "drop" else arrays)
     completes = standardize or missing in ("mean", "median")
+    if completes and in_file(arrays.x):
+        arrays = arrays._replace(x=np.array(arrays.x))
     arrays, classes = checked(arrays, np.dtype(np.float64) if completes else dtype, missing in ("mean", "median"))
     owner, ids = (None, []) if arrays.client is None else numbered(arrays.client)
     rows = _split(arrays, classes, {"test": test, "validation": validation}, server, seed)

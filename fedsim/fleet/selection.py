@@ -97,7 +97,7 @@ def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(
     """The clients that are listed: round r takes `rounds[(r − 1) mod len(rounds)]`.
 
     Args:
-      rounds: client ids of each round, cycled.
+      rounds: numbers of the clients of each round, cycled; where samples bring ids, k is the one with the k-th smallest.
     """
     draw = lambda population, round, rng: np.asarray(rounds[(round - 1) % len(rounds)])
     named = tuple(sorted({i for ids in rounds for i in ids}))
