@@ -26,8 +26,8 @@ def csv(
 
     Target: whole numbers are classes 0, 1, ...; with any other number among them (`1.0` too) all are regression targets;
     text names the classes, which are numbered in the order of the sorted names. Features: a column holds numbers where at
-    least half of its first 1,000 cells that are not blank are numbers; any other is text, and each of its texts, sorted, at
-    most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells, `NA`, `N/A`, `NaN`, `nan`,
+    least half of its cells in the first 1,000 rows, blanks aside, are numbers; any other is text, and each of its texts,
+    sorted, at most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells, `NA`, `N/A`, `NaN`, `nan`,
     `null`, `NULL` and `?`. Blanks around cells and names do not count. What is wrong is told for all cells at once.
 
     Args:
