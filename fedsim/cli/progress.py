@@ -15,7 +15,12 @@ from fedsim.engine.run import Row
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
 
-SHOWN = {"test_accuracy": "accuracy", "test_loss": "test loss", "train_loss": "train loss"}  # beside the bar
+SHOWN = {
+    "test_accuracy": "accuracy",
+    "test_r2": "R²",
+    "test_loss": "test loss",
+    "train_loss": "train loss",
+}  # beside the bar
 QUIET = 30.0  # seconds between two lines where there is no terminal
 NARROW = 12  # characters of the bar, where a terminal has no more than WIDTH
 WIDTH = 100
