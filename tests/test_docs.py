@@ -20,7 +20,7 @@ from fedsim import errors
 from fedsim.cli import cli
 from fedsim.cli.entry import MODULES
 
-EXECUTED = {"method", "fedavg", "python", "own", "rounding"}  # blocks of Python, here and by test_readme.py
+EXECUTED = {"method", "fedavg", "python", "own", "frame", "rounding"}  # blocks of Python, here and by test_readme.py
 STEPS = ["plan", "train", "wire", "serve", "keep"]
 
 
