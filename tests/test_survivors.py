@@ -4,6 +4,7 @@ import errno
 import inspect
 import json
 import os
+import sys
 import time
 
 import jax
@@ -171,6 +172,12 @@ def test_krum_is_its_definition(link, neighbours):
     order = there[scores.argsort(kind="stable")]
     close(played("multi_krum", **link)[0], DELTA[order[: len(there) - link["f"]]].mean(0))
     close(played("multi_krum", **link, select=2)[0], DELTA[order[:2]].mean(0))
+
+
+@pytest.mark.parametrize(("kind", "link"), [("krum", {"f": 1}), ("multi_krum", {"f": 1}), ("median", {})])
+def test_of_messages_that_are_all_absent_nothing_is_taken(kind, link, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "WEIGHT", np.zeros(K))
+    np.testing.assert_array_equal(played(kind, **link)[0], np.zeros(D))
 
 
 def test_rules_say_how_many_they_need():

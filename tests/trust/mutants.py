@@ -15,7 +15,7 @@ MODULES = {
         "rules/median", "rules/nova", "rules/q_fair", "rules/sorting", "rules/trimmed_mean",
     ),
     "persistence": ("disk/checkpoint", "disk/rowfile", "runs/journal", "disk/files"),
-    "statistics": ("study/statistics", "study/pairing"),
+    "statistics": ("study/statistics", "study/pairing", "study/standings", "study/breakdown"),
     "plan": ("fleet/plan", "fleet/selection"),
 }  # fmt: skip
 COMPARED = {

@@ -28,13 +28,13 @@ LOG = ROOT / ".pytest_cache" / "mutants.json"  # what was killed once is not run
 FILES = {
     "rules": ("test_survivors", "test_rules", "test_robust_oracles"),
     "persistence": ("test_survivors", "test_power", "test_resume", "test_persistence"),
-    "statistics": ("test_survivors", "test_statistics"),
+    "statistics": ("test_survivors", "test_statistics", "test_verdict"),
     "plan": ("test_survivors", "test_lanes"),
 }
 WIDER = {  # what those that survive these meet as well
     "rules": ("test_oracles", "test_methods", "test_fixed_points", "test_reference_rules", "test_reference_methods"),
     "persistence": ("test_locks", "test_commits", "test_records", "test_again", "test_faults", "test_verify"),
-    "statistics": ("test_compare", "test_power", "test_derived"),
+    "statistics": ("test_compare", "test_power", "test_derived", "test_paper_figures", "test_paper_table"),
     "plan": ("test_loop", "test_bits", "test_partitions", "test_run_ends"),
 }
 ONLY = {  # of the tests of rules, those that concern a module (-k)
