@@ -6,6 +6,7 @@ import pytest
 from sklearn import datasets
 
 import fedsim
+from fedsim.compose import FAMILIES
 from fedsim.disk.tables import read_table
 
 pytestmark = pytest.mark.long
@@ -81,3 +82,31 @@ def test_a_frame_of_real_images():
     data = {"target": "digit", "standardize": True, "test": 0.2, "clients": 20, "partition": "dirichlet"}
     result = fedsim.run({"name": "mnist", "rounds": 10, "data": data, "client": {"lr": 0.01}}, data=frame)
     assert result.rounds["test_accuracy"].iloc[-1] > 0.8 and result.model()["W"].shape == (784, 10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns", "classes"),
+    [("breast_cancer", 569, 30, 2), ("wine", 178, 13, 3), ("iris", 150, 4, 3), ("diabetes", 442, 10, 0)],
+)
+def test_sets_that_are_bundled_are_those_of_scikit_learn(kind, rows, columns, classes):
+    arrays = FAMILIES["dataset"][kind]()
+    assert arrays.x.shape == (rows, columns) and np.isfinite(arrays.x).all()
+    counts = np.unique(arrays.y, return_counts=True)[1]
+    known = {"breast_cancer": [357, 212], "wine": [59, 71, 48], "iris": [50, 50, 50]}
+    assert counts.tolist() == known[kind] if classes else arrays.y.dtype.kind == "f" and arrays.y.max() == 3.46
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "metric", "least"),
+    [
+        ("breast_cancer", "test_accuracy", 0.95),
+        ("wine", "test_accuracy", 0.9),
+        ("iris", "test_accuracy", 0.85),
+        ("diabetes", "test_r2", 0.35),
+    ],
+)
+def test_they_are_learned_by_name(kind, metric, least):
+    rate = {"lr": 0.03 if kind == "diabetes" else 0.1, "epochs": 2}
+    result = fedsim.run({"name": kind, "rounds": 40, "data": {"kind": kind, "clients": 5}, "client": rate})
+    assert result.rounds[metric].iloc[-1] >= least

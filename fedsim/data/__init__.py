@@ -27,8 +27,12 @@ from fedsim.data.skew import dirichlet as dirichlet
 from fedsim.data.skew import dirichlet_client as dirichlet_client
 from fedsim.data.skew import pathological as pathological
 from fedsim.data.skew import shards as shards
+from fedsim.data.sources import breast_cancer as breast_cancer
+from fedsim.data.sources import diabetes as diabetes
 from fedsim.data.sources import digits as digits
+from fedsim.data.sources import iris as iris
 from fedsim.data.sources import supplied as supplied
+from fedsim.data.sources import wine as wine
 from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
 from fedsim.data.table import csv as csv
