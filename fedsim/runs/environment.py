@@ -47,8 +47,14 @@ def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
             name: scrubbed(os.environ[name], roots) for name in sorted(os.environ) if name.startswith(("XLA_", "JAX_"))
         },
         "git": _git(),
-        "command": [Path(sys.argv[0]).name, *(scrubbed(word, roots) for word in sys.argv[1:])],
+        "command": [_program(), *(scrubbed(word, roots) for word in sys.argv[1:])],
     }
+
+
+def _program() -> str:
+    """The name of the program that runs; `python -m fedsim` is `fedsim`."""
+    path = Path(sys.argv[0])
+    return path.parent.name if path.name == "__main__.py" else path.name
 
 
 def memory(devices: list) -> dict[str, Any]:
