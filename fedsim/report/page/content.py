@@ -140,7 +140,7 @@ def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) 
     return {
         "headline": lines[0] if lines else headline(runs, rounds, result.names, score, chance.get(""), over),
         "lines": [*lines[1:], *_remarks(sources)],
-        "numbers": numbers(runs, rounds) if runs and not several else [],
+        "numbers": numbers(runs, rounds, over) if runs and not several else [],
         "dots": dots if several else None,
     }
 

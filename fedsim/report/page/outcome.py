@@ -41,24 +41,25 @@ def headline(
         second = statistics.fmean(scores[others[0]])
         leads = "ends best" if over else "is ahead so far"
         return f"{first} {leads} with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}."
-    after = f" after {max(row['round'] for row in rounds)} rounds" if rounds else ""
+    after = f" after {max(row['round'] for row in rounds):,} rounds" if rounds else ""
     several, ends = len(scores[first]), (min(scores[first]), max(scores[first]))
     mean_of = f", the mean of {several} seeds ({ends[0]:.4g} to {ends[1]:.4g})" if several > 1 else ", under one seed"
     guess = f", hardly more than guessing ({chance:.2g})" if chance is not None and mean <= FAINT * chance else ""
     return f"{first} {'ends with' if over else 'is at'} {metric} {mean:.4g}{after}{mean_of}{guess}{lost}."
 
 
-def numbers(summary: Sequence[Row], rounds: Sequence[Row]) -> list[tuple[str, str, str]]:
+def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) -> list[tuple[str, str, str]]:
     """What a run of one method came to, in a few numbers: name, number, and a remark each; means over seeds.
 
     Args:
       summary: the rows of `summary.csv`.
       rounds: those of `rounds.csv`.
+      over: whether the runs have ended.
     """
     metric, last = metric_of(summary), [group[-1] for group in by(rounds, "seed").values()]
     words = metric.replace("_", " ")
     titles = {
-        "final": f"final {words}",
+        "final": f"{'final' if over else 'latest'} {words}",
         "best": f"best {words}",
         "mean_last_k": f"mean of the last {summary[0].get('k')}",
     }
@@ -67,14 +68,24 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row]) -> list[tuple[str, st
         if name != metric and _finite(last, name):
             shown.append((title, *_mean(last, name)))
     if any(row.get("rounds_to_target") is not None for row in summary):
-        megabytes = reached(summary, "bytes_to_target", 1e6, ".3g")[0]
-        shown.append(
-            ("rounds to the target", reached(summary, "rounds_to_target", 1, ".0f")[0], f"{megabytes} MB until then")
-        )
+        arrived = _finite(summary, "bytes_to_target")
+        until = f"{amount(statistics.fmean(arrived))} until then" if arrived else ""
+        shown.append(("rounds to the target", reached(summary, "rounds_to_target", 1, ".0f")[0], until))
     if last and all(row.get("bytes_up") is not None for row in last):
-        both = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last) / 1e6
-        shown.append(("sent, both ways", f"{both:.3g} MB", f"in {max(row['round'] for row in last)} rounds"))
+        both = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
+        shown.append(("sent, both ways", amount(both), f"in {max(row['round'] for row in last):,} rounds"))
     return shown
+
+
+def amount(count: float) -> str:
+    """Bytes in the largest unit of which there is one.
+
+    >>> amount(14_812_345_678), amount(220_000), amount(12)
+    ('14.8 GB', '220 kB', '12 bytes')
+    """
+    powers = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
+    unit, size = next(((unit, size) for unit, size in powers.items() if count >= size), ("bytes", 1.0))
+    return f"{count / size:.3g} {unit}"
 
 
 def _mean(rows: Sequence[Row], name: str) -> tuple[str, str]:
