@@ -146,7 +146,10 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
     for name in ("main", "compare", "write", "plug", "resume"):
         for line, missing in AFTER[name].items():
             done = subprocess.run(["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True)
-            assert done.returncode == 0 and (name == "main" or done.stderr == ""), f"{line}: {done.stderr}"
+            progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"  # a line every half minute, on a slow machine
+            assert done.returncode == 0 and (name == "main" or re.fullmatch(progress, done.stderr)), (
+                f"{line}: {done.stderr}"
+            )
             assert missing(tmp_path, done.stdout) == [], line
             printed[name] = printed.get(name, "") + done.stdout
     for name in ("main", "compare"):
@@ -236,7 +239,7 @@ def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
     named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", table, re.M))
     for name in ("iid", "compared"):
         written = {re.sub(r"model\.[\w-]+\.\d+", "model.<method>.<seed>", p.name) for p in (tmp_path / name).iterdir()}
-        assert written <= named and (name == "iid" or written == named)
+        assert written <= named and (name == "iid" or written == named - {"live.html"})  # that is of `report --follow`
 
 
 def test_rooms_are_those_of_the_package(root):

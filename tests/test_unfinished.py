@@ -155,16 +155,12 @@ def test_a_report_of_a_killed_run_is_marked_and_going_on_is_as_if_nobody_had_loo
 @pytest.mark.long
 def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
     """As text in the PDF; what is not marked is as it was."""
-    from fedsim.report import figures
+    from fedsim.report import derived
 
     record, frames = contents(killed)
-    plain = figures.curves(frames["rounds"], record["scenario"])
+    plain, marked = (dict(derived._figures(frames, record, mark))["curves.svg"] for mark in ("", MARK))
     rebuild(killed)
-    assert (killed / "figures/curves.svg").read_bytes() != plain["curves.svg"]
-    assert (
-        figures.curves(frames["rounds"], record["scenario"], MARK)["curves.svg"]
-        == (killed / "figures/curves.svg").read_bytes()
-    )
+    assert plain != marked == (killed / "figures/curves.svg").read_bytes()
 
 
 @pytest.mark.long
