@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import sampled, some
+from conftest import some
 
 import fedsim
 from fedsim.disk.tables import to_csv
@@ -151,7 +151,8 @@ def variant(name, **sections):
     return fedsim.run(written)
 
 
-@pytest.mark.parametrize("name", sampled(VARIANTS, 99))
+@pytest.mark.long
+@pytest.mark.parametrize("name", VARIANTS)
 def test_block_under_every_kind_of_link(name):
     whole = digest(variant(name))
     for block in (3, 7):

@@ -145,6 +145,7 @@ def test_no_descriptor_is_free(kind, undisturbed, tmp_path):
     assert n > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_system_that_takes_few_bytes_at_a_time(kind, undisturbed, tmp_path):
     with Disk(tmp_path / "run", short=300) as disk:

@@ -253,6 +253,7 @@ DOCTORED = {
 }
 
 
+@pytest.mark.long
 def test_doctoring_nothing_is_not_found(mine):
     """What the next test does leaves a directory in order where it changes no value."""
     out = mine("scaffold")
