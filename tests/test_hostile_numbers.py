@@ -233,6 +233,7 @@ def test_labels_that_are_trained_for_nothing_are_remarked_on(y, y_test, remark):
 # --------------------------------------------------------------------------------------------- every number there is
 
 
+@pytest.mark.long
 def test_an_extreme_that_is_admitted_is_played():
     assert outcome(Case("lr", {**TINY, "client": {"lr": 1e38, "steps": 2}})) == "diverged"
     assert outcome(Case("every", {**TINY, "evaluate": {"every": MOST}})) == "done"
