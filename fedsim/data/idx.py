@@ -62,9 +62,9 @@ def _parts(files: dict[str, Path], split: str | None) -> dict[tuple[str, str], P
     chosen = splits[0] if split is None else split
     if chosen not in splits:
         raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
-    own = [(match, path) for match, path in named if (match["split"] or "") == chosen]
-    own.sort(key=lambda one: one[1].suffix != ".gz")
-    return {("train" if match["part"] == "train" else "test", match["content"]): path for match, path in own}
+    matches = [(match, path) for match, path in named if (match["split"] or "") == chosen]
+    matches.sort(key=lambda one: one[1].suffix != ".gz")
+    return {("train" if match["part"] == "train" else "test", match["content"]): path for match, path in matches}
 
 
 def _pair(parts: dict[tuple[str, str], Path], part: str) -> tuple[np.ndarray, np.ndarray]:

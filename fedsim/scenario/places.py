@@ -33,8 +33,8 @@ def relative(path: str, start: str, roots: Sequence[str]) -> str:
     path, start, *roots = map(os.path.realpath, (path, start, *roots))
     below = [root for root in roots if root != "/" and Path(path).is_relative_to(root)]
     seen = [os.path.relpath(path, start) for root in below if Path(start).is_relative_to(root)]
-    told = [*seen, *(os.path.relpath(path, root) for root in below)]
-    return next((one for one in told if not _names_user(one)), os.path.basename(path))
+    paths = [*seen, *(os.path.relpath(path, root) for root in below)]
+    return next((one for one in paths if not _names_user(one)), os.path.basename(path))
 
 
 def _names_user(path: str) -> bool:
@@ -51,12 +51,12 @@ def scrubbed(text: str, roots: Sequence[str]) -> str:
     >>> scrubbed("data.path=/home/anna/w.npz", [])
     'data.path=w.npz'
     """
-    told = lambda path: relative(os.path.expanduser(path), os.getcwd(), roots)
+    named = lambda path: relative(os.path.expanduser(path), os.getcwd(), roots)
     head, equals, tail = text.partition("=")
     whole = tail if equals else head  # a word of a command line may be a path with spaces
     if re.match(r"(/|~/|\.\./)", whole) and os.path.exists(os.path.expanduser(whole)):
-        return f"{head}={told(whole)}" if equals else told(whole)
-    return PATH.sub(lambda match: told(match[0]), text)
+        return f"{head}={named(whole)}" if equals else named(whole)
+    return PATH.sub(lambda match: named(match[0]), text)
 
 
 def resolved_from(scenario: Scenario, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
