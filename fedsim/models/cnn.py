@@ -6,7 +6,7 @@ import jax
 from annotated_types import Ge, MinLen
 
 from fedsim.compose import model
-from fedsim.models.convolution import convolution, image_shape, plain_convolution, pool
+from fedsim.models.convolution import image_shape, network, pool
 from fedsim.models.dense import Build, Width, affine, glorot, he, weights
 from fedsim.types import Model
 
@@ -62,16 +62,6 @@ def cnn(
                 h = jax.nn.relu(pool(convolve(h, params[name]["W"])) + params[name]["b"])
             return jax.nn.relu(affine(params["hidden"], h.reshape(len(x), -1)))
 
-        def features(variables, x):
-            return body(variables["params"], x, convolution)
-
-        def head(variables, h):
-            return affine(variables["params"]["last"], h)
-
-        def apply(variables, x, *, mask=None, key=None, train=False):
-            h = body(variables["params"], x, convolution if train else plain_convolution)
-            return head(variables, h), variables["stats"]
-
-        return Model(init=init, apply=apply, features=features, head=head)
+        return network(init, body)
 
     return build

@@ -4,11 +4,15 @@
 (and no faster inside a loop). Shifted slices and ONE matrix product do the same sums at the speed of the product.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from fedsim.models.dense import affine
+from fedsim.types import Model
 
 Padding = Literal["SAME", "VALID"]
 
@@ -30,6 +34,27 @@ def image_shape(model: str, shape: tuple[int, ...], least: int = 1) -> tuple[int
     if min(height, width) < least:
         raise ValueError(f"{model} needs images of at least {least}×{least} pixels, samples have {height}×{width}")
     return height, width, depth
+
+
+def network(init: Callable, body: Callable) -> Model:
+    """A network on images without statistics, with the affine layer `last` behind its features.
+
+    Args:
+      init: key -> `{"params", "stats"}`.
+      body: (params, x, convolve) -> features `[B, F]`; `convolve` is `convolution` in training, else `plain_convolution`.
+    """
+
+    def features(variables, x):
+        return body(variables["params"], x, convolution)
+
+    def head(variables, h):
+        return affine(variables["params"]["last"], h)
+
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        h = body(variables["params"], x, convolution if train else plain_convolution)
+        return head(variables, h), variables["stats"]
+
+    return Model(init=init, apply=apply, features=features, head=head)
 
 
 def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):

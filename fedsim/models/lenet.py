@@ -5,7 +5,7 @@ import math
 import jax
 
 from fedsim.compose import model
-from fedsim.models.convolution import convolution, image_shape, plain_convolution, pool
+from fedsim.models.convolution import image_shape, network, pool
 from fedsim.models.dense import Build, affine, glorot, he, weights
 from fedsim.types import Model
 
@@ -50,16 +50,6 @@ def lenet() -> Build:
                 h = jax.nn.relu(affine(params[name], h))
             return h
 
-        def features(variables, x):
-            return body(variables["params"], x, convolution)
-
-        def head(variables, h):
-            return affine(variables["params"]["last"], h)
-
-        def apply(variables, x, *, mask=None, key=None, train=False):
-            h = body(variables["params"], x, convolution if train else plain_convolution)
-            return head(variables, h), variables["stats"]
-
-        return Model(init=init, apply=apply, features=features, head=head)
+        return network(init, body)
 
     return build
