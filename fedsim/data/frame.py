@@ -21,8 +21,9 @@ def of_frame(
 ) -> Table:
     """The samples of a pandas DataFrame, one in each row; its index does not count.
 
-    Columns of numbers and truth values are features as they are, moments become days since 1970-01-01 UTC (those without a
-    time zone are in UTC), durations days, all others are read as text; of the target, whole numbers are classes, floats targets (whole floats beside blanks are classes: pandas has no other way to hold them).
+    Columns of numbers and truth values are features as they are; moments become days since 1970-01-01 UTC (UTC where they
+    have no time zone), durations days; all others are read as text. Of the target, whole numbers are classes, floats
+    targets (whole floats beside blanks are classes: pandas has no other way to hold them).
 
     Args:
       frame: the DataFrame.

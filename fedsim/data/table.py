@@ -29,8 +29,9 @@ def csv(
     least half of its cells in the first 1,000 rows, blanks aside, are numbers; dates, where at least half are ISO dates
     (`2024-05-01`, `2024-05-01T12:30:00`, with `Z` or `+02:00` behind or not), which become days since 1970-01-01 UTC, times
     as fractions of a day, UTC where nothing else is said; a cell that fits neither is refused. Any other column is text, and
-    each of its texts, sorted, at most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells, `NA`, `N/A`, `NaN`, `nan`,
-    `null`, `NULL` and `?`. Blanks around cells and names do not count. What is wrong is told for all cells at once.
+    each of its texts, sorted, at most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells,
+    `NA`, `N/A`, `NaN`, `nan`, `null`, `NULL` and `?`. Blanks around cells and names do not count. What is wrong is told for
+    all cells at once.
 
     Args:
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
