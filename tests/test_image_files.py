@@ -33,7 +33,8 @@ def read(kind, path, **parameters):
 @pytest.mark.parametrize("test", ["t10k", "test"])
 def test_mnist_as_it_is_distributed(tmp_path, pack, end, test):
     arrays = read("idx", mnist(tmp_path, test=test, pack=pack, end=end))
-    np.testing.assert_array_equal(arrays.x, IMAGES[..., None] / np.float32(255))
+    np.testing.assert_array_equal(arrays.x, IMAGES[..., None])
+    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
     np.testing.assert_array_equal(arrays.y, LABELS)
     np.testing.assert_array_equal(arrays.x_test, arrays.x)
     assert arrays.y_test.dtype == np.int64 and arrays.client is None
@@ -115,7 +116,8 @@ def test_cifar10(tmp_path):
     for name, part in zip([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"], parts, strict=True):
         (tmp_path / f"{name}.bin").write_bytes(binary(*part))
     arrays = read("cifar10", str(tmp_path))
-    np.testing.assert_array_equal(arrays.x[3:6], parts[1][0] / np.float32(255))
+    np.testing.assert_array_equal(arrays.x[3:6], parts[1][0])
+    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
     np.testing.assert_array_equal(arrays.y, np.concatenate([part[1][:, 0] for part in parts[:5]]))
     np.testing.assert_array_equal(arrays.y_test, parts[5][1][:, 0])
 
@@ -125,7 +127,8 @@ def test_cifar100(tmp_path, coarse):
     images, numbers = records(4, 2, 20)
     (tmp_path / "train.bin").write_bytes(binary(images, numbers))
     arrays = read("cifar100", str(tmp_path), coarse=coarse)
-    np.testing.assert_array_equal(arrays.x, images / np.float32(255))
+    np.testing.assert_array_equal(arrays.x, images)
+    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
     np.testing.assert_array_equal(arrays.y, numbers[:, 0 if coarse else 1])
     assert arrays.x_test is None
 

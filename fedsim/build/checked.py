@@ -76,7 +76,8 @@ def checked(
     net = problems.attempt(model_of, scenario, federation, model, params, loss)
     classes = problems.attempt(lambda federation: federation.classes, federation)
     features = net is UNKNOWN or net.features is not None
-    problems.check(unmet_needs, scenario, client, classes, features)
+    per_token = problems.attempt(lambda federation: federation.per_token, federation)
+    problems.check(unmet_needs, scenario, client, classes, per_token, features)
     problems.check(foreign_metric, scenario, classes)
     learned = (net, loss or problems.attempt(loss_of, scenario, federation), classes, client_key(spec.client))
     trained = problems.attempt(lambda client, *learned: training(*learned), client, *learned)

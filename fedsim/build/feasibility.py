@@ -24,10 +24,13 @@ NEEDS = {
 BOUNDS = ("f", "trim", "select", "neighbours")  # hyper-parameters that decide how many rows a link needs
 
 
-def unmet_needs(scenario: Scenario, client: Client, classes: int, features: bool) -> Found:
+def unmet_needs(scenario: Scenario, client: Client, classes: int, per_token: bool, features: bool) -> Found:
     """What a client method wants to know, and samples (number of classes) or model (whether it has features) do not tell."""
     known = {"classes": classes > 0, "labels": classes > 0, "features": features}
-    if missing := [name for name in sorted(client.needs) if not known[name]]:
+    if per_token and (client.needs & {"labels", "features"}):
+        text = "is for samples with one label each, and here every token has one; take another method"
+        yield ("client", "kind"), f"{scenario.spec.client.kind} {text}"
+    elif missing := [name for name in sorted(client.needs) if not known[name]]:
         yield ("client", "kind"), f"{scenario.spec.client.kind} {NEEDS[missing[0]]}"
 
 

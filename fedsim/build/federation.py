@@ -13,6 +13,7 @@ import numpy as np
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
 from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, of_frame, prepare, sha256_of_data
+from fedsim.data.arrays import per_token
 from fedsim.data.partition import even, offsets_of
 from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
 from fedsim.fleet.streams import Stream, generator
@@ -90,7 +91,7 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
     if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
         text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
         raise scenario.error(("data", "clients"), text)
-    check_memory_of_clients(scenario, len(sets.y), classes)
+    check_memory_of_clients(scenario, len(sets.y), 0 if per_token(sets.y) else classes)
     return sets, classes
 
 
@@ -114,7 +115,15 @@ def _given(scenario: Scenario, data: Any) -> Arrays:
 def _partition(scenario: Scenario, sets: Sets, classes: int, seed: int) -> Federation:
     section = scenario.spec.data
     partition = partition_section(section, sets.owner is not None)
-    pool = Pool(y=sets.y, classes=classes, owner=sets.owner, owners=sets.owners)
+    pool = Pool(
+        y=sets.y,
+        classes=0 if per_token(sets.y) else classes,
+        owner=sets.owner,
+        owners=sets.owners,
+        x=sets.x,
+        scale=sets.scale,
+        columns=sets.columns,
+    )
     try:
         assign = factory_of(partition)()
         parts = assign(pool, section.clients, generator(seed, Stream.PARTITION))

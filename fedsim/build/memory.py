@@ -120,7 +120,7 @@ def _scale_warnings(section: Any, federation: Federation) -> list[str]:
 def _label_warnings(federation: Federation) -> list[str]:
     """Labels that are trained for nothing."""
     f = federation
-    if not f.classes:
+    if not f.classes or f.per_token:
         return []
     trained = np.bincount(f.y[f.indices], minlength=f.classes) > 0
     count = int(trained.sum())

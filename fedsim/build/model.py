@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 from fedsim import tree
 from fedsim.build.hooks import hook_error, located_hooks, own_file
 from fedsim.build.memory import check_memory
-from fedsim.build.programs import Training, Written, registered_model, user_model
+from fedsim.build.programs import Training, Written, registered_model, stored_model, user_model
 from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import nbytes, widest
 from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
-from fedsim.models import as_model
+from fedsim.models import Tokens, as_model
 from fedsim.models.modules import required
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
@@ -44,6 +44,9 @@ def loss_of(scenario: Scenario, federation: Federation) -> str:
       ScenarioError: for cross-entropy without classes.
     """
     name = scenario.spec.model.loss or ("cross_entropy" if federation.classes else "squared")
+    if name == "squared" and federation.per_token:
+        text = "squared is for one label a sample, and here every token has one; write cross_entropy, or leave it out"
+        raise scenario.error(("model", "loss"), text)
     if name == "cross_entropy" and not federation.classes:
         text = "cross_entropy is for classes, and these targets are numbers; write squared, or leave it out"
         raise scenario.error(("model", "loss"), text)
@@ -62,16 +65,39 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
     shape = federation.x.shape[1:]
     outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
     expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
+    if expects and federation.per_token:
+        expects["labels"] = shape[0]
     with model_errors(scenario, model):
-        if model is None:
-            return registered_model(Written(scenario.spec.model, {"loss"}), shape, outputs, tuple(expects.items()))
-        # functions are what they are: an object with state may have changed since the last run
-        if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
-            return user_model(*model, shape, tuple(expects.items()))
-        plain = not isinstance(model, type) and not hasattr(model, "apply")
-        if callable(model) and plain and params is not None and required(model) >= 2:
-            return as_model(lambda key: params, model, shape=shape, **expects)
-        return as_model(model, shape=shape, **expects)
+        net = _model(scenario, shape, outputs, expects, _tokens(federation), model, params)
+    stored = federation.x.dtype == np.uint8 or federation.scale != 1.0
+    return stored_model(net, federation.scale) if stored else net
+
+
+def _tokens(federation: Federation) -> Tokens | None:
+    """What a model must know of tokens, where samples are."""
+    return Tokens(federation.vocabulary, federation.per_token) if federation.vocabulary else None
+
+
+def _model(
+    scenario: Scenario,
+    shape: tuple,
+    outputs: int,
+    expects: dict[str, int],
+    tokens: Tokens | None,
+    model: Any,
+    params: Any,
+) -> Model:
+    """The scenario's model, or the user's own, as a `Model`."""
+    options: dict[str, Any] = {**expects, "tokens": tokens is not None}
+    if model is None:
+        return registered_model(Written(scenario.spec.model, {"loss"}), shape, outputs, tuple(expects.items()), tokens)
+    # functions are what they are: an object with state may have changed since the last run
+    if type(model) is tuple and len(model) == 2 and all(map(callable, model)):
+        return user_model(*model, shape, tuple(options.items()))
+    plain = not isinstance(model, type) and not hasattr(model, "apply")
+    if callable(model) and plain and params is not None and required(model) >= 2:
+        return as_model(lambda key: params, model, shape=shape, **options)
+    return as_model(model, shape=shape, **options)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ in nothing else are compiled once: seeds, learning rates, and all rules behind o
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
-from fedsim.models import as_model
+from fedsim.models import Tokens, as_model, reading
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
@@ -59,7 +60,7 @@ def client_key(section: Any) -> Written:
 
 @functools.lru_cache(KEPT)
 def registered_model(
-    section: Written, shape: tuple[int, ...], outputs: int, expects: tuple[tuple[str, int], ...]
+    section: Written, shape: tuple[int, ...], outputs: int, expects: tuple[tuple[str, int], ...], tokens: Tokens | None
 ) -> Model:
     """A model by its kind, for samples of a shape; its `init` is one program.
 
@@ -68,16 +69,33 @@ def registered_model(
       shape: of one sample.
       outputs: that it is to have.
       expects: `(("classes", 10),)` or `(("targets", 2),)`, against which its outputs are checked when traced, or neither.
+      tokens: what it must know of them, where samples are tokens.
+
+    Raises:
+      ValueError: for tokens, where the model takes numbers.
     """
     known: Any = dict(expects)
-    model = as_model(factory_of(section.section)()(shape, outputs), shape=shape, **known)
+    build = factory_of(section.section)()
+    reads_tokens = "tokens" in inspect.signature(build).parameters
+    if tokens is not None and not reads_tokens:
+        kind = section.section.kind
+        raise ValueError(f"{kind} takes numbers, and these samples are tokens; use char_lstm, char_gru or transformer")
+    made = build(shape, outputs, tokens) if reads_tokens else build(shape, outputs)
+    model = as_model(made, shape=shape, **known)
     return model._replace(init=jax.jit(model.init))
+
+
+@functools.lru_cache(KEPT)
+def stored_model(model: Model, scale: float) -> Model:
+    """A model for features as they are stored: the same one for the same model, so that it is compiled once."""
+    return reading(model, scale)
 
 
 @functools.lru_cache(KEPT)
 def user_model(init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]) -> Model:
     """A user's pair of functions as a model."""
-    return as_model(init, apply, shape=shape, **dict(expects))
+    known: Any = dict(expects)
+    return as_model(init, apply, shape=shape, **known)
 
 
 @functools.lru_cache(KEPT)

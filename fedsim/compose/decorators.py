@@ -82,7 +82,8 @@ def model(factory: F) -> F:
 
     Args:
       factory: `(hyper-parameters) -> build`, and `build(shape, outputs) -> fedsim.types.Model` makes the model for the
-        shape of one sample and the number of classes or targets.
+        shape of one sample and the number of classes or targets. For samples that are tokens, `build(shape, outputs,
+        tokens)` is asked, with `fedsim.models.Tokens`; `tokens` is None where they are numbers.
 
     Returns:
       The factory, as it was.

@@ -18,16 +18,19 @@ from fedsim.errors import DataError
 MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
 TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
 STAYS_BYTES = 64 << 20  # of features that are read from the file row by row
+KINDS = {"client": "biufSU", "client_test": "biufSU", "y": "biufU", "y_test": "biufU", "labels": "U"}  # others: numbers
+NUMBERS = {"scale": float, "vocabulary": int}
+MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))
 
 
 @dataset
 def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha256: str | None = None) -> Arrays:
-    """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`.
+    """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`, `client_test`.
 
-    Integer labels are classes, text labels the names of classes, floats regression targets; `client` is the natural
-    partition. Features that are stored uncompressed (as `numpy.savez` does) stay in the file from 64 MiB on, read when a
-    round needs them. Archives that hold Python objects, unpack to more than 8 GiB or to more than 200 times their size, or
-    lie about sizes are refused.
+    Other optional members are `scale`, `vocabulary` and `labels`, all as in `fedsim.Arrays`. Integer labels are classes, text
+    labels the names of classes, floats regression targets; `client` is the natural partition. Features that are stored
+    uncompressed (as `numpy.savez` does) stay in the file from 64 MiB on, read when a round needs them. Archives that hold
+    Python objects, unpack to more than 8 GiB or to more than 200 times their size, or lie about sizes are refused.
 
     Args:
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
@@ -43,7 +46,9 @@ def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha2
         try:
             _require_short_list(file)
             with zipfile.ZipFile(file) as archive:
-                arrays = Arrays(**{name: _array(archive, m, name) for name, m in _members(archive).items()})
+                members: dict[str, Any] = {name: _array(archive, m, name) for name, m in _members(archive).items()}
+                members |= {n: _number(n, members[n]) for n in NUMBERS if n in members}
+                arrays = Arrays(**members)
         except DataError:
             raise
         except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
@@ -59,7 +64,7 @@ def _require_short_list(file: BinaryIO) -> None:
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at >= 0 and int.from_bytes(tail[at + 12 : at + 16], "little") > MOST_LIST_BYTES:
-        raise DataError("lists thousands of arrays; x, y, client, x_test and y_test are read")
+        raise DataError(f"lists thousands of arrays; {', '.join(MEMBERS)} are read")
     file.seek(0)
 
 
@@ -81,10 +86,17 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         names = sorted(ascii(name[:40]) for name in named)
         listed = f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
         raise DataError(f"no array '{missing[0]}'; there are {listed}")
-    for name in named.keys() - set(Arrays._fields):
-        if near := get_close_matches(name, Arrays._fields, 1, 0.8):
+    for name in named.keys() - set(MEMBERS):
+        if near := get_close_matches(name, MEMBERS, 1, 0.8):
             raise DataError(f"array {name!a} has no meaning here; did you mean '{near[0]}'?")
-    return {name: named[name] for name in Arrays._fields if name in named}
+    return {name: named[name] for name in MEMBERS if name in named}
+
+
+def _number(name: str, value: np.ndarray) -> Any:
+    """An array of a single number, as that."""
+    if value.size != 1:
+        raise DataError(f"{name}: a single number is needed, found {value.dtype} {value.shape}")
+    return NUMBERS[name](value.item())
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
@@ -99,7 +111,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         start = file.tell()
         if dtype.hasobject:
             raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
-        if dtype.kind not in {"client": "biufSU", "y": "biufU", "y_test": "biufU"}.get(name, "biuf"):
+        if dtype.kind not in KINDS.get(name, "biuf"):
             raise DataError(f"{name}: numbers are needed, found {dtype}")
         body = member.file_size - start
         if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:

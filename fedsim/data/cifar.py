@@ -67,7 +67,7 @@ def _images(
             raise DataError(f"{why}; unpack {archive}, the binary version, and give its folder")
         x, y = _records(sets["train"], labels, label, classes)
         x_test, y_test = _records(sets["test"], labels, label, classes) if sets["test"] else (None, None)
-        return Arrays(x, y, None, x_test, y_test)
+        return Arrays(x, y, None, x_test, y_test, scale=1 / 255)
 
 
 def _records(files: list[Path], labels: int, label: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -80,6 +80,6 @@ def _records(files: list[Path], labels: int, label: int, classes: int) -> tuple[
             rows = content.reshape(-1, labels + PIXELS)
             if rows[:, label].max() >= classes:
                 raise DataError(f"record {int(rows[:, label].argmax())} has label {rows[:, label].max()} of {classes}")
-            images.append(rows[:, labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1) / np.float32(255))
+            images.append(rows[:, labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
             numbers.append(rows[:, label].astype(np.int64))
     return np.concatenate(images), np.concatenate(numbers)

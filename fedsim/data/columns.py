@@ -16,22 +16,6 @@ Missing = Literal["refuse", "mean", "median", "drop"]
 BLANK_CATEGORY = "(blank)"
 
 
-class Table(Arrays):
-    """Samples that were the rows of a table.
-
-    Attributes:
-      features: names of the columns of x.
-    """
-
-    features: tuple[str, ...]
-
-    def __new__(cls, arrays: Arrays, features: Sequence[str]):
-        """The arrays, with names for their features."""
-        table = super().__new__(cls, *arrays)
-        table.features = tuple(features)
-        return table
-
-
 class Roles(NamedTuple):
     """Which column of a table is what: places among all of its columns."""
 
@@ -80,7 +64,7 @@ def roles(names: Sequence[str], target: str, client: str | None, drop: Sequence[
 
 def arrays_of(
     roles: Roles, features: Features, target: Sequence[str], client: Sequence[str], missing: Missing, faults: Faults
-) -> Table:
+) -> Arrays:
     """The samples of a table that was read.
 
     Blanks among numbers stay NaN under `mean` and `median`, whose statistics are those of the training samples; blanks in
@@ -126,10 +110,10 @@ def arrays_of(
     return _one_hot(Arrays(x, y, who), names, features.texts)
 
 
-def _one_hot(arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int] | None]) -> Table:
+def _one_hot(arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int] | None]) -> Arrays:
     """A column of text becomes a feature for every text that it holds, in the order of the sorted texts; 1 where it is."""
     if not any(column is not None for column in texts):
-        return Table(arrays, names)
+        return arrays._replace(features=tuple(names))
     blocks: list[np.ndarray] = []
     titles: list[str] = []
     for j, (name, column) in enumerate(zip(names, texts, strict=True)):
@@ -145,7 +129,7 @@ def _one_hot(arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int
         if np.isnan(values).any():
             blocks.append(np.isnan(values))
             titles.append(f"{name}={BLANK_CATEGORY}")
-    return Table(arrays._replace(x=np.concatenate(blocks, axis=1, dtype=np.float64)), titles)
+    return arrays._replace(x=np.concatenate(blocks, axis=1, dtype=np.float64), features=tuple(titles))
 
 
 def _instead(name: str, names: Sequence[str]) -> str:

@@ -9,8 +9,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
+from fedsim.data.arrays import Arrays
 from fedsim.data.cells import JUDGED, Features
-from fedsim.data.columns import Missing, Roles, Table, arrays_of, roles
+from fedsim.data.columns import Missing, Roles, arrays_of, roles
 from fedsim.data.faults import Faults
 from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 from fedsim.errors import DataError
@@ -23,7 +24,7 @@ GZIP = b"\x1f\x8b"
 
 def of_text(
     file: BinaryIO, target: str, client: str | None, missing: Missing, drop: Sequence[str], delimiter: str
-) -> Table:
+) -> Arrays:
     """The samples of a table in UTF-8 with a header, plain or gzipped.
 
     Args:
@@ -116,7 +117,7 @@ def _widths(lines: list[str], between: str) -> tuple[bool, int]:
     return len(widths) > 1 and widths[1] == header > 1, header
 
 
-def _table(rows: Any, places: Roles, missing: Missing) -> Table:
+def _table(rows: Any, places: Roles, missing: Missing) -> Arrays:
     """The rows below the header, chunk after chunk."""
     faults = Faults("line", places.names)
     features = Features(places.features, faults)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Names
+from fedsim.data.arrays import Names, per_token
 from fedsim.data.mapped import chunks
 from fedsim.data.partition import Parts
 from fedsim.data.splits import Sets
@@ -34,6 +34,13 @@ class Federation(NamedTuple):
     test_offsets: np.ndarray  # [N + 1] int64
     named: bool  # the samples brought client ids
     names: Names = Names()  # of classes, clients and features
+    scale: float = 1.0  # features are what x holds, times this
+    vocabulary: int = 0  # above 0: x holds tokens, integers below this
+
+    @property
+    def per_token(self) -> bool:
+        """Whether every token has a label of its own, and a sample none."""
+        return self.classes > 0 and per_token(self.y)
 
     @property
     def N(self) -> int:
@@ -66,15 +73,17 @@ class Federation(NamedTuple):
         return list(range(self.classes) if self.names.labels is None else self.names.labels)
 
     def label_counts(self) -> np.ndarray:
-        """Training samples per client and class `[N, classes]`."""
+        """Training samples per client and class `[N, classes]`; not where tokens have the labels."""
         flat = self.owner * self.classes + self.y[self.indices]
         return np.bincount(flat, minlength=self.N * self.classes).reshape(self.N, self.classes)
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of the samples and of the partition, names of classes and clients included."""
         others = (self.x_validation, self.y_validation, self.x_server, self.y_server)
+        plain = self.scale == 1.0 and not self.vocabulary
+        read = self.names.labels if plain else (self.names.labels, self.scale, self.vocabulary)
         return {
-            "data": _sha256(self.names.labels, self.x, self.y, self.x_test, self.y_test, *others),
+            "data": _sha256(read, self.x, self.y, self.x_test, self.y_test, *others),
             "partition": _sha256(self.names.clients, self.indices, self.offsets, self.test_indices, self.test_offsets),
         }
 
@@ -118,6 +127,8 @@ def federate(
         test_offsets=starts[1],
         named=sets.owner is not None,
         names=sets.names if by_id else sets.names._replace(clients=None),
+        scale=sets.scale,
+        vocabulary=sets.vocabulary,
     )
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.data.arrays import Arrays
 from fedsim.data.cells import Features
-from fedsim.data.columns import Missing, Table, arrays_of, roles
+from fedsim.data.columns import Missing, arrays_of, roles
 from fedsim.data.dates import days_of
 from fedsim.data.faults import Faults
 from fedsim.errors import DataError
@@ -18,7 +19,7 @@ CHUNK = 1 << 16  # rows that are copied at a time
 
 def of_frame(
     frame: Any, target: str = "y", client: str | None = None, missing: Missing = "refuse", drop: Sequence[str] = ()
-) -> Table:
+) -> Arrays:
     """The samples of a pandas DataFrame, one in each row; its index does not count.
 
     Columns of numbers and truth values are features as they are; moments become days since 1970-01-01 UTC (UTC where they

@@ -48,7 +48,7 @@ def idx(path: Name, split: str | None = None, sha256: str | None = None) -> Arra
         parts = _parts(files, split)
         x, y = _pair(parts, "train")
         x_test, y_test = _pair(parts, "test") if any(part == "test" for part, _ in parts) else (None, None)
-        return Arrays(x, y, None, x_test, y_test)
+        return Arrays(x, y, None, x_test, y_test, scale=1 / 255 if x.dtype == np.uint8 else 1.0)
 
 
 def _parts(files: dict[str, Path], split: str | None) -> dict[tuple[str, str], Path]:
@@ -78,8 +78,7 @@ def _pair(parts: dict[tuple[str, str], Path], part: str) -> tuple[np.ndarray, np
         )
     if len(images) != len(labels):
         raise DataError(f"{len(images)} {part} images and {len(labels)} labels")
-    x = images / np.float32(255) if images.dtype == np.uint8 else images
-    return x[..., None] if x.ndim == 3 else x, labels.astype(np.int64)
+    return images[..., None] if images.ndim == 3 else images, labels.astype(np.int64)
 
 
 def read_idx(path: Path) -> np.ndarray:

@@ -3,8 +3,8 @@
 A factory returns `assign(pool, clients, rng) -> Parts`. Minimums are met or refused with the bound, before work starts.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Gt
@@ -18,10 +18,13 @@ from fedsim.errors import PartitionError
 class Pool(NamedTuple):
     """Training samples as a partition sees them."""
 
-    y: np.ndarray  # labels `[n]` (targets, when there are no classes)
-    classes: int  # how many; 0 for regression
+    y: np.ndarray  # labels `[n]` (targets, or labels of tokens, when samples are of no class)
+    classes: int  # how many; 0 where samples are of no class
     owner: np.ndarray | None = None  # client number of every sample `[n]`, where the samples brought ids
     owners: int = 0  # clients that the ids name
+    x: Any = None  # features as stored `[n, ...]`: an array, or what reads rows of a file (`Mapped`)
+    scale: float = 1.0  # features are those, times this
+    columns: Mapping[str, np.ndarray] = {}  # further columns `[n]` of the samples, by name
 
 
 class Parts(NamedTuple):
@@ -128,7 +131,8 @@ def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples")
 def require_classes(pool: Pool, kind: str) -> None:
     """Refuse targets that are no classes."""
     if pool.classes == 0:
-        raise PartitionError(f"{kind} deals out classes, and these targets are no classes; use iid or quantity")
+        what = "every token has a label of its own" if pool.y.dtype.kind == "i" else "these targets are no classes"
+        raise PartitionError(f"{kind} deals out classes, and {what}; use iid or quantity")
 
 
 def even(n: int, parts: int) -> np.ndarray:

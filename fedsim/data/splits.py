@@ -1,13 +1,14 @@
 """What is set apart before clients get anything: the test set, the validation set, the server's own samples."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays, Names, checked, classes_named, numbered
+from fedsim.data.arrays import Arrays, Names, checked, classes_named, numbered, per_token, vocabulary_of
 from fedsim.data.completion import completed, statistics
 from fedsim.data.mapped import in_file, take_rows
-from fedsim.errors import PartitionError
+from fedsim.errors import DataError, PartitionError
 
 
 class Sets(NamedTuple):
@@ -24,6 +25,9 @@ class Sets(NamedTuple):
     x_server: np.ndarray
     y_server: np.ndarray
     names: Names = Names()
+    scale: float = 1.0  # features are what is stored, times this
+    vocabulary: int = 0  # above 0: features are tokens
+    columns: Mapping[str, np.ndarray] = {}  # further columns of the training rows
 
 
 def prepare(
@@ -54,17 +58,17 @@ def prepare(
       DataError: for samples that cannot be learned from.
       PartitionError: when nothing is left to train on.
     """
-    features = getattr(arrays, "features", None)
     arrays, labels = classes_named(_without_blanks(arrays) if missing == "drop" else arrays)
+    features = None if arrays.features is None else tuple(arrays.features)
     completes = standardize or missing in ("mean", "median")
-    if completes and in_file(arrays.x):
-        arrays = arrays._replace(x=np.array(arrays.x))
+    if completes:
+        arrays = _as_numbers(arrays)
     arrays, classes = checked(arrays, np.dtype(np.float64) if completes else dtype, missing in ("mean", "median"))
     owner, ids = (None, []) if arrays.client is None else numbered(arrays.client)
     rows = _split(arrays, classes, {"test": test, "validation": validation}, server, seed)
     if completes:
         arrays = _completed(arrays, rows["train"], missing, standardize, dtype, features)
-    x, y, _, x_test, y_test = arrays
+    x, y, x_test, y_test = arrays.x, arrays.y, arrays.x_test, arrays.y_test
     assert x_test is not None and y_test is not None
     sets = Sets(
         x=x,
@@ -78,6 +82,9 @@ def prepare(
         x_server=x[rows["server"]],
         y_server=y[rows["server"]],
         names=Names(labels, None if ids == list(range(len(ids))) else tuple(ids), features),
+        scale=float(arrays.scale),
+        vocabulary=int(arrays.vocabulary),
+        columns=_columns(arrays, rows["train"]),
     )
     train = rows["train"]
     if len(train) < len(y):  # a copy only where something was set apart
@@ -85,10 +92,37 @@ def prepare(
     return sets, classes
 
 
+def _as_numbers(arrays: Arrays) -> Arrays:
+    """Features in memory, at their scale, for statistics of them.
+
+    Raises:
+      DataError: for tokens, which have none.
+    """
+    if vocabulary_of(arrays):
+        raise DataError("x holds tokens, which have no mean and no scale; take standardize and missing out")
+    if arrays.scale == 1.0:
+        return arrays._replace(x=np.array(arrays.x)) if in_file(arrays.x) else arrays
+    x, x_test = (None if part is None else np.asarray(part) * arrays.scale for part in (arrays.x, arrays.x_test))
+    return arrays._replace(x=x, x_test=x_test, scale=1.0)
+
+
+def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Further columns of some rows.
+
+    Raises:
+      DataError: for a column of another length.
+    """
+    columns = {name: np.asarray(values) for name, values in (arrays.columns or {}).items()}
+    for name, values in columns.items():
+        if values.shape != (len(arrays.y),):
+            raise DataError(f"column {name[:40]!a}: shape {values.shape}, there are {len(arrays.y)} samples")
+    return {name: values[rows] for name, values in columns.items()}
+
+
 def _split(arrays: Arrays, classes: int, shares: dict[str, float], server: int, seed: int) -> dict[str, np.ndarray]:
     """Rows by purpose: `test`, `validation`, `server`, and `train`, which is what is left."""
     y = arrays.y
-    labels = y if classes else np.zeros(len(y), np.int32)
+    labels = y if classes and not per_token(y) else np.zeros(len(y), np.int32)
     train, rows = np.arange(len(y)), {}
     for number, purpose in enumerate(("test", "validation", "server"), 1):
         own = purpose == "test" and arrays.y_test is not None and len(arrays.y_test)
@@ -114,13 +148,17 @@ def _completed(
 
 def _without_blanks(arrays: Arrays) -> Arrays:
     """Samples, and test samples, whose features are all there."""
-    x, y, _, x_test, y_test = (None if part is None else np.asarray(part) for part in arrays)
-    for names, one, other in ((("x", "y", "client"), x, y), (("x_test", "y_test"), x_test, y_test)):
+    x, y, x_test, y_test = (
+        None if part is None else np.asarray(part) for part in (arrays.x, arrays.y, arrays.x_test, arrays.y_test)
+    )
+    for names, one, other in ((("x", "y", "client"), x, y), (("x_test", "y_test", "client_test"), x_test, y_test)):
         if one is None or other is None or one.dtype.kind != "f" or one.shape[:1] != other.shape[:1]:
             continue
         kept = ~np.isnan(one.reshape(len(one), -1)).any(axis=1)
         parts = {name: getattr(arrays, name) for name in names}
         arrays = arrays._replace(**{n: None if part is None else np.asarray(part)[kept] for n, part in parts.items()})
+        if "x" in names and arrays.columns:
+            arrays = arrays._replace(columns={n: np.asarray(part)[kept] for n, part in arrays.columns.items()})
     return arrays
 
 

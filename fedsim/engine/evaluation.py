@@ -12,13 +12,17 @@ from jax import lax
 from jaxtyping import Array
 
 from fedsim.data import Federation
+from fedsim.data.arrays import per_token
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.machine import platform
+from fedsim.engine.task import counted, per_label
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.types import Shared
 
 BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model
 WIDE = 4096  # rows of an evaluation batch, at most
+SEQUENCES = 16  # of an evaluation batch, at least: each passes the whole model
+SEQUENCE_BYTES = 1 << 28  # of an evaluation batch of sequences on an accelerator
 
 Scores = list[dict[str, Array]]  # of stacks of batches, `[n, E]` each: `loss`, and what `measured` adds
 Stack = tuple[np.ndarray, np.ndarray]  # x [n, E, ...], y [n, E]
@@ -36,14 +40,18 @@ class Forward(Protocol):
 def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool) -> Evaluate:
     """A model's `apply` and a loss per row -> compiled `(shared, x [n, E, ...], y [n, E]) -> {"loss": [n, E], ...}`.
 
-    One plain forward per batch, no gradient; what `measured` says of a row stands beside its loss.
+    One plain forward per batch, no gradient; what `measured` says of a row stands beside its loss. Where tokens have the
+    labels, a row's scores are sums over them.
     """
 
     def evaluate(shared, x, y):
         def batch(pair):
             x, y = pair
             outputs, _ = forward(shared, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
-            return {"loss": loss(outputs, y), **measured(outputs, y, labelled)}
+            each = per_label(loss(outputs, y), y)
+            if per_token(y):
+                each = jnp.sum(jnp.where(counted(jnp.ones(len(y), bool), y), each, 0), axis=1)
+            return {"loss": each, **measured(outputs, y, labelled)}
 
         return lax.map(batch, (x, y))
 
@@ -53,11 +61,13 @@ def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled:
 def measured(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
     """What a row shows beside its loss, `[E]` each.
 
-    With labels, whether the largest output is the row's (`hit`); with targets, sums over their numbers of squared and
-    absolute differences (`squares`, `distance`), or nothing where a loss of the user's own takes other outputs.
+    With labels, whether the largest output is the row's (`hit`), or for how many of its tokens; with targets, sums over
+    their numbers of squared and absolute differences (`squares`, `distance`), or nothing where a loss of the user's own
+    takes other outputs.
     """
     if labelled:
-        return {"hit": outputs.argmax(-1) == y}
+        hit = outputs.argmax(-1) == y
+        return {"hit": hit.sum(1) if per_token(y) else hit}
     if outputs.size != y.size:
         return {}
     difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
@@ -107,11 +117,18 @@ def lent(stacks: dict[str, list[Stack]], federation: Federation, threads: int) -
 def held_out(federation: Federation, threads: int) -> tuple[dict[str, list[Stack]], dict[str, int], int]:
     """The samples that nobody trains on, as the threads evaluate them -> (stacks of batches, rows, rows of a batch)."""
     f = federation
-    narrow = BATCH_BYTES * len(f.x) // f.x.nbytes if platform() == "cpu" else WIDE
-    E = even(len(f.x_test) or len(f.x), min(max(narrow, 1), WIDE))
+    E = even(len(f.x_test) or len(f.x), _rows(f))
     sets = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
     stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * threads)))) for name, (x, y) in sets.items() if len(x)}
     return stacks, {name: len(x) for name, (x, _) in sets.items()}, E
+
+
+def _rows(f: Federation) -> int:
+    """Rows of an evaluation batch, at most. Of a sequence, not the tokens count, but what a model makes of each of them."""
+    size = max(f.x.dtype.itemsize, 4) * int(np.prod(f.x.shape[1:])) * max(f.vocabulary, 1)
+    if platform() != "cpu":
+        return max(min(SEQUENCE_BYTES // size, WIDE), SEQUENCES) if f.vocabulary else WIDE
+    return max(min(BATCH_BYTES // size, WIDE), SEQUENCES if f.vocabulary else 1)
 
 
 def even(rows: int, most: int) -> int:
@@ -135,20 +152,28 @@ def gathered(results: Scores, n: int) -> dict[str, np.ndarray]:
     }
 
 
+def labels_of(y: np.ndarray) -> np.ndarray:
+    """How many labels each row has `[n]`: one, or one for each of its tokens that has one."""
+    return np.sum(y >= 0, axis=1) if per_token(y) else np.ones(len(y), np.int64)
+
+
 def metrics(rows: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float | None]:
     """The means of a set from the scores of its rows: `loss`, and `accuracy`, or `r2` and `mae`.
+
+    Means are over rows, or over the tokens that have a label.
 
     R² = 1 − Σ‖o − y‖² / Σ‖y − ȳ‖² with the mean ȳ of this set; several targets count together, each by its variance. It is
     None where all targets are alike. MAE is the mean of |o − y| over rows and targets.
 
     Args:
       rows: as `gathered` gives them, `[n]` each.
-      y: labels `[n]`, or targets `[n, ...]`.
+      y: labels `[n]`, those of tokens `[n, T]`, or targets `[n, ...]`.
     """
     total = lambda values: np.cumsum(values, axis=0)[-1]  # one order of summation everywhere
-    values: dict[str, float | None] = {"loss": float(total(rows["loss"]) / len(y))}
+    labels = int(labels_of(y).sum())
+    values: dict[str, float | None] = {"loss": float(total(rows["loss"]) / labels)}
     if "hit" in rows:
-        values["accuracy"] = float(rows["hit"].sum() / len(y))
+        values["accuracy"] = float(rows["hit"].sum() / labels)
     if "squares" in rows:
         targets = np.asarray(y, np.float64).reshape(len(y), -1)
         alike = bool((targets == targets[0]).all())

@@ -14,8 +14,10 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from fedsim import tree
+from fedsim.data.arrays import per_token
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
+from fedsim.engine.task import counted
 from fedsim.tree import Tree
 from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
@@ -132,7 +134,7 @@ class Lanes:
         work = work._replace(lr=self.task.rate(work.lr, lane.step))
         (loss, stats), g = self.client.gradient(self.task, lane.variables, batch, lane.local, shared, work)
         params, local = self.client.step(self.task, g, lane.variables["params"], lane.local, shared, work)
-        n = valid.astype(lane.loss.dtype)
+        n = (counted(mask, batch.y).sum() if per_token(batch.y) else valid).astype(lane.loss.dtype)
         return Lane({"params": params, "stats": stats}, local, lane.step + 1, lane.loss + loss * n, lane.seen + n)
 
     def _finish(self, shared: Shared, lane: Lane, row: Tree, work: Work) -> Rows:

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from fedsim.data.arrays import per_token
 from fedsim.types import Batch, Model, Task
 
 
 def cross_entropy(outputs, y):
-    """−log softmax(outputs)[y], natural logarithm -> `[B]`."""
+    """−log softmax(outputs)[y], natural logarithm -> `[B]`, or `[B, T]` where every token has a label."""
     return optax.softmax_cross_entropy_with_integer_labels(outputs, y)
 
 
@@ -25,16 +26,27 @@ def squared(outputs, y):
 LOSSES: dict[str, Callable] = {"cross_entropy": cross_entropy, "squared": squared}
 
 
-def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, classes: int) -> Task:
-    """What a client works on: `value_and_grad` is over the mean of the valid rows of one batch."""
+def counted(mask, y):
+    """Which labels of a batch count: those of the rows in `mask` `[B]`; of their tokens, those that have one `[B, T]`."""
+    return mask[:, None] & (y >= 0) if per_token(y) else mask
 
-    def mean(each, mask):
+
+def per_label(each, y):
+    """Losses `[B]` or `[B, T]`, one for each label: that of a row stands for each of its tokens."""
+    return jnp.broadcast_to(each[:, None], y.shape) if per_token(y) and each.ndim == 1 else each
+
+
+def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, classes: int) -> Task:
+    """What a client works on: `value_and_grad` is over the mean of one batch, of its valid rows, or their labelled tokens."""
+
+    def mean(each, mask, y):
+        each, mask = per_label(each, y), counted(mask, y)
         return jnp.sum(jnp.where(mask, each, 0)) / jnp.maximum(jnp.sum(mask), 1).astype(each.dtype)
 
     def mean_loss(params, stats, batch: Batch):
         variables = {"params": params, "stats": stats}
         outputs, stats = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
-        return mean(loss(outputs, batch.y), batch.mask), stats
+        return mean(loss(outputs, batch.y), batch.mask, batch.y), stats
 
     def value_and_grad(variables, batch: Batch, objective: Callable | None = None):
         if objective is None:
@@ -43,8 +55,8 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
         def mean_objective(params, stats):
             variables = {"params": params, "stats": stats}
             outputs, stats = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
-            reported = mean(loss(outputs, batch.y), batch.mask)  # the loss, whatever is minimised
-            return mean(objective(variables, outputs, batch), batch.mask), (reported, stats)
+            reported = mean(loss(outputs, batch.y), batch.mask, batch.y)  # the loss, whatever is minimised
+            return mean(objective(variables, outputs, batch), batch.mask, batch.y), (reported, stats)
 
         (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["stats"])
         return reported, g

@@ -6,4 +6,6 @@ from fedsim.models.dense import logistic as logistic
 from fedsim.models.dense import mlp as mlp
 from fedsim.models.lenet import lenet as lenet
 from fedsim.models.resnet import resnet as resnet
+from fedsim.models.tokens import Tokens as Tokens
 from fedsim.models.wrap import as_model as as_model
+from fedsim.models.wrap import reading as reading

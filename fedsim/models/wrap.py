@@ -19,6 +19,8 @@ def as_model(
     shape: tuple[int, ...] | None = None,
     classes: int = 0,
     targets: int = 0,
+    labels: int = 0,
+    tokens: bool = False,
 ) -> Model:
     """Any network as a `Model`: plain functions, a Flax (linen, nnx) or an Equinox module. No library is imported for it.
 
@@ -38,6 +40,8 @@ def as_model(
       shape: shape of one sample, without the batch; linen modules and `init(key, x)` need it.
       classes: classes in the data, 0 = unknown; fewer outputs than that are an error.
       targets: numbers per regression target, 0 = unknown; another number of outputs is an error.
+      labels: of every sample, where its tokens have one each: outputs are `[B, labels, classes]`.
+      tokens: whether samples are integers.
 
     Returns:
       A `Model`: `init(key) -> variables` and `apply(variables, x, mask=, key=, train=) -> (outputs, stats)`, where
@@ -54,12 +58,12 @@ def as_model(
     if isinstance(init, type) and apply is None:
         raise TypeError(f"model: {init.__name__} is a class; give an object of it, model={init.__name__}(...)")
     if isinstance(init, Model):
-        return _checked(init, classes, targets)
-    example = None if shape is None else lambda: jnp.zeros((1, *shape))
+        return _checked(init, classes, targets, labels)
+    example = None if shape is None else lambda: jnp.zeros((1, *shape), jnp.int32 if tokens else None)
     model = modules.wrapped(init, example) if apply is None else None
     if model is None:
         model = _plain(*(_pair(init) if apply is None else (init, apply)), example)
-    return _checked(_in_one_type(model), classes, targets)
+    return _checked(_in_one_type(model), classes, targets, labels)
 
 
 def _pair(model: Any) -> tuple[Callable, Callable]:
@@ -99,7 +103,22 @@ def _in_one_type(model: Model) -> Model:
     return model._replace(init=lambda key: jax.tree.map(cast, model.init(key)))
 
 
-def _checked(model: Model, classes: int, targets: int) -> Model:
+def reading(model: Model, scale: float) -> Model:
+    """A model for features as they are stored: it sees them as floats, times `scale`."""
+
+    def floats(x):
+        x = x.astype(jnp.result_type(float))
+        return x if scale == 1.0 else x * jnp.asarray(scale, x.dtype)
+
+    def apply(variables, x, **options):
+        return model.apply(variables, floats(x), **options)
+
+    features = model.features
+    of_stored = None if features is None else lambda variables, x: features(variables, floats(x))
+    return model._replace(apply=apply, features=of_stored)
+
+
+def _checked(model: Model, classes: int, targets: int, labels: int) -> Model:
     """Outputs are checked when traced: their shapes are known then, and nothing is computed for it."""
     inner = model.apply
 
@@ -113,8 +132,9 @@ def _checked(model: Model, classes: int, targets: int) -> Model:
             raise ContractError(f"model: apply returned {type(outputs).__name__}, not one array of outputs")
         if not shape or shape[0] != len(x):
             text = f" for a batch of {len(x)}; the first axis is the batch"
-        elif classes and (len(shape) != 2 or shape[1] < classes):
-            text = f"; the data have {classes} classes: [{len(x)}, {classes}]"
+        elif classes and (len(shape) < 2 or shape[1:-1] != (labels,) * bool(labels) or shape[-1] < classes):
+            wanted = [len(x), *[labels] * bool(labels), classes]
+            text = f"; the data have {classes} classes{' for every token' * bool(labels)}: {wanted}"
         elif targets and math.prod(shape[1:]) != targets:
             text = f"; a target of the data has {targets} numbers"
         if text:

@@ -37,7 +37,7 @@ def _clients(run: Run) -> Record:
     listed = _listed(federation, run.joined)
     joined = run.joined[listed]
     table: Record = {"client": federation.client_names[listed].tolist(), "samples": run.plan.sizes[listed].tolist()}
-    if federation.classes:
+    if federation.classes and not federation.per_token:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": (joined * run.message_bytes["up"]).tolist()}
     for name, values in means.items():

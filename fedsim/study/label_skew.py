@@ -57,8 +57,9 @@ def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogene
 
 def label_counts(federation: Federation) -> LabelCounts:
     """The samples of a federation, counted."""
-    samples = federation.label_counts() if federation.classes else federation.sizes[:, None]
-    return LabelCounts(federation.client_names, federation.label_names, samples)
+    labelled = federation.classes > 0 and not federation.per_token
+    samples = federation.label_counts() if labelled else federation.sizes[:, None]
+    return LabelCounts(federation.client_names, federation.label_names if labelled else [], samples)
 
 
 def partition_rows(counts: LabelCounts) -> Record:
