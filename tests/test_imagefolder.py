@@ -117,7 +117,7 @@ def test_what_is_no_image_is_named(tmp_path, case):
 
 def test_memory_is_counted_before_an_image_is_decoded(tmp_path):
     path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
-    with pytest.raises(TooLarge, match="needs .* MB .*images"):
+    with pytest.raises(TooLarge, match=r"needs .* MB .*images"):
         imagefolder(path, size=[10**7, 10**7])
 
 

@@ -48,7 +48,7 @@ def played(kind: str, rounds: int = 1, samples: float = 0.0, client_lr: float = 
     """A rule alone, for some rounds of the same updates -> the last step, and what the server remembers."""
     rule = FAMILIES["rule"][kind](**link)
     f = lambda values: jnp.asarray(values, jnp.float32)
-    updates = Updates({"w": f(DELTA)}, {}, {}, f(WEIGHT), f(COUNT), f(LOSS), f(EFFORT), f(EFFORT))
+    updates = Updates({"w": f(DELTA)}, {}, {}, f(WEIGHT) > 0, f(WEIGHT), f(COUNT), f(LOSS), f(EFFORT), f(EFFORT))
     shared = {"params": {"w": jnp.ones(D)}}
     context = Context(
         jax.random.key(0),
@@ -90,6 +90,7 @@ def test_nova_takes_no_step_from_clients_without_effort():
         {"w": jnp.ones((2, 1))},
         {},
         {},
+        jnp.ones(2, bool),
         *(jnp.asarray(v, jnp.float32) for v in ([2, 2], [1, 1], [0, 0], [4, 0], [4, 0])),
     )
     context = Context(

@@ -24,7 +24,7 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
         return stage.apply(row, context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id)))
 
     def apply(updates: Updates, state: Tree, context: Context):
-        K = updates.weight.shape[0]
+        K = updates.samples.shape[0]
         size = width or K
         chunks = -(-K // size)
 

@@ -233,7 +233,7 @@ class Server:
     ) -> ProbeSum:
         """More messages of the pass at x: they travel like those of the training, and count alike."""
         arrived, _, _ = self._arrive(received(rows, None, jobs), server, jobs, info, Phase.PROBE)
-        nothing = ProbeSum(tree.zero_row(arrived.delta), jnp.zeros_like(arrived.weight[0]))
+        nothing = ProbeSum(tree.zero_row(arrived.delta), jnp.zeros_like(arrived.samples[0]))
         w = reported(arrived)
         return ProbeSum(*tree.fold(tuple(total or nothing), (arrived.delta, jnp.ones_like(w)), w))
 
@@ -262,15 +262,15 @@ class Server:
         context = self._context(server, jobs, info, phase)
         updates, state, _ = self.wire.apply(updates, server.state["wire"], context)
         sent = (updates.delta, updates.stats, updates.aux)
-        bad = (updates.weight > 0) & ~tree.finite_rows(sent, updates.weight.shape[0])
-        return updates._replace(weight=jnp.where(bad & self.drop, 0, updates.weight)), state, bad
+        bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
+        return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), state, bad
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is."""
         if not jax.tree.leaves(rows):
             return memory
         alive = _finite(server.shared["params"])
-        return self.memories.scatter(memory, jobs, rows, (arrived.weight > 0) & alive)
+        return self.memories.scatter(memory, jobs, rows, arrived.arrived & alive)
 
     def _train_stats(self, rows: Rows, jobs: Jobs) -> TrainStats:
         """A client whose message will be dropped as not finite has no say in the mean loss either."""
@@ -326,7 +326,7 @@ class Server:
 
 
 def _counts(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
-    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.weight > 0, bad, jobs.weight > 0)))
+    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, jobs.weight > 0)))
 
 
 def _finite(params: Tree) -> Bool[Array, ""]:
@@ -345,7 +345,8 @@ def received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
         delta=sent.delta,
         stats=sent.stats,
         aux=sent.aux,
-        weight=jobs.weight,
+        arrived=jobs.weight > 0,
+        samples=jobs.samples,
         count=jobs.count,
         loss=jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss,
         steps=jobs.steps.astype(jobs.weight.dtype),

@@ -3,28 +3,49 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim.tree import Tree
 from fedsim.types.task import Shared
 
 
-class Updates(NamedTuple):
-    """What a cohort of K clients sends up in one round, stacked on the leading axis."""
+class Columns(NamedTuple):
+    """The fields of `Updates`."""
 
     delta: Tree  # [K, ...] local minus start value of `params`
     stats: Tree  # [K, ...]
     aux: Tree  # [K, ...]
-    weight: Float[Array, " K"]  # sample count n_k; 0 = nothing arrived from this client
+    arrived: Bool[Array, " K"]  # False: the row may hold anything
+    samples: Float[Array, " K"]  # n_k
     count: Float[Array, " K"]  # times drawn
     loss: Float[Array, " K"]  # mean local loss at the start model; NaN unless somebody needs it
     steps: Float[Array, " K"]  # local steps really taken
     effort: Float[Array, " K"]
 
 
+class Updates(Columns):
+    """What a cohort of K clients sends up in one round, stacked on the leading axis."""
+
+    @property
+    def weight(self) -> Float[Array, " K"]:
+        """Sample count n_k, 0 where nothing arrived."""
+        return jnp.where(self.arrived, self.samples, 0)
+
+    def _replace(self, **changes: Any) -> "Updates":
+        """The same with other fields.
+
+        Raises:
+          TypeError: for `weight`, which is computed.
+        """
+        if "weight" in changes:
+            raise TypeError("updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)")
+        return super()._replace(**changes)
+
+
 def reported(updates: Updates) -> Float[Array, " K"]:
     """Uniform weights: the times drawn of every client that reported, 0 for the others."""
-    return (updates.weight > 0) * updates.count
+    return updates.arrived * updates.count
 
 
 def by_samples(updates: Updates) -> Float[Array, " K"]:
