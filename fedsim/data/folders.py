@@ -59,7 +59,9 @@ def _listed(folder: Path) -> dict[str, Path]:
         for name in names:
             file = Path(place, name)
             if file.is_symlink() and not file.resolve().is_relative_to(root):
-                raise DataError(f"{os.path.relpath(file, folder)!a} is a link that leads out of the folder")
+                raise DataError(
+                    f"{os.path.relpath(file, folder)!a} is a link that leads out of the folder; give one that holds its file too"
+                )
             files[file.relative_to(folder).as_posix()] = file
         if len(files) > MOST_FILES:
             raise DataError(f"more than {MOST_FILES} files; give the folder that holds the samples alone")
