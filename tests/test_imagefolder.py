@@ -65,10 +65,10 @@ def test_splits(tmp_path, test):
 
 def test_clients(tmp_path):
     names = ["train/10/b/1.png", "train/9/a/1.png", "train/9/b/1.png", "test/9/a/1.png"]
-    arrays = imagefolder(folder_of(tmp_path, names), clients=True)
+    arrays = imagefolder(folder_of(tmp_path, names), client_folders=True)
     assert arrays.client.tolist() == [10, 9, 9] and arrays.y.tolist() == [1, 0, 1]
     assert arrays.client_test.tolist() == [9] and list(arrays.labels) == ["a", "b"]
-    with pytest.raises(DataError, match="'9' holds images in several folders: a class is one folder; write clients"):
+    with pytest.raises(DataError, match="'9' holds images in several folders: a class is one folder; write client_f"):
         imagefolder(str(tmp_path))
 
 

@@ -34,7 +34,7 @@ def imagefolder(
     path: Name,
     size: Size = None,
     channels: Channels = None,
-    clients: bool = False,
+    client_folders: bool = False,
     split: Name = "train",
     test_split: Name | None = None,
     sha256: str | None = None,
@@ -49,7 +49,7 @@ def imagefolder(
       path: of the folder, from the scenario's folder, the working directory or a `--data-root`.
       size: `[height, width]` that images are resized to (bilinear); needed where they differ.
       channels: 1: grey; 3: colour; left out: 1 where all are grey. Transparency is left out.
-      clients: whether folders of clients stand above those of classes, `CLIENT/CLASS/IMAGE.png`: the natural partition.
+      client_folders: whether folders of clients stand above those of classes, `CLIENT/CLASS/IMAGE.png`: the natural partition.
       split: folder of the training images, where it is there; else the folder holds the classes themselves.
       test_split: folder of the test images beside it; left out: `test`, else `val`, else `validation`, where it is there.
       sha256: of all files together; others are refused (filled in by the resolved scenario).
@@ -64,16 +64,16 @@ def imagefolder(
         for key, name in (("split", split if split != "train" or test_split else None), ("test_split", test_split)):
             if name is not None and name not in tops:
                 raise DataError(f"{key}: no folder {name[:60]!a}; there are {', '.join(sorted(tops))[:120] or 'none'}")
-        train = _images(shown, split if parted else "", clients)
+        train = _images(shown, split if parted else "", client_folders)
         chosen = test_split or next((name for name in TESTS if parted and name in tops), "")
-        test = _images(shown, chosen, clients) if chosen else []
+        test = _images(shown, chosen, client_folders) if chosen else []
         labels = sorted({image.label for image in train})
         for image in test:
             if image.label not in labels:
                 raise DataError(f"{image.name}: no class {image.label[:60]!a} among the training images")
         x = decoded(lambda: [(image.name, image.path) for image in (*train, *test)], size, channels)
         y = np.searchsorted(np.array(labels), [image.label for image in (*train, *test)])
-        n, who = len(train), _ids([*train, *test]) if clients else None
+        n, who = len(train), _ids([*train, *test]) if client_folders else None
         arrays = Arrays(x[:n], y[:n], None if who is None else who[:n], scale=SCALE, labels=labels)
         if not test:
             return arrays
@@ -107,7 +107,7 @@ def _images(files: dict[str, Path], top: str, clients: bool) -> list[Image]:
             raise DataError(f"{name[:200]!a} lies in no {needed}; {WHERE}")
         place, deeper = tuple(folders[:levels]), "/".join(folders[levels:])
         if inside.setdefault(place, deeper) != deeper:
-            why = "a class is one folder; write clients: true if the folders above are clients"
+            why = "a class is one folder; write client_folders: true if the folders above are clients"
             raise DataError(f"{'/'.join(place)[:100]!a} holds images in several folders: {why}")
         images.append(Image(name, path, folders[levels - 1], folders[0]))
     if not images:
