@@ -238,9 +238,11 @@ def test_several_sets_in_a_folder(tmp_path):
 
 
 @pytest.mark.long
-def test_damage_anywhere_is_refused_or_does_no_harm(tmp_path):
-    path = saved(images(writer=WHO), tmp_path)
-    file = tmp_path / "data-00000-of-00001.arrow"
+@pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "train.parquet"])
+def test_damage_anywhere_is_refused_or_does_no_harm(tmp_path, name):
+    table = images(writer=WHO)
+    path = saved(table, tmp_path) if name.endswith("arrow") else parquets({"train": table}, tmp_path, "{}.parquet")
+    file = tmp_path / name
     sound = file.read_bytes()
     for at in range(0, len(sound), 3):
         for value in (0x00, 0x7F, 0xFF):
