@@ -4,6 +4,7 @@ import math
 import re
 import stat
 import zipfile
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, BinaryIO
 
@@ -24,7 +25,13 @@ MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "col
 
 
 @dataset
-def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha256: str | None = None) -> Arrays:
+def npz(
+    path: Name,
+    missing: Missing = "refuse",
+    standardize: bool = False,
+    columns: list[str] = [],  # noqa: B006 (read, never changed)
+    sha256: str | None = None,
+) -> Arrays:
     """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`, `client_test`.
 
     Other optional members are `scale`, `vocabulary` and `labels`, all as in `fedsim.Arrays`. Integer labels are classes, text
@@ -36,6 +43,7 @@ def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha2
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
       missing: what happens to features that are NaN, as in `csv`.
       standardize: as in `csv`.
+      columns: further arrays `[n]`, of numbers or text, that a partition may name; the one that it names need not stand here.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -46,9 +54,13 @@ def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha2
         try:
             _require_short_list(file)
             with zipfile.ZipFile(file) as archive:
-                members: dict[str, Any] = {name: _array(archive, m, name) for name, m in _members(archive).items()}
+                named = _members(archive, columns)
+                members: dict[str, Any] = {name: _array(archive, m, name) for name, m in named.items()}
                 members |= {n: _number(n, members[n]) for n in NUMBERS if n in members}
-                arrays = Arrays(**members)
+                kept = {
+                    name: members[name] if name in MEMBERS else members.pop(name) for name in dict.fromkeys(columns)
+                }
+                arrays = Arrays(**members, columns=kept)
         except DataError:
             raise
         except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
@@ -68,8 +80,8 @@ def _require_short_list(file: BinaryIO) -> None:
     file.seek(0)
 
 
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The members that hold our arrays, after a check of what all members would unpack to."""
+def _members(archive: zipfile.ZipFile, columns: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
+    """The members that hold our arrays and further columns, after a check of what all members would unpack to."""
     members = archive.infolist()
     loaded = [m for m in members if not _stays(m)]
     unpacked, packed = (sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size"))
@@ -81,15 +93,15 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     named = {m.filename.removesuffix(".npy"): m for m in members}
     if len(named) < len(members):
         raise DataError("two arrays have the same name")
-    missing = [name for name in ("x", "y") if name not in named]
+    missing = [name for name in ("x", "y", *columns) if name not in named]
     if missing:
         names = sorted(ascii(name[:40]) for name in named)
         listed = f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
         raise DataError(f"no array '{missing[0]}'; there are {listed}")
-    for name in named.keys() - set(MEMBERS):
+    for name in named.keys() - {*MEMBERS, *columns}:
         if near := get_close_matches(name, MEMBERS, 1, 0.8):
             raise DataError(f"array {name!a} has no meaning here; did you mean '{near[0]}'?")
-    return {name: named[name] for name in MEMBERS if name in named}
+    return {name: named[name] for name in dict.fromkeys((*MEMBERS, *columns)) if name in named}
 
 
 def _number(name: str, value: np.ndarray) -> Any:
@@ -111,7 +123,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         start = file.tell()
         if dtype.hasobject:
             raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
-        if dtype.kind not in KINDS.get(name, "biuf"):
+        if dtype.kind not in KINDS.get(name, "biuf" if name in MEMBERS else "biufSU"):
             raise DataError(f"{name}: numbers are needed, found {dtype}")
         body = member.file_size - start
         if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
