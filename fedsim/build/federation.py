@@ -83,9 +83,12 @@ def federated(scenario: Scenario, dealt: Dealt) -> dict[int, Federation]:
         held_out = None
         if _test_clients(section):
             held_out = sets.held_out if by_id else _drawn(scenario, parts)
+            assert held_out is not None
             rows = np.sort(parts.indices[np.repeat(held_out, np.diff(parts.offsets))])
-            test = tests.setdefault(rows.tobytes(), (take_rows(sets.x, rows), sets.y[rows]))  # once for equal seeds
-            sets = sets._replace(x_test=test[0], y_test=test[1])
+            key = rows.tobytes()
+            if key not in tests:  # one set for all seeds that hold out the same samples
+                tests[key] = take_rows(sets.x, rows), sets.y[rows]
+            sets = sets._replace(x_test=tests[key][0], y_test=tests[key][1])
         rng = generator(seed, Stream.CLIENT_TEST)
         federations[seed] = federate(sets, dealt.classes, parts, section.client_test, rng, by_id, held_out)
     return federations

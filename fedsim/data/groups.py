@@ -16,6 +16,7 @@ from fedsim.errors import PartitionError
 from fedsim.limits import require_memory
 
 COMPONENTS = 32  # of the features, that clusters are formed by
+STARTS: Any = 4  # of k-means, of which the best counts
 FITTED = 10_000  # samples at most that components, and the clusters of a class, are fitted to; evenly chosen
 
 
@@ -70,6 +71,8 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
     known: list[Any] = []  # features and domains, for the next seed over the same samples
 
     def assign(pool, clients, rng):
+        if pool.x is None or (pool.x.dtype.kind in "iu" and pool.x.dtype != np.uint8):
+            raise PartitionError("semantic clusters numbers, and these samples are tokens; use natural or dirichlet")
         require_minimum(len(pool.y), clients, 1)
         if clients < clusters:
             raise PartitionError(
@@ -84,7 +87,7 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
 
 def _domains(pool: Pool, clusters: int) -> np.ndarray:
     """The domain of every sample `[n]`."""
-    from threadpoolctl import threadpool_limits  # as scikit-learn, which needs it, these take a second to import
+    from threadpoolctl import threadpool_limits  # takes a second to import, as scikit-learn does, which needs it
 
     labels = pool.y if pool.classes else np.zeros(len(pool.y), np.int32)
     members = sorted((rows for rows in by_label(labels)[0] if len(rows)), key=len, reverse=True)
@@ -108,7 +111,7 @@ def _clusters(features: np.ndarray, clusters: int) -> tuple[np.ndarray, np.ndarr
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    means = KMeans(min(clusters, len(features)), n_init=4, random_state=0)
+    means: Any = KMeans(min(clusters, len(features)), n_init=STARTS, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different samples than clusters: some stay empty
         means.fit(_few(features))
@@ -128,10 +131,6 @@ def _components(pool: Pool) -> np.ndarray:
     from sklearn.decomposition import PCA
 
     x = pool.x
-    if x is None or (x.dtype.kind in "iu" and x.dtype != np.uint8):
-        raise PartitionError(
-            "semantic forms clusters of numbers, and these samples are tokens; use natural or dirichlet"
-        )
     flat = lambda part: np.asarray(part, np.float64).reshape(len(part), -1) * pool.scale
     width = int(np.prod(x.shape[1:]))
     fitted = min(len(x), FITTED)
