@@ -14,11 +14,11 @@ from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays, checked, classes_named
 from fedsim.data.columns import Missing
 from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
+from fedsim.data.mapped import STAYS_BYTES
 from fedsim.errors import DataError
 
 MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
 TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
-STAYS_BYTES = 64 << 20  # of features that are read from the file row by row
 KINDS = {"client": "biufSU", "client_test": "biufSU", "y": "biufU", "y_test": "biufU", "labels": "U"}  # others: numbers
 NUMBERS = {"scale": float, "vocabulary": int}
 MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))

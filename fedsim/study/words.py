@@ -11,7 +11,10 @@ from fedsim.scenario.shorthand import top_level
 
 TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "rounds": ("rounds", "{} round{s}"),
+    "model": ("model", "model {}"),
+    "data": ("data", "{}"),
     "data.clients": ("clients", "{} client{s}"),
+    "data.partition": ("partition", "partition {}"),
     "data.partition.classes": ("labels a client", "{} label{s} a client"),
     "data.partition.per_client": ("shards a client", "{} shard{s} a client"),
     "cohort.size": ("clients a round", "{} client{s} a round"),
@@ -92,7 +95,7 @@ def _malicious(value: Any, text: str) -> str:
 def _shown(value: Any, text: str) -> str:
     """A value: a kind by its name and parameters, anything else as it was written."""
     if isinstance(value, dict) and "kind" in value:
-        rest = [f"{SIGNS.get(name, name)} {inner}" for name, inner in value.items() if name != "kind"]
+        rest = [f"{SIGNS.get(name, name.replace('_', ' '))} {inner}" for name, inner in value.items() if name != "kind"]
         return " ".join([_kind(value["kind"]), ", ".join(map(str, rest))]).strip()
     return KINDS.get(text, text)
 
