@@ -8,6 +8,7 @@ import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.build.memory import partition_notes
 from fedsim.data import fcube
+from fedsim.data.mapped import Mapped
 from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read
 
@@ -91,7 +92,7 @@ def test_clients_that_have_no_samples_are_not_drawn():
         (TESTED, {"test": {"clients": 0.2}}, r"data.test: the samples bring a test set of their own"),
         (TESTED, {"client_test": 0.2}, r"data.client_test: the samples bring test samples of every client"),
         (ROWS, {"partition": "iid", "clients": 1, "test": {"clients": 0.2}}, r"data.test: 1 client has samples"),
-        (ROWS, {"test": {"clients": 1.0}}, r"data.test.clients"),
+        (ROWS, {"test": {"clients": 1.0}}, r"data.test.clients: should be a number above 0 and below 1, found 1.0"),
         (
             ROWS,
             {"partition": {"kind": "natural", "column": "ward"}},
@@ -122,6 +123,14 @@ def test_ids_of_the_test_rows_stand_beside_those_of_the_others():
         federations(TESTED._replace(client=None))
     with pytest.raises(DataError, match="client_test: ids of int64, those of client are <U3"):
         federations(TESTED._replace(client_test=np.arange(30)))
+
+
+def test_samples_that_stay_in_their_file_are_not_copied(tmp_path):
+    np.save(tmp_path / "x.npy", ROWS.x)
+    arrays = ROWS._replace(x=np.load(tmp_path / "x.npy", mmap_mode="r"))
+    (f,) = federations(arrays, test={"clients": 0.4}).values()
+    assert isinstance(f.x, Mapped) and isinstance(f.x_test, Mapped) and f.x_test.base is f.x.base
+    assert set(f.x_test[:].ravel()) == set(ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel())
 
 
 @pytest.mark.long

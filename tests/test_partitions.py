@@ -25,6 +25,7 @@ from fedsim.data import (
     similarity,
 )
 from fedsim.data.draws import allocate, dirichlet_draw
+from fedsim.data.mapped import Mapped
 from fedsim.data.splits import apportion, apportion_within
 from fedsim.errors import PartitionError
 
@@ -274,6 +275,8 @@ def test_semantic_finds_the_styles_within_every_class(dtype):
     held = [style[p] for p in lists(parts)]
     assert all(len(np.unique(one)) == 1 for one in held)
     assert all(len(np.unique(y[p])) == 4 for p in lists(parts))
+    filed = semantic(3)(samples._replace(x=Mapped(x)), 12, np.random.default_rng(0))
+    assert np.array_equal(filed.indices, parts.indices)
     again = assign(samples, 12, np.random.default_rng(1))  # another deal of the same domains
     assert not np.array_equal(parts.indices, again.indices)
     assert all(len(np.unique(style[p])) == 1 for p in lists(again))
