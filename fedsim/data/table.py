@@ -19,6 +19,7 @@ def csv(
     missing: Missing = "refuse",
     standardize: bool = False,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
+    columns: list[str] = [],  # noqa: B006
     delimiter: Name = "auto",
     sha256: str | None = None,
 ) -> Arrays:
@@ -42,6 +43,7 @@ def csv(
       standardize: subtract the mean of every feature and divide by its standard deviation, both over the training samples;
         features that are 0 or 1 stay, constant ones become 0.
       drop: columns that are left out.
+      columns: columns that are no features, and that a partition may name; the one that it names need not stand here.
       delimiter: between cells, one character, or `tab`; `auto`: the one of `,` `;` `|` and tab that fits the header.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
@@ -50,7 +52,7 @@ def csv(
     """
     del standardize  # by `prepare`, which knows the training samples
     with opened(path, sha256) as file:
-        return of_text(file, target, client, missing, drop, delimiter)
+        return of_text(file, target, client, missing, drop, delimiter, columns)
 
 
 @dataset
@@ -61,6 +63,7 @@ def parquet(
     missing: Missing = "refuse",
     standardize: bool = False,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
+    columns: list[str] = [],  # noqa: B006
     sha256: str | None = None,
 ) -> Arrays:
     """A table in the Parquet format: one row per sample, a target column, perhaps a client column, as in `csv`.
@@ -76,6 +79,7 @@ def parquet(
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
       drop: columns that are left out.
+      columns: as in `csv`.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -99,7 +103,7 @@ def parquet(
         except Exception as error:  # pyarrow's own errors, and what they wrap
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(f"not a sound parquet file: {reason[:200]}") from None
-        return of_frame(frame, target, client, missing, drop)
+        return of_frame(frame, target, client, missing, drop, columns)
 
 
 def _require_size(metadata: Any) -> None:
