@@ -12,6 +12,7 @@ import numpy as np
 
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
+from fedsim.build.skews import skewed_as_written
 from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, of_frame, prepare, sha256_of_data
 from fedsim.data.arrays import per_token
 from fedsim.data.partition import even, offsets_of
@@ -130,7 +131,8 @@ def _partition(scenario: Scenario, sets: Sets, classes: int, seed: int) -> Feder
     except PartitionError as error:
         raise scenario.error(("data", error.where), str(error)) from None
     rng = generator(seed, Stream.CLIENT_TEST)
-    return federate(sets, classes, parts, section.client_test, rng, partition.kind == "natural")
+    federation = federate(sets, classes, parts, section.client_test, rng, partition.kind == "natural")
+    return skewed_as_written(scenario, federation, seed)
 
 
 def partition_section(section: Any, named: bool) -> Any:

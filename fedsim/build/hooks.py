@@ -13,7 +13,7 @@ from fedsim.build.programs import Training, Written
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_client, check_rule, check_stage
 from fedsim.compose.shapes import ContractError, reported
-from fedsim.data import Federation
+from fedsim.data import Federation, Skew
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local
 from fedsim.scenario.diagnostics import problem_at
@@ -26,6 +26,7 @@ SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many c
 NOUNS = {
     "client": (Client, "types.Client"),
     "cohort": (Cohort, "fleet.selection.Cohort"),
+    "skew": (Skew, "data.Skew"),
 }  # what factories make, and its name
 MOST_ROWS = 1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
 

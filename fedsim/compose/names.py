@@ -13,6 +13,8 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
     for family in (
         "dataset",
         "partition",
+        "skew",
+        "augmentation",
         "model",
         "cohort",
         "client",

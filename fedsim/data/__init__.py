@@ -1,7 +1,10 @@
-"""Data: sources and readers -> `Arrays`, partitions -> client index lists; together a `Federation`. NumPy only."""
+"""Data: sources and readers -> `Arrays`, partitions -> client index lists; together a `Federation`. NumPy, but for augmentation."""
 
 from fedsim.data.archive import npz as npz
 from fedsim.data.arrays import Arrays as Arrays
+from fedsim.data.augment import augmenting as augmenting
+from fedsim.data.augment import crop as crop
+from fedsim.data.augment import flip as flip
 from fedsim.data.cifar import cifar10 as cifar10
 from fedsim.data.cifar import cifar100 as cifar100
 from fedsim.data.completion import scale_remark as scale_remark
@@ -23,10 +26,20 @@ from fedsim.data.partition import Pool as Pool
 from fedsim.data.partition import iid as iid
 from fedsim.data.partition import natural as natural
 from fedsim.data.partition import quantity as quantity
+from fedsim.data.shifts import concept_shift as concept_shift
+from fedsim.data.shifts import feature_noise as feature_noise
+from fedsim.data.shifts import label_noise as label_noise
+from fedsim.data.shifts import rotation as rotation
 from fedsim.data.skew import dirichlet as dirichlet
 from fedsim.data.skew import dirichlet_client as dirichlet_client
 from fedsim.data.skew import pathological as pathological
 from fedsim.data.skew import shards as shards
+from fedsim.data.skewing import Skew as Skew
+from fedsim.data.skewing import named as named
+from fedsim.data.skewing import numbers_of as numbers_of
+from fedsim.data.skewing import refusal as refusal
+from fedsim.data.skewing import skewed as skewed
+from fedsim.data.skewing import tag_of as tag_of
 from fedsim.data.sources import breast_cancer as breast_cancer
 from fedsim.data.sources import diabetes as diabetes
 from fedsim.data.sources import digits as digits

@@ -20,13 +20,14 @@ def client_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """How the shared model does on every client's own samples -> (means by name, number of labels), `[N]` each.
 
     The samples are those that clients keep for testing (`client_test`), or else the ones they train on. The means are
-    `loss`, and `accuracy` or `mae`, over their labels.
+    `loss`, and `accuracy` or `mae`, over their labels, which are those of the last round where they move.
     """
     f = run.plan.federation
     kept = len(f.test_indices) > 0
     rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
-    results = run.scores(run.server, in_batches(f.x, f.y, run.batch, SLAB), wait=True)
-    counts = np.bincount(owner, labels_of(f.y)[rows], f.N).astype(np.int64)
+    y = f.labels_in(run.round)
+    results = run.scores(run.server, in_batches(f.x, y, run.batch, SLAB), wait=True)
+    counts = np.bincount(owner, labels_of(y)[rows], f.N).astype(np.int64)
     of_rows = gathered(results, len(f.x))
     if "distance" in of_rows:
         of_rows["distance"] /= max(f.y[0].size, 1)  # a mean over targets too
