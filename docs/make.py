@@ -41,6 +41,8 @@ TITLES = {  # family -> heading, and where it stands in a scenario
     "schedule": ("Schedules", "`client.lr`, `lr` of optimisers behind the rule"),
     "dataset": ("Data sets", "`data.kind`"),
     "partition": ("Partitions", "`data.partition`"),
+    "skew": ("Skews", "`data.skew`"),
+    "augmentation": ("Augmentations", "`data.augment`"),
     "cohort": ("Cohorts", "`cohort:`"),
     "model": ("Models", "`model:`"),
 }
@@ -48,7 +50,7 @@ TABLES = {
     "rounds.csv": tables.ROUNDS,
     "timing.csv": tables.TIMING,
     "clients.csv": tables.CLIENTS,
-    "partition.csv": tables.PARTITION,
+    "partition.csv": (*tables.PARTITION, "skew/KIND"),
     "summary.csv": tables.SUMMARY,
     "compare.csv": (*tables.COMPARE, *tables.SENSITIVITY),
     "across.csv": tables.ACROSS,

@@ -15,12 +15,11 @@ from fedsim.build.feasibility import (
     unknown_clients,
     unknown_members,
     unmet_needs,
-    unfit_augmentations,
     unread_server_samples,
     wrong_partners,
 )
 from fedsim.build.federation import evenly_partitioned
-from fedsim.build.hooks import check_link, check_training, line_shapes, make_link
+from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link
 from fedsim.build.links import factory_of
 from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
 from fedsim.build.problems import UNKNOWN, Problems
@@ -63,7 +62,8 @@ def checked(
     links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
     federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
     federation, N = _samples(problems, federations, data)
-    problems.check(unfit_augmentations, scenario, federation)
+    for i, section in enumerate(spec.data.augment):
+        problems.attempt(check_augmentation, scenario, i, section, federation)
     section = problems.attempt(model_section, scenario, federation)
     if section is not UNKNOWN:
         scenario = scenario._replace(spec=spec.model_copy(update={"model": section}))

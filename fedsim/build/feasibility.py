@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.data import Federation
 from fedsim.fleet import Cohort
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
@@ -122,16 +121,6 @@ def _beyond(ids: Any, N: int, path: Path) -> Found:
             yield from _beyond(id, N, (*path, i))
         elif id >= N:
             yield (*path, i), f"there is no client {id}; clients are 0 to {N - 1}, take it out"
-
-
-def unfit_augmentations(scenario: Scenario, federation: Federation) -> Found:
-    """Augmentations of samples that are no images."""
-    shape = federation.x.shape[1:]
-    if len(shape) not in (2, 3) or federation.vocabulary:
-        kind = "tokens" if federation.vocabulary else f"of shape {shape}"
-        for i, section in enumerate(scenario.spec.data.augment):
-            text = f"{section.kind} is for images [height, width, channels], and these samples are {kind}; take it out"
-            yield ("data", "augment", i), text
 
 
 def unread_server_samples(scenario: Scenario, rule: Rule) -> Found:

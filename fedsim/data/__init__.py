@@ -1,4 +1,4 @@
-"""Data: sources and readers -> `Arrays`, partitions -> client index lists; together a `Federation`. NumPy, but for augmentation."""
+"""Data: sources and readers -> `Arrays`, partitions -> client index lists; together a `Federation`. NumPy, but for `augment`."""
 
 from fedsim.data.archive import npz as npz
 from fedsim.data.arrays import Arrays as Arrays

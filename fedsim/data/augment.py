@@ -36,13 +36,20 @@ def crop(padding: Annotated[int, Ge(0)] = 4) -> Change:
     The part is one of (2·padding + 1)² places, each as likely.
 
     Args:
-      padding: pixels of the frame on each side.
+      padding: pixels of the frame on each side, at most as many as the image has.
+
+    Raises:
+      ValueError: for more.
 
     References:
       He et al. 2015, Deep Residual Learning for Image Recognition, arXiv:1512.03385 (4 pixels on CIFAR-10, with flips).
     """
 
     def change(key, x):
+        if padding > min(x.shape[:2]):
+            raise ValueError(
+                f"padding of {padding} pixels around {x.shape[0]}×{x.shape[1]}; at most {min(x.shape[:2])}"
+            )
         frame = [(padding, padding)] * 2 + [(0, 0)] * (x.ndim - 2)
         corner = jax.random.randint(key, (2,), 0, 2 * padding + 1)
         start = (*corner, *(0,) * (x.ndim - 2))

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
 from fedsim.data.mapped import Mapped
-from fedsim.errors import PartitionError
 
 
 class Skew(NamedTuple):
@@ -72,12 +72,12 @@ def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray
     """What every client has `[N]`.
 
     Raises:
-      PartitionError: when they are no finite numbers, one for each client.
+      ContractError: when they are no finite numbers, one for each client.
     """
     numbers = np.asarray(skew.draw(clients, rng))
     if numbers.shape != (clients,) or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         found = f"{numbers.dtype} {numbers.shape}"
-        raise PartitionError(f"draw gave {found}; needed is a finite number for each of the {clients} clients")
+        raise ContractError(f"draw: gave {found}; needed is a finite number for each of the {clients} clients")
     return numbers
 
 
@@ -102,7 +102,7 @@ def skewed(
       given: the federation before the first link, whose arrays are not to be written on.
 
     Raises:
-      PartitionError: when a skew gives features or labels of another shape, or none that can be learned from.
+      ContractError: when a skew gives features or labels of another shape, or none that can be learned from.
     """
     f, moves = federation, (skew.every,) if skew.every else ()
     f = f._replace(skews={**f.skews, f"skew/{name}": numbers}, moves=(*f.moves, *moves))
@@ -152,7 +152,7 @@ def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.ra
         old, new = f.y, np.asarray(skew.labels(f.y[rows], number, f.classes, rng))
         sound = new.dtype.kind in "iu" and (new.size == 0 or 0 <= new.min() <= new.max() < f.classes)
     if new.shape != (len(rows), *old.shape[1:]) or not sound:
-        needed = "finite features" if skew.features else f"labels from 0 to {f.classes - 1}"
-        text = f"it gave {new.dtype} {new.shape}; needed are {needed} {(len(rows), *old.shape[1:])}"
-        raise PartitionError(text)
+        hook, needed = ("features", "finite features") if skew.features else ("labels", f"labels 0 to {f.classes - 1}")
+        text = f"{hook}: gave {new.dtype} {new.shape}; needed are {needed} {(len(rows), *old.shape[1:])}"
+        raise ContractError(text)
     old[rows] = new

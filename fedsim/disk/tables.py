@@ -54,9 +54,13 @@ BENCH = (
 
 
 def columns(records: Sequence[Record], order: Iterable[str]) -> list[str]:
-    """Columns in their fixed order, those that apply to no record left out."""
-    present = set().union(*records) if records else set(order)
-    return [name for name in order if name in present]
+    """Columns in their fixed order, those that apply to no record left out; behind them those named after a link, `skew/KIND`."""
+    order = list(order)
+    present = dict.fromkeys(itertools.chain(*records)) if records else dict.fromkeys(order)
+    return [
+        *(name for name in order if name in present),
+        *(name for name in present if "/" in name and name not in order),
+    ]
 
 
 def stacked(record: Record) -> bool:
