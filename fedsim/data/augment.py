@@ -1,7 +1,7 @@
 """Augmentation: what happens to the images of a batch before a client trains on them, on the device.
 
 A factory returns `change(key, x) -> x`, written for ONE image `[height, width]` or `[height, width, channels]` as it is
-stored: bytes stay bytes. `augmenting` lifts it over a batch.
+stored: bytes stay bytes. `augmenting` lifts it over a batch. Draws do not depend on the float type of a run.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from annotated_types import Ge
 from jax import lax
 from jaxtyping import Array, Key
@@ -24,7 +25,7 @@ def flip() -> Change:
     """An image is mirrored, left to right, with probability ½."""
 
     def change(key, x):
-        return jnp.where(jax.random.bernoulli(key), x[:, ::-1], x)
+        return jnp.where(jax.random.bernoulli(key, np.float32(0.5)), x[:, ::-1], x)
 
     return change
 
@@ -51,8 +52,8 @@ def crop(padding: Annotated[int, Ge(0)] = 4) -> Change:
                 f"padding of {padding} pixels around {x.shape[0]}×{x.shape[1]}; at most {min(x.shape[:2])}"
             )
         frame = [(padding, padding)] * 2 + [(0, 0)] * (x.ndim - 2)
-        corner = jax.random.randint(key, (2,), 0, 2 * padding + 1)
-        start = (*corner, *(0,) * (x.ndim - 2))
+        corner = jax.random.randint(key, (2,), 0, 2 * padding + 1, np.int32)
+        start = (*corner, *[np.int32(0)] * (x.ndim - 2))
         return lax.dynamic_slice(jnp.pad(x, frame), start, x.shape)  # measured: as fast as selections, or faster
 
     return change

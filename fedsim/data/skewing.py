@@ -60,11 +60,11 @@ def refusal(skew: Skew, federation: Federation) -> str:
         return ""
     if f.vocabulary:
         return "changes features that are numbers, and these samples are tokens; take it out"
-    if skew.images and f.x.ndim not in (3, 4):
+    if skew.images and len(f.x.shape) not in (3, 4):
         return f"is for images [n, height, width, channels], and samples have shape {f.x.shape[1:]}; take it out"
     if isinstance(f.x, Mapped):
         text = "changes features, and these stay in their file"
-        return f"{text}; save a compressed file (numpy.savez_compressed), which is read into memory, or take it out"
+        return f"{text}; compress it (numpy.savez_compressed, gzip), which is read into memory, or take it out"
     return ""
 
 
