@@ -11,8 +11,8 @@ from fedsim.build.experiment import numerics
 from fedsim.build.federation import federations_of
 from fedsim.build.hooks import check_augmentation
 from fedsim.build.programs import Written, augmented, client_key, registered_model, training
-from fedsim.compose import FAMILIES
-from fedsim.data import augmenting, crop, flip, tag_of
+from fedsim.clients import augmenting, crop, flip
+from fedsim.compose import FAMILIES, tag_of
 from fedsim.engine.keys import Phase, round_key
 from fedsim.scenario import read
 

@@ -14,9 +14,8 @@ import jax.numpy as jnp
 
 from fedsim.build.links import factory_of, server_of
 from fedsim.build.rates import client_rate, counts_steps
-from fedsim.clients import carrying, mean_loss
-from fedsim.compose import FAMILIES, server_step
-from fedsim.data import augmenting, named
+from fedsim.clients import augmenting, carrying, mean_loss
+from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories

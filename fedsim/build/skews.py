@@ -7,7 +7,8 @@ import numpy as np
 from fedsim.build.hooks import located_hooks, make_link
 from fedsim.build.memory import check_memory
 from fedsim.build.problems import Problems
-from fedsim.data import Federation, Skew, named, numbers_of, refusal, skewed, tag_of
+from fedsim.compose import named, tag_of
+from fedsim.data import Federation, Skew, numbers_of, refusal, skewed
 from fedsim.errors import PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.reader import Path

@@ -28,5 +28,7 @@ from fedsim.compose.decorators import stage as stage
 from fedsim.compose.names import ALIASES as ALIASES
 from fedsim.compose.names import FAMILIES as FAMILIES
 from fedsim.compose.names import alias as alias
+from fedsim.compose.names import named as named
 from fedsim.compose.names import registrations as registrations
+from fedsim.compose.names import tag_of as tag_of
 from fedsim.errors import RegistrationError as RegistrationError

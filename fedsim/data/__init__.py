@@ -1,10 +1,7 @@
-"""Data: sources and readers -> `Arrays`, partitions -> client index lists; together a `Federation`. NumPy, but for `augment`."""
+"""Data: sources and readers -> `Arrays`, partitions -> client index lists; together a `Federation`. NumPy only."""
 
 from fedsim.data.archive import npz as npz
 from fedsim.data.arrays import Arrays as Arrays
-from fedsim.data.augment import augmenting as augmenting
-from fedsim.data.augment import crop as crop
-from fedsim.data.augment import flip as flip
 from fedsim.data.cifar import cifar10 as cifar10
 from fedsim.data.cifar import cifar100 as cifar100
 from fedsim.data.completion import scale_remark as scale_remark
@@ -35,11 +32,9 @@ from fedsim.data.skew import dirichlet_client as dirichlet_client
 from fedsim.data.skew import pathological as pathological
 from fedsim.data.skew import shards as shards
 from fedsim.data.skewing import Skew as Skew
-from fedsim.data.skewing import named as named
 from fedsim.data.skewing import numbers_of as numbers_of
 from fedsim.data.skewing import refusal as refusal
 from fedsim.data.skewing import skewed as skewed
-from fedsim.data.skewing import tag_of as tag_of
 from fedsim.data.sources import breast_cancer as breast_cancer
 from fedsim.data.sources import diabetes as diabetes
 from fedsim.data.sources import digits as digits

@@ -3,12 +3,12 @@
 A factory returns a `Skew`. Everything is drawn by seed and client, never by the method.
 """
 
-import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
 from fedsim.data.mapped import Mapped
@@ -37,16 +37,6 @@ class Skew(NamedTuple):
     exact: Callable[[np.ndarray, tuple[int, ...]], bool] | None = None
     every: int = 0
     test: bool = True
-
-
-def named(kinds: list[str]) -> list[str]:
-    """Names of links by their kinds; a kind that stands twice gets a number.
-
-    >>> named(["rotation", "label_noise", "rotation"])
-    ['rotation', 'label_noise', 'rotation[1]']
-    """
-    counts = [kinds[:i].count(kind) for i, kind in enumerate(kinds)]
-    return [f"{kind}[{n}]" if n else kind for kind, n in zip(kinds, counts, strict=True)]
 
 
 def refusal(skew: Skew, federation: Federation) -> str:
@@ -128,11 +118,6 @@ def with_floats(f: Federation, dtype: np.dtype) -> Federation:
     scaled = lambda x: np.asarray(x).astype(dtype) * dtype.type(f.scale)
     sets = {name: scaled(getattr(f, name)) for name in ("x", "x_test", "x_validation", "x_server")}
     return f._replace(**sets, scale=1.0)
-
-
-def tag_of(name: str) -> int:
-    """The number of a link's random stream: another link before it does not disturb it."""
-    return zlib.crc32(name.encode())
 
 
 def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:

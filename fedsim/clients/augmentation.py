@@ -14,8 +14,7 @@ from annotated_types import Ge
 from jax import lax
 from jaxtyping import Array, Key
 
-from fedsim.compose import augmentation
-from fedsim.data.skewing import tag_of
+from fedsim.compose import augmentation, tag_of
 
 Change = Callable[[Key[Array, ""], Array], Array]
 
