@@ -243,7 +243,7 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
         @fedsim.rule
         def midrange():
             def reduce(updates, context):
-                reported = updates.weight > 0
+                reported = updates.arrived
                 row = lambda x: reported.reshape(-1, *[1] * (x.ndim - 1))
                 low = lambda x: jnp.min(jnp.where(row(x), x, jnp.inf), axis=0)
                 return jax.tree.map(lambda x: (low(x) - low(-x)) / 2, updates.delta)
@@ -252,7 +252,7 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
 
     Args:
       factory: `(hyper-parameters) -> reduce`, and `reduce(updates, context) -> tree` makes one tree from the stacked
-        `updates.delta` `[K, ...]`. Rows whose `updates.weight` `[K]` is 0 did not report and may hold anything. A rule
+        `updates.delta` `[K, ...]`. Rows where `updates.arrived` `[K]` is False did not report and may hold anything. A rule
         with memory, or one that is a sum, returns a `fedsim.types.Rule`.
 
     Returns:
@@ -334,7 +334,7 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any])
         if not isinstance(returned, (Rule, Stage, RowStage)) and not callable(returned):
             raise ContractError(f"made {type(returned).__name__}, needed is a function of (updates, context)")
         noun = returned if isinstance(returned, (Rule, Stage, RowStage)) else wrap(returned)
-        return noun if isinstance(noun, Rule) else noun._replace(name=factory.__name__)
+        return noun._replace(name=factory.__name__)
 
     return register(family, build)
 

@@ -14,7 +14,10 @@ from fedsim.data.generators import leaf_synthetic as leaf_synthetic
 from fedsim.data.generators import linear_regression as linear_regression
 from fedsim.data.generators import quadratics as quadratics
 from fedsim.data.generators import synthetic as synthetic
+from fedsim.data.huggingface import huggingface as huggingface
 from fedsim.data.idx import idx as idx
+from fedsim.data.imagefolder import imagefolder as imagefolder
+from fedsim.data.medmnist import medmnist as medmnist
 from fedsim.data.mixtures import extended_dirichlet as extended_dirichlet
 from fedsim.data.mixtures import similarity as similarity
 from fedsim.data.partition import Assign as Assign

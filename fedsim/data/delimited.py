@@ -50,6 +50,18 @@ def of_text(
         return _table(rows, roles(header, target, client, drop), missing)
 
 
+def header_of(file: BinaryIO) -> list[str]:
+    """The names of the columns of a table.
+
+    Raises:
+      DataError: for what is no table.
+    """
+    with _unpacked(file) as (source, most):
+        first = list(itertools.islice(_lines(source, most), 100))
+        header = next(text.reader(first, delimiter=_delimiter(first, "auto", ""), skipinitialspace=True), [])
+        return [name.strip() for name in header]
+
+
 @contextlib.contextmanager
 def _unpacked(file: BinaryIO) -> Iterator[tuple[io.TextIOWrapper, int]]:
     """The text of a file, plain or gzipped, and how many characters it may have."""

@@ -9,6 +9,7 @@ import numpy as np
 from fedsim.data.arrays import Arrays
 from fedsim.data.cells import Features
 from fedsim.data.columns import Missing, arrays_of, roles
+from fedsim.data.dates import days_of
 from fedsim.data.faults import Faults
 from fedsim.errors import DataError
 
@@ -21,8 +22,9 @@ def of_frame(
 ) -> Arrays:
     """The samples of a pandas DataFrame, one in each row; its index does not count.
 
-    Columns of numbers and truth values are features as they are, all others are read as text; of the target, whole
-    numbers are classes, floats targets (whole floats beside blanks are classes: pandas has no other way to hold them).
+    Columns of numbers and truth values are features as they are; moments become days since 1970-01-01 UTC (UTC where they
+    have no time zone), durations days; all others are read as text. Of the target, whole numbers are classes, floats
+    targets (whole floats beside blanks are classes: pandas has no other way to hold them).
 
     Args:
       frame: the DataFrame.
@@ -48,9 +50,12 @@ def of_frame(
 
 
 def _feature(column: Any) -> np.ndarray | list[str]:
-    """Numbers as floats, blanks as NaN; anything else as text."""
-    if column.dtype.kind in "biuf":
+    """Numbers as floats, moments and durations as days, blanks as NaN; anything else as text."""
+    kind = column.dtype.kind
+    if kind in "biuf":
         return column.to_numpy(np.float64, na_value=np.nan)
+    if kind in "mM":
+        return days_of(column.to_numpy("datetime64[us]" if kind == "M" else "timedelta64[us]"))
     return _cells(column)
 
 

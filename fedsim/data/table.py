@@ -26,9 +26,12 @@ def csv(
 
     Target: whole numbers are classes 0, 1, ...; with any other number among them (`1.0` too) all are regression targets;
     text names the classes, which are numbered in the order of the sorted names. Features: a column holds numbers where at
-    least half of its cells in the first 1,000 rows, blanks aside, are numbers; any other is text, and each of its texts,
-    sorted, at most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells, `NA`, `N/A`, `NaN`, `nan`,
-    `null`, `NULL` and `?`. Blanks around cells and names do not count. What is wrong is told for all cells at once.
+    least half of its cells in the first 1,000 rows, blanks aside, are numbers; dates, where at least half are ISO dates
+    (`2024-05-01`, `2024-05-01T12:30:00`, with `Z` or `+02:00` behind or not), which become days since 1970-01-01 UTC, times
+    as fractions of a day, UTC where nothing else is said; a cell that fits neither is refused. Any other column is text, and
+    each of its texts, sorted, at most 100, becomes a feature that is 1 where the column holds it. Blank are empty cells,
+    `NA`, `N/A`, `NaN`, `nan`, `null`, `NULL` and `?`. Blanks around cells and names do not count. What is wrong is told for
+    all cells at once.
 
     Args:
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
@@ -62,7 +65,8 @@ def parquet(
 ) -> Arrays:
     """A table in the Parquet format: one row per sample, a target column, perhaps a client column, as in `csv`.
 
-    Columns of numbers and truth values are features as they are; text becomes features as in `csv`. Needs pyarrow:
+    Columns of numbers and truth values are features as they are; dates and timestamps become days since 1970-01-01 UTC (UTC
+    where the type has no time zone), durations days; text becomes features as in `csv`. Needs pyarrow:
     `pip install 'fedsim-jax[parquet]'`.
 
     Args:

@@ -36,7 +36,7 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
         ("varied", f"{axis(path, scenario)} ({path}): {', '.join(map(str, values))}") for path, values in vary.items()
     ]
     seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
-    against = f", {len(methods)} methods compared with {record.get('baseline')}" if methods else ""
+    against = f", {len(methods)} methods compared with {record.get('baseline')}" if len(methods) > 1 else ""
     size = f"{scenario['rounds']} rounds, {seeds}{against}"
     return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {data.get('clients')} clients"}
 
