@@ -200,7 +200,7 @@ def test_what_a_client_has_stands_in_partition_csv():
     from fedsim.disk.tables import PARTITION, to_csv
 
     assert to_csv([record], PARTITION).startswith(
-        "client,label,samples,skew/rotation,skew/label_noise,skew/rotation[1]\n"
+        "client,label,samples,skew/label_noise,skew/rotation,skew/rotation[1]\n"
     )
 
 
@@ -263,6 +263,14 @@ def test_one_of_a_plug_in_keeps_its_contract(skew, message):
         numbers = numbers_of(skew, N, np.random.default_rng(0))
         skewed(f, "own", skew, numbers, lambda tag, client: np.random.default_rng(client), np.dtype("float32"), f)
     assert message in str(error.value)
+
+
+def test_the_page_about_them(root, tmp_path):
+    text = (root / "docs" / "scenarios.md").read_text().partition("<!-- skewed -->\n```yaml\n")[2].partition("```")[0]
+    (tmp_path / "skewed.yaml").write_text(text)
+    f = federations_of(read(tmp_path / "skewed.yaml"), None, np.dtype("float32"))[0]
+    assert list(f.skews) == ["skew/rotation", "skew/label_noise", "skew/concept_shift"] and f.moves == (10,)
+    assert sorted(set(f.skews["skew/rotation"])) == [0, 90, 180, 270]
 
 
 # --------------------------------------------------------------------------------- labels that move with the rounds
