@@ -41,6 +41,8 @@ TITLES = {  # family -> heading, and where it stands in a scenario
     "schedule": ("Schedules", "`client.lr`, `lr` of optimisers behind the rule"),
     "dataset": ("Data sets", "`data.kind`"),
     "partition": ("Partitions", "`data.partition`"),
+    "skew": ("Skews", "`data.skew`"),
+    "augmentation": ("Augmentations", "`data.augment`"),
     "cohort": ("Cohorts", "`cohort:`"),
     "model": ("Models", "`model:`"),
 }

@@ -40,6 +40,17 @@ WORKLOADS = {
     "scaffold": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "method": "scaffold"},
     "mime": {"data": DIGITS, "model": MLP, "rounds": 4, "cohort": SOME, "method": "mime"},
     "median": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "server": ["median"]},
+    "skewed": {
+        "data": {
+            **DIGITS,
+            "client_test": 0.2,
+            "skew": [{"kind": "rotation", "max": 20}, {"kind": "concept_shift", "every": 2}],
+            "augment": ["flip", {"kind": "crop", "padding": 1}],
+        },
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+    },
     "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
 }
 

@@ -8,6 +8,7 @@ import numpy as np
 from fedsim.build.data_files import DATA, PARTITION, data_file, section_at
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
+from fedsim.build.skews import skewed_as_written
 from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, of_frame, prepare, sha256_of_data
 from fedsim.data.arrays import per_token
 from fedsim.data.mapped import take_rows
@@ -90,7 +91,8 @@ def federated(scenario: Scenario, dealt: Dealt) -> dict[int, Federation]:
                 tests[key] = take_rows(sets.x, rows), sets.y[rows]
             sets = sets._replace(x_test=tests[key][0], y_test=tests[key][1])
         rng = generator(seed, Stream.CLIENT_TEST)
-        federations[seed] = federate(sets, dealt.classes, parts, section.client_test, rng, by_id, held_out)
+        federation = federate(sets, dealt.classes, parts, section.client_test, rng, by_id, held_out)
+        federations[seed] = skewed_as_written(scenario, federation, seed)
     return federations
 
 

@@ -16,6 +16,7 @@ from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import settled as settled
 from fedsim.compose.chains import unreported as unreported
 from fedsim.compose.decorators import attack as attack
+from fedsim.compose.decorators import augmentation as augmentation
 from fedsim.compose.decorators import client as client
 from fedsim.compose.decorators import cohort as cohort
 from fedsim.compose.decorators import dataset as dataset
@@ -26,9 +27,12 @@ from fedsim.compose.decorators import partition as partition
 from fedsim.compose.decorators import row_attack as row_attack
 from fedsim.compose.decorators import rule as rule
 from fedsim.compose.decorators import schedule as schedule
+from fedsim.compose.decorators import skew as skew
 from fedsim.compose.decorators import stage as stage
 from fedsim.compose.names import ALIASES as ALIASES
 from fedsim.compose.names import FAMILIES as FAMILIES
 from fedsim.compose.names import alias as alias
+from fedsim.compose.names import named as named
 from fedsim.compose.names import registrations as registrations
+from fedsim.compose.names import tag_of as tag_of
 from fedsim.errors import RegistrationError as RegistrationError

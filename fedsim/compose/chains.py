@@ -1,6 +1,5 @@
 """Composition: how links become a chain."""
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
+from fedsim.compose.names import named, tag_of
 from fedsim.tree import Tree
 from fedsim.types import Context, Fold, Info, RowStage, Rule, Stage, Updates, stateless
 
@@ -93,8 +93,7 @@ def labels(links: Sequence[Any]) -> list[str]:
     >>> labels([RowStage(abs, "clip"), RowStage(abs, "clip"), RowStage(abs, "other")])
     ['clip', 'clip[1]', 'other']
     """
-    names = [link.name for link in links]
-    return [f"{name}[{i}]" if (i := names[:place].count(name)) else name for place, name in enumerate(names)]
+    return named([link.name for link in links])
 
 
 def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
@@ -104,7 +103,7 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
     """
     lifted = [lift(stage, width) if isinstance(stage, RowStage) else stage for stage in stages]
     names = [stage.name for stage in lifted]
-    tags = [(zlib.crc32(name.encode()), names[:i].count(name)) for i, name in enumerate(names)]
+    tags = [(tag_of(name), names[:i].count(name)) for i, name in enumerate(names)]
 
     def init(params, present):
         return tuple(stage.init(params, present) for stage in lifted)

@@ -68,6 +68,55 @@ def partition(factory: F) -> F:
     return register("partition", factory)
 
 
+def skew(factory: F) -> F:
+    """Decorator: your own way in which clients' samples differ, as a kind of `data.skew`.
+
+    Example::
+
+        from fedsim.data import Skew
+
+        @fedsim.skew
+        def dimmed(most: float = 0.5):
+            def draw(clients, rng):
+                return rng.uniform(0, most, clients)
+
+            return Skew(draw, features=lambda x, share, rng: (1 - share) * x)
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.data.Skew`; its `draw(clients, rng) -> numbers` `[N]` gives every client a
+        number, and `features(x, number, rng) -> x` `[n, ...]`, or `labels(y, number, classes, rng) -> y` `[n]`, changes the
+        samples of ONE client by it. A client whose number is 0 keeps its samples. The NumPy generators are decided by the
+        run's seed, those of `features` and `labels` by the client as well; numbers stand in partition.csv.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("skew", factory)
+
+
+def augmentation(factory: F) -> F:
+    """Decorator: your own random change of the images that clients train on, as a kind of `data.augment`.
+
+    Example::
+
+        @fedsim.augmentation
+        def upside_down(probability: float = 0.5):
+            def change(key, x):
+                return jnp.where(jax.random.bernoulli(key, probability), x[::-1], x)
+
+            return change
+
+    Args:
+      factory: `(hyper-parameters) -> change`, and `change(key, x) -> x` makes another image of ONE image `[height, width]`
+        or `[height, width, channels]`, of the same shape and type, in JAX; images are as they are stored, bytes perhaps.
+        The key is decided by seed, round, client, local step and place in the batch.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("augmentation", factory)
+
+
 def model(factory: F) -> F:
     """Decorator: a model of your own, as a kind of `model`; for one run, `fedsim.run(..., model=)` will do.
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ class Federation(NamedTuple):
     names: Names = Names()  # of classes, clients and features
     scale: float = 1.0  # features are what x holds, times this
     vocabulary: int = 0  # above 0: x holds tokens, integers below this
+    skews: Mapping[str, np.ndarray] = {}  # what every client has `[N]` of each skew, by column of partition.csv
+    moves: tuple[
+        int, ...
+    ] = ()  # labels of training and own test samples move on by a class every so many rounds, for each
+    source: str = ""  # SHA-256 of the samples before they were skewed
 
     @property
     def per_token(self) -> bool:
@@ -87,14 +93,28 @@ class Federation(NamedTuple):
         flat = self.owner * self.classes + self.y[self.indices]
         return np.bincount(flat, minlength=self.N * self.classes).reshape(self.N, self.classes)
 
+    def label_shift(self, round: int) -> int:
+        """How many classes the clients' labels have moved on by in a round, modulo the number of classes."""
+        return sum((max(round, 1) - 1) // every for every in self.moves) % max(self.classes, 1)
+
+    def labels_in(self, round: int) -> np.ndarray:
+        """Labels of the clients' samples in a round; only those of skewed clients change from round to round."""
+        shift = self.label_shift(round)
+        return ((self.y + shift) % self.classes).astype(self.y.dtype) if shift else self.y
+
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of the samples and of the partition, names of classes and clients included."""
+        """SHA-256 of the samples and of the partition, names of classes and clients included.
+
+        Where samples were skewed, that of the samples is the one from before, and what they are now is part of the other.
+        """
         others = (self.x_validation, self.y_validation, self.x_server, self.y_server)
         plain = self.scale == 1.0 and not self.vocabulary
         read = self.names.labels if plain else (self.names.labels, self.scale, self.vocabulary)
+        dealt = (self.indices, self.offsets, self.test_indices, self.test_offsets)
+        skewed = (self.x, self.y) if self.source else ()
         return {
-            "data": _sha256(read, self.x, self.y, self.x_test, self.y_test, *others),
-            "partition": _sha256(self.names.clients, self.indices, self.offsets, self.test_indices, self.test_offsets),
+            "data": self.source or _sha256(read, self.x, self.y, self.x_test, self.y_test, *others),
+            "partition": _sha256(self.names.clients, *dealt, *skewed),
         }
 
 

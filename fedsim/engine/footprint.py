@@ -78,7 +78,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     """
     f, room, width, programs = plan.federation, program.room, program.width, program.server
     K, shards, memories = width.block, program.mesh.shards, program.memories
-    layout = laid_out(width, room, program.dtype, plan.labels.shape[1])
+    layout = laid_out(width, room, program.dtype, plan)
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
     jobs, number = jobs_of(layout, shards), Shape((), program.dtype)
@@ -137,7 +137,7 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     if mesh is None:
         return ProbePass()
     room = program.room._replace(steps=program.room.passes)
-    layout = laid_out(program.width, room, program.dtype, plan.labels.shape[1])
+    layout = laid_out(program.width, room, program.dtype, plan)
     jobs = jobs_of(layout, mesh.shards)
     lane, row = of_lanes(mesh, shared, (), jobs)
     losses = program.server.asks_loss * row.loss.dtype.itemsize

@@ -15,6 +15,8 @@ NOUNS = {int: ("an integer", "integers"), float: ("a number", "numbers"), str: (
 SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "dataset": "data",
     "partition": "data.partition",
+    "skew": "data.skew",
+    "augmentation": "data.augment",
     "model": "model",
     "cohort": "cohort",
     "client": "client",

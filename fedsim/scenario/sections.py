@@ -34,6 +34,10 @@ class DataCommon(Section):
     """How many clients the training samples are dealt to."""
     partition: Any = "iid"
     """Who holds what."""
+    skew: Any = []
+    """What makes the samples of every client differ, training and own test samples alike, in this order; other sets stay."""
+    augment: Any = []
+    """What happens to the images of a batch in every local step, in this order, at random; never where a model is scored."""
     test: Annotated[float, Ge(0), Lt(1)] | TestClients = 0.2
     """Share of the samples to test on, stratified by label; data that brings a test set keeps its own. Or `{clients: 0.2}`:
     a share of the clients with samples, drawn by `data.seed`, never trains: their samples are the test set, and their own
