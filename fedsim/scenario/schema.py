@@ -123,8 +123,8 @@ def per_registry(make: Callable) -> Callable:
 @per_registry
 def scenario_model() -> type[BaseModel]:
     """The model of a whole scenario, from what is registered now."""
-    changes = {"skew": list[union("skew")], "augment": list[union("augmentation")]}
-    Data = union("dataset", DataCommon, partition=union("partition"), **changes)
+    lists = {"partition": union("partition"), "skew": list[union("skew")], "augment": list[union("augmentation")]}
+    Data = union("dataset", DataCommon, "", (), **lists)
     rate = Annotated[float, Ge(0)] | union("schedule")
     optimizer = union("optimizer", without=("lr",))
     Client = union("client", ClientCommon, "sgd", optimizer=optimizer, lr=rate)
