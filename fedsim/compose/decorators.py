@@ -285,7 +285,7 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any])
         if not isinstance(returned, (Rule, Stage, RowStage)) and not callable(returned):
             raise ContractError(f"made {type(returned).__name__}, needed is a function of (updates, context)")
         noun = returned if isinstance(returned, (Rule, Stage, RowStage)) else wrap(returned)
-        return noun if isinstance(noun, Rule) else noun._replace(name=factory.__name__)
+        return noun._replace(name=factory.__name__)
 
     return register(family, build)
 

@@ -92,7 +92,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     seated = lent if shards == 1 else stacked(tree_row(lent), layout.seats)
     lane, row = of_lanes(program.mesh, server.shared, seated, jobs)
     stack = stacked(row, room.runs * K)
-    total = jax.eval_shape(programs.zero, stack, jobs)
+    total = jax.eval_shape(programs.zero, stack, server, jobs, info)
     before = probe_pass(program, plan, server.shared)
     held_out = (f.x_test, f.y_test, f.x_validation, f.y_validation)
     many = not programs.folds and room.blocks * K >= MANY

@@ -65,6 +65,7 @@ class Context(NamedTuple):
     malicious: Bool[Array, " K"]  # clients that the attacker controls
     reference: Tree | None = None  # update of the server's own data
     samples: Float[Array, ""] | float = 0.0  # of all clients together; 0: unknown
+    state: Tree = ()  # of the row-wise stage that reads it
 
 
 def stateless(params: Tree, present: Bool[Array, " C"]) -> Tree:
@@ -75,20 +76,32 @@ def stateless(params: Tree, present: Bool[Array, " C"]) -> Tree:
 class ApplyStage(Protocol):
     """Stack -> (stack, state, info)."""
 
-    def __call__(self, updates: Updates, state: Tree, context: Context) -> tuple[Updates, Tree, dict[str, Any]]: ...
+    def __call__(self, updates: Updates, state: Tree, context: Context) -> tuple[Updates, Tree, "Info"]: ...
 
 
 class ApplyRule(Protocol):
     """Stack -> (aggregate, state, info)."""
 
-    def __call__(self, updates: Updates, state: Tree, context: Context) -> tuple[Tree, Tree, dict[str, Any]]: ...
+    def __call__(self, updates: Updates, state: Tree, context: Context) -> tuple[Tree, Tree, "Info"]: ...
+
+
+Info = dict[Any, Any]
+"""Numbers that a link reports by their names, a scalar each. In `rounds.csv`, integers are summed since the row before."""
 
 
 class RowStage(NamedTuple):
-    """Stack -> stack, written for ONE row: `Updates` and `Context` without their K axis. The engine vmaps it."""
+    """Stack -> stack, written for ONE row: `Updates` and `Context` without their K axis. The engine vmaps it.
+
+    A stage with a state reads it as `context.state`, the same for all rows of a round; what `measure` says of the rows that
+    arrived, before `apply` changes them, is put together (integers and truth values as sums, floats as means) and makes
+    the next one.
+    """
 
     apply: Callable[[Updates, Context], Updates]
     name: str = ""
+    init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
+    measure: Callable[[Updates, Context], Info] | None = None
+    after: Callable[[Tree, Info], Tree] | None = None  # (state, info of the round) -> state; not where no row arrived
 
 
 class Stage(NamedTuple):
@@ -98,6 +111,7 @@ class Stage(NamedTuple):
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     least: int = 1  # fewer reporting clients than this: the round is skipped
     name: str = ""
+    after: Callable[[Tree, Info], Tree] | None = None  # as that of a row-wise stage
 
 
 class AddBlock(Protocol):
@@ -109,7 +123,7 @@ class AddBlock(Protocol):
 class FinishTotal(Protocol):
     """The sum over the cohort -> (aggregate, state, info)."""
 
-    def __call__(self, total: Tree, state: Tree, context: Context) -> tuple[Tree, Tree, dict[str, Any]]: ...
+    def __call__(self, total: Tree, state: Tree, context: Context) -> tuple[Tree, Tree, Info]: ...
 
 
 class Fold(NamedTuple):
@@ -131,3 +145,4 @@ class Rule(NamedTuple):
     needs: frozenset[str] = frozenset()  # `loss`: of every client at x, for which there is a pass before training
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
     evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
+    name: str = ""
