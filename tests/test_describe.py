@@ -173,6 +173,25 @@ def test_the_command(tmp_path, monkeypatch):
     assert yaml.safe_load(shown.partition("\n\n")[2]) == {"data": {"kind": "npz", "path": "w.npz"}}
 
 
+def test_paths_are_written_from_the_working_directory(tmp_path, monkeypatch):
+    path = made("npz", tmp_path)
+    told = describe(path)
+    assert told["data"]["path"] == path and told["notes"] == [
+        f"a scenario elsewhere reads it with --data-root {tmp_path}"
+    ]
+    monkeypatch.chdir(tmp_path)
+    told = describe(path)
+    assert told["data"]["path"] == "w.npz" and told["notes"] == []
+
+
+def test_a_table_with_images_is_a_set(tmp_path):
+    as_parquets(tmp_path)
+    with pytest.raises(
+        DataError, match=r"column 'image': holds lists or records, .*; kind: huggingface reads images and"
+    ):
+        describe(str(tmp_path / "data/train-00000-of-00001.parquet"))
+
+
 def test_every_kind_of_file_has_a_row():
     rows = {row.kind for row in FORMATS}
     known = {kind for kind, make in FAMILIES["dataset"].items() if "path" in make.__annotations__}

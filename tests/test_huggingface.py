@@ -11,6 +11,7 @@ from encoded import FORM, classes, encoded, image_column, parquets, png_of, save
 
 from fedsim.data import huggingface
 from fedsim.errors import DataError
+from fedsim.scenario import read
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (8, 6, 5), np.uint8)
@@ -72,6 +73,12 @@ def test_every_form_of_a_set(tmp_path, form):
         path = parquets(both, tmp_path, name)
     expect(huggingface(path), True)
     return None
+
+
+@pytest.mark.parametrize("kind", ["huggingface", "hf", "arrow"])
+def test_its_names(tmp_path, kind):
+    section = read({"name": "x", "data": {"kind": kind, "path": saved(images(), tmp_path)}}).spec.data
+    assert section.kind == "huggingface" and section.features == [] and section.size is None
 
 
 def test_columns_by_name(tmp_path):

@@ -118,7 +118,9 @@ def test_what_is_no_image_is_named(tmp_path, case):
 
 def test_room_is_counted_before_an_image_is_decoded(tmp_path, monkeypatch):
     path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
-    with pytest.raises(DataError, match=r"images of 2 x 10000000 x 10000000 x 3 bytes from 2.. bytes; at most 200-fold"):
+    with pytest.raises(
+        DataError, match=r"images of 2 x 10000000 x 10000000 x 3 bytes from 2.. bytes; at most 200-fold"
+    ):
         imagefolder(path, size=[10**7, 10**7])
     monkeypatch.setattr(pictures, "MOST_RATIO", 10**13)
     with pytest.raises(DataError, match=r"are 600,000,000\.0 MB, and .* has .* MB left; choose a smaller size, or"):

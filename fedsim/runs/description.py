@@ -33,7 +33,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
       OSError: where there is nothing.
     """
     kind, edits = kind_of(path), [edit.removeprefix("data.") for edit in edits]
-    section = {"kind": kind, "path": os.path.normpath(path), **_keys(kind, path, edits)}
+    section = {"kind": kind, "path": _written(path), **_keys(kind, path, edits)}
     try:
         scenario, arrays = _arrays(section, edits)
         blanks = False
@@ -61,6 +61,12 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
+def _written(path: str) -> str:
+    """A path as a scenario in the working directory writes it, where it lies below that."""
+    near = os.path.relpath(path)
+    return os.path.normpath(path) if near.startswith("..") else near
+
+
 def _keys(kind: str, path: str, edits: Iterable[str]) -> dict[str, str]:
     """Keys that are guessed, but for those that the user gives."""
     given = {edit.partition("=")[0] for edit in edits}
@@ -85,7 +91,7 @@ def _notes(section: dict[str, Any], edits: Iterable[str]) -> list[str]:
         for key in ("target", "client")
         if key in section and key not in given
     ]
-    if os.path.isabs(section["path"]) or section["path"].startswith(".."):
+    if section["path"].startswith(("..", os.sep)):
         notes.append(
             f"a scenario elsewhere reads it with --data-root {os.path.dirname(os.path.abspath(section['path']))}"
         )
