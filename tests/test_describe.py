@@ -198,6 +198,23 @@ def test_every_kind_of_file_has_a_row():
     assert {kind for kind in known if FAMILIES["dataset"][kind].__module__.startswith("fedsim.")} <= rows
 
 
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [("idx", "yann.lecun.com/exdb/mnist"), ("cifar10", "www.cs.toronto.edu"), ("cifar100", "cifar-100-binary.tar.gz"),
+     ("medmnist", "zenodo.org"), ("huggingface", "ds.save_to_disk(FOLDER)"), ("imagefolder", "CLASS/IMAGE.png")],
+)  # fmt: skip
+def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source, tmp_path):
+    """Where there is nothing, and where there is a folder of something else."""
+    with pytest.raises(ScenarioError) as error:
+        federations_of(read({"name": "x", "data": {"kind": kind, "path": "none"}}), None, np.dtype("float32"))
+    path, where = str(error.value).splitlines()
+    assert "there is no file 'none'" in path and source in where and len(where) <= 300
+    if kind != "medmnist":
+        (tmp_path / "notes.txt").write_text("")
+        with pytest.raises(DataError, match=r"MNIST|cifar-100?-binary|save_to_disk|CLASS/IMAGE"):
+            FAMILIES["dataset"][kind](path=str(tmp_path))
+
+
 OTHER = {
     "w.pkl": "is pickled and could run anything; save its arrays: np.savez",
     "w.npy": "is a single array; save features and labels together",

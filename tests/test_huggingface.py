@@ -116,6 +116,10 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
     arrays = huggingface(path, target="ill")
     assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]] and list(arrays.labels) == ["no", "yes"]
     assert arrays.x_test.tolist() == [[60, 1.5]] and arrays.y_test.tolist() == [0]
+    assert {name: values.tolist() for name, values in arrays.columns.items()} == {
+        "town": ["a", "b", "a"],
+        "sex": ["f", "m", "m"],
+    }
     arrays = huggingface(path, target="ill", features=["age", "town", "sex"])
     assert list(arrays.features) == ["age", "town=a", "town=b", "sex=f", "sex=m"]
     assert arrays.x.tolist()[0] == [30, 1, 0, 1, 0]
@@ -123,12 +127,24 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
         huggingface(path)
 
 
+def test_long_texts_are_no_names(tmp_path):
+    path = saved(images(caption=["a" * 10_000, *"bcdefgh"], writer=WHO), tmp_path)
+    assert huggingface(path).columns.keys() == {"writer"}
+    with pytest.raises(
+        DataError, match="client: column 'caption': texts of up to 10000 characters, and names have 500"
+    ):
+        huggingface(path, client="caption")
+    with pytest.raises(DataError, match="split 'train', column 'caption': texts of up to 10000 characters"):
+        huggingface(path, target="caption")
+
+
 def test_blanks(tmp_path):
-    table = rows_of(a=[1.0, None, 3.0, 4.0], label=[0, 1, 0, 1])
+    table = rows_of(a=[1.0, None, 3.0, 4.0], label=[0, 1, 0, 1], town=["p", "q", "r", "s"])
     path = saved_splits({"train": table.slice(0, 3), "test": table.slice(2)}, tmp_path)
     with pytest.raises(DataError, match="row 1, column 'a': blank; write missing: mean, median or drop"):
         huggingface(path)
     arrays = huggingface(path, missing="drop")
+    assert arrays.columns["town"].tolist() == ["p", "r"]
     assert arrays.x.tolist() == [[1], [3]] and arrays.x_test.tolist() == [[3], [4]]
     assert np.isnan(huggingface(path, missing="mean").x[1, 0])
 

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
+from fedsim.compose import FAMILIES
 from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, of_frame, prepare, sha256_of_data
 from fedsim.data.arrays import per_token
 from fedsim.data.partition import even, offsets_of
@@ -195,15 +197,18 @@ def _holds(sha256: str, place: str) -> bool:
 
 
 def _missing_file(scenario: Scenario, path: str, places: list[str]) -> MissingFileError:
-    """A data file that is in none of the places where it may be."""
-    document, near = scenario.document, _similar_file(places)
+    """A data file that is in none of the places where it may be; a reader's `WHERE` says where such files come from."""
+    kind, document, near = scenario.spec.data.kind, scenario.document, _similar_file(places)
     outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
     instead = f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
     folders = " and ".join(dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in places))
     text = (
         f"there is no file {value_in_words(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
     )
-    return MissingFileError(scenario.error(("data", "path"), text).problems, document.file)
+    problems = scenario.error(("data", "path"), text).problems
+    if source := getattr(sys.modules[FAMILIES["dataset"][kind].__module__], "WHERE", ""):
+        problems += scenario.error(("data", "kind"), f"{kind}: {source}").problems
+    return MissingFileError(problems, document.file)
 
 
 def _similar_file(places: list[str]) -> str | None:
