@@ -151,6 +151,12 @@ def test_blanks_are_counted_and_filled(tmp_path):
     told = describe(str(path))
     assert told["missing"] == {"age": 18} and told["data"]["missing"] == "mean"
     assert describe(str(path), ["missing=drop"])["rows"] == 9
+    x = np.where(np.arange(40.0)[:, None] > 37, np.nan, 1.0)
+    np.savez(tmp_path / "w.npz", x=x, y=LABELS)
+    assert describe(str(tmp_path / "w.npz"))["missing"] == {"feature 0": 2}
+    np.savez(tmp_path / "w.npz", x=np.full((40, 1), np.inf), y=LABELS)
+    with pytest.raises(DataError, match="x: row 0 is not finite"):
+        describe(str(tmp_path / "w.npz"))
 
 
 def test_keys_are_set_as_in_a_scenario(tmp_path):
