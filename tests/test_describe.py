@@ -100,6 +100,18 @@ def as_folders(folder):
     return folder
 
 
+def as_leaf(folder):
+    users = {"b": 15, "a": 25}
+    data = {
+        user: {"x": [[0.5, float(i)] for i in range(n)], "y": [i % 2 for i in range(n)]} for user, n in users.items()
+    }
+    for part in ("train", "test"):
+        (folder / part).mkdir()
+        text = json.dumps({"users": [*users], "num_samples": [*users.values()], "user_data": data})
+        (folder / part / "all_data.json").write_text(text)
+    return folder
+
+
 FORMS = {
     "npz": (as_npz, "npz", {"clients": None}),
     "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
@@ -111,6 +123,7 @@ FORMS = {
     "save_to_disk": (as_saved, "huggingface", {"clients": 4}),
     "parquet files": (as_parquets, "huggingface", {"clients": 4}),
     "imagefolder": (as_folders, "imagefolder", {"clients": 4}),
+    "leaf": (as_leaf, "leaf", {"clients": None}),
 }
 
 
@@ -207,7 +220,8 @@ def test_every_kind_of_file_has_a_row():
 @pytest.mark.parametrize(
     ("kind", "source"),
     [("idx", "yann.lecun.com/exdb/mnist"), ("cifar10", "www.cs.toronto.edu"), ("cifar100", "cifar-100-binary.tar.gz"),
-     ("medmnist", "zenodo.org"), ("huggingface", "ds.save_to_disk(FOLDER)"), ("imagefolder", "CLASS/IMAGE.png")],
+     ("medmnist", "zenodo.org"), ("huggingface", "ds.save_to_disk(FOLDER)"), ("imagefolder", "CLASS/IMAGE.png"),
+     ("leaf", "LEAF's preprocess.sh")],
 )  # fmt: skip
 def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source, tmp_path):
     """Where there is nothing, and where there is a folder of something else."""
@@ -217,7 +231,7 @@ def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source, tmp_path
     assert "there is no file 'none'" in path and source in where and len(where) <= 300
     if kind != "medmnist":
         (tmp_path / "notes.txt").write_text("")
-        with pytest.raises(DataError, match=r"MNIST|cifar-100?-binary|save_to_disk|CLASS/IMAGE"):
+        with pytest.raises(DataError, match=r"MNIST|cifar-100?-binary|save_to_disk|CLASS/IMAGE|LEAF"):
             FAMILIES["dataset"][kind](path=str(tmp_path))
 
 
@@ -239,6 +253,16 @@ def test_other_files_get_a_line(tmp_path, name):
     with pytest.raises(DataError, match=OTHER[name]) as error:
         describe(str(tmp_path / name))
     assert len(error.value.lines) == 1
+
+
+def test_a_file_of_leaf_is_a_part_of_its_folder(tmp_path):
+    path = as_leaf(tmp_path) / "train/all_data.json"
+    with pytest.raises(DataError, match=r"is a file of a set of kind leaf; describe its folder, .*/train"):
+        describe(str(path))
+    as_folders(tmp_path)
+    for part in ("train", "test"):
+        (tmp_path / part / "all_data.json").write_text('{"categories": 4}')
+    assert kind_of(str(tmp_path)) == "imagefolder"  # JSON that describes images
 
 
 def test_other_folders_get_a_line(tmp_path):

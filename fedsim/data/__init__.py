@@ -17,6 +17,7 @@ from fedsim.data.generators import synthetic as synthetic
 from fedsim.data.huggingface import huggingface as huggingface
 from fedsim.data.idx import idx as idx
 from fedsim.data.imagefolder import imagefolder as imagefolder
+from fedsim.data.leaf import leaf as leaf
 from fedsim.data.medmnist import medmnist as medmnist
 from fedsim.data.mixtures import extended_dirichlet as extended_dirichlet
 from fedsim.data.mixtures import similarity as similarity

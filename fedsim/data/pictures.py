@@ -82,6 +82,15 @@ def _room(shape: tuple[int, ...], packed: int) -> np.ndarray:
         return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
+def as_bytes(values: np.ndarray) -> np.ndarray:
+    """Numbers as the bytes that they are 1/255 of, where all of them are; else as they are."""
+    if not values.size or values.min() < 0 or values.max() > 1:
+        return values
+    scaled = values * 255
+    whole = np.rint(scaled)
+    return whole.astype(np.uint8) if np.abs(scaled - whole).max() < 1e-4 else values
+
+
 @contextmanager
 def _image(name: str, source: Path | bytes) -> Iterator[Any]:
     """The image, its header read; whatever is wrong with it, then or while it is decoded, is told in a line."""
