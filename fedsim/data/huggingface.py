@@ -7,6 +7,7 @@ from fedsim.data.columns import Missing
 from fedsim.data.files import Name
 from fedsim.data.folders import folder_files
 from fedsim.data.pictures import Channels, Size
+from fedsim.data.snapshots import WHERE as WHERE
 from fedsim.data.snapshots import declared, splits_of
 from fedsim.errors import DataError, did_you_mean
 

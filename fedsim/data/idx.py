@@ -23,7 +23,8 @@ FILE = re.compile(
 )
 WHERE = (
     "the four files of MNIST are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
-    "t10k-labels-idx1-ubyte.gz; Fashion-MNIST and EMNIST are distributed alike"
+    "t10k-labels-idx1-ubyte.gz (yann.lecun.com/exdb/mnist); those of Fashion-MNIST (github.com/zalandoresearch/fashion-mnist) "
+    "and EMNIST (nist.gov) are alike"
 )
 
 

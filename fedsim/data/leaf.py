@@ -12,6 +12,7 @@ from fedsim.data.arrays import Arrays
 from fedsim.data.cache import Made, cached
 from fedsim.data.files import Name
 from fedsim.data.folders import folder_files, sha256_of_files
+from fedsim.data.leaf_files import WHERE as WHERE
 from fedsim.data.leaf_files import Part, files_of, part_of
 from fedsim.data.pictures import SCALE, SUFFIXES, Channels, Size, decoded
 from fedsim.data.tokens import SPECIAL, UNKNOWN, filled, most_frequent, numbered, words_of

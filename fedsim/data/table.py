@@ -94,6 +94,7 @@ def parquet(
         try:
             table = ParquetFile(file)
             _require_size(table.metadata)
+            _require_flat(table.schema_arrow, drop)
             texts = [field.name for field in table.schema_arrow if str(field.type) in ("string", "large_string")]
             frame = (
                 ParquetFile(file, read_dictionary=texts).read().to_pandas()
@@ -104,6 +105,15 @@ def parquet(
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(f"not a sound parquet file: {reason[:200]}") from None
         return of_frame(frame, target, client, missing, drop, columns)
+
+
+def _require_flat(schema: Any, drop: list[str]) -> None:
+    """Refuse columns whose cells are lists or records, such as images."""
+    nested = [field.name for field in schema if field.type.num_fields and field.name not in drop]
+    if nested:
+        text = "holds lists or records, and a table has a number or a text in each cell"
+        instead = "kind: huggingface reads images and lists from the folder of such files"
+        raise DataError(f"column {nested[0][:40]!a}: {text}; {instead}")
 
 
 def _require_size(metadata: Any) -> None:
