@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from speed_of_models import Case, measured
 from test_bits import digest, random_packing
 
 import fedsim
@@ -85,8 +86,10 @@ def plain_transformer(params, x, causal, heads=2):
         entered = E["W"][sample] if "b" not in E else dense(E, sample)
         h = [row + place for row, place in zip(entered, params["positions"]["W"], strict=True)]
         for i in range(2):
-            p = {name: params[f"block{i}_{name}"] for name in ("mix", "mixed", "wide", "narrow", "norm0", "norm1")}
-            Q, K, V = np.split(np.stack([dense(p["mix"], norm(p["norm0"], row)) for row in h]), 3, 1)
+            p = {
+                name: params[f"block{i}_{name}"] for name in ("attention", "mixed", "wide", "narrow", "norm0", "norm1")
+            }
+            Q, K, V = np.split(np.stack([dense(p["attention"], norm(p["norm0"], row)) for row in h]), 3, 1)
             d, after = len(h[0]) // heads, []
             for t in range(len(h)):
                 seen, parts = (t + 1 if causal else len(h)), []
@@ -118,7 +121,7 @@ def test_a_layer_is_plain_numpys(layer, start, plain):
 def test_outputs_are_those_of_plain_numpy(name, every, numbers):
     with jax.enable_x64(True):
         model, variables, x = made(name, every, numbers)
-        outputs, _ = jax.jit(model.apply)(variables, x)
+        outputs, _ = jax.jit(model.apply)(variables, jnp.asarray(x))
         params = jax.tree.map(np.asarray, variables["params"])
         if name == "transformer":
             expected = plain_transformer(params, x, causal=every)
@@ -126,7 +129,8 @@ def test_outputs_are_those_of_plain_numpy(name, every, numbers):
             expected = plain_recurrent({"lstm": plain_lstm, "gru": plain_gru}[name], params, x)
         assert outputs.dtype == jnp.float64
         close(outputs, expected if every else expected[:, -1], 1e-12)
-        close(model.head(variables, model.features(variables, x)), outputs, 1e-12)
+        assert model.head is not None and model.features is not None
+        close(model.head(variables, model.features(variables, jnp.asarray(x))), outputs, 1e-12)
 
 
 @pytest.mark.long
@@ -149,7 +153,9 @@ def test_gradients_are_differences(name, every, numbers):
             ahead, behind = (
                 f(*tree.unflatten([*leaves[:i], leaf + sign * step * direction, *leaves[i + 1 :]])) for sign in (1, -1)
             )
-            assert float(jnp.sum(g * direction)) == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-8)
+            assert float(jnp.sum(g * direction)) == pytest.approx(
+                float(ahead - behind) / (2 * step), rel=1e-6, abs=1e-8
+            )
 
 
 @pytest.mark.long
@@ -201,8 +207,8 @@ def test_parameters(build, shape, tokens, outputs, count):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: char_lstm()((64,), 10), "char_lstm needs sequences"),
-        (lambda: transformer()((64,), 10), "transformer needs sequences"),
+        (lambda: char_lstm()((64,), 10, None), "char_lstm needs sequences"),
+        (lambda: transformer()((64,), 10, None), "transformer needs sequences"),
         (lambda: transformer(heads=3), "3 do not divide the width of 128"),
     ],
 )
@@ -261,6 +267,14 @@ def _scans(jaxpr):
             inner = getattr(inner, "jaxpr", inner)
             if hasattr(inner, "eqns") and equation.primitive.name != "scan":
                 yield from _scans(inner)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["char_lstm", "char_gru", "transformer"])
+def test_the_speeds_are_those_of_one_network(kind):
+    records = list(measured(Case(kind, 2, 8, vocabulary=5, batch=2, length=3), 1))
+    assert [record["how"] for record in records] == ["fedsim", "flax"]
+    assert all(record["seconds"] > 0 and record["compile_seconds"] > 0 for record in records)
 
 
 # A run

@@ -1,12 +1,13 @@
 """Gated recurrent units."""
 
 from fedsim.compose import model
-from fedsim.models.dense import Build, Width
+from fedsim.models.dense import Layers, Width
 from fedsim.models.recurrent import gru, gru_start, recurrent
+from fedsim.models.sequences import SequenceBuild
 
 
 @model
-def char_gru(embedding: Width = 8, layers: Width = 2, width: Width = 256) -> Build:
+def char_gru(embedding: Width = 8, layers: Layers = 2, width: Width = 256) -> SequenceBuild:
     """GRU for the next character, or any sequences: embedding, layers of gated recurrent units, then classes.
 
     r, z = σ(x_t W + h_{t−1} U + b);  n = tanh(x_t W_n + b_n + r (h_{t−1} U_n + b_h));  h_t = (1−z) n + z h_{t−1}, from

@@ -1,20 +1,21 @@
 """Long short-term memory."""
 
 from fedsim.compose import model
-from fedsim.models.dense import Build, Width
+from fedsim.models.dense import Layers, Width
 from fedsim.models.recurrent import lstm, lstm_start, recurrent
+from fedsim.models.sequences import SequenceBuild
 
 
 @model
-def char_lstm(embedding: Width = 8, layers: Width = 2, width: Width = 256) -> Build:
+def char_lstm(embedding: Width = 8, layers: Layers = 2, width: Width = 256) -> SequenceBuild:
     """LSTM for the next character, or any sequences: embedding, layers of LSTM, then classes.
 
     i, f, g, o = [x_t, h_{t−1}] W + b;  c_t = σ(f) c_{t−1} + σ(i) tanh(g);  h_t = σ(o) tanh(c_t), from h_0 = c_0 = 0. The
     outputs are those of the last layer's h_T; where every token has a label, of every h_t.
 
-    The defaults are LEAF's network for Shakespeare, which FedProx took over: 817,872 parameters for 80 characters. It has
-    the sizes that McMahan et al. describe, and the start values of TensorFlow's: a matrix uniform in
-    ±√(6/(fan_in+fan_out)), biases at 0, those of f at 1. `width: 100` is the size that FedDyn takes.
+    The defaults are LEAF's network for Shakespeare: 817,872 parameters for 80 characters. It has the sizes that McMahan et
+    al. describe, and starts as TensorFlow's: matrices uniform in ±√(6/(fan_in+fan_out)), biases at 0, those of f at 1.
+    FedProx and FedDyn take `width: 100`.
 
     `features` are the last layer's h_T `[B, width]`, or all h_t `[B, T, width]`; `head` is the layer of classes.
 

@@ -11,13 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fedsim.models.dense import Build, glorot, weights
-from fedsim.models.sequences import embedded, samples_of, sequence_network
+from fedsim.models.dense import glorot, weights
+from fedsim.models.sequences import SequenceBuild, embedded, samples_of, sequence_network
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
-
-Layer = Callable  # (params, x [T, B, F]) -> h [T, B, H]
-Start = Callable  # (key, F, H) -> params
 
 
 def lstm(p, x):
@@ -93,12 +90,12 @@ def _forward(cell, memories, W, b, x):
 
 def _backward(cell, memories, kept, g):
     W, (inputs, y, rest) = kept
-    H = g.shape[-1]
+    H, turned = g.shape[-1], lax.optimization_barrier(W.T)  # turned once, not in every step
 
     def step(gradient, row):
         g, inputs, y, rest = row
         to_y, to_h, *to_rest = jax.vjp(cell, y, inputs[:, -H:], *rest)[1]((gradient[0] + g, *gradient[1:]))
-        to_inputs = to_y @ W.T
+        to_inputs = to_y @ turned
         return (to_h + to_inputs[:, -H:], *to_rest), (to_y, to_inputs[:, :-H])
 
     zero = jnp.zeros_like(g[0])
@@ -110,13 +107,13 @@ def _backward(cell, memories, kept, g):
 _recurrence.defvjp(_forward, _backward)
 
 
-def recurrent(model: str, layer: Layer, start: Start, embedding: int, layers: int, width: int) -> Build:
+def recurrent(model: str, layer: Callable, start: Callable, embedding: int, layers: int, width: int) -> SequenceBuild:
     """A network of recurrent layers, one on another.
 
     Args:
       model: its name, for errors.
-      layer: what a layer computes.
-      start: its start values.
+      layer: what a layer computes, (params, x `[T, B, F]`) -> h `[T, B, H]`.
+      start: its start values, (key, F, H) -> params.
       embedding: numbers that a token becomes.
       layers: how many.
       width: of each, H.

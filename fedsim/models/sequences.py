@@ -11,6 +11,10 @@ from fedsim.models.dense import affine
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
 
+SequenceBuild = Callable[
+    [tuple[int, ...], int, Tokens | None], Model
+]  # (shape of one sample, outputs, tokens) -> Model
+
 
 class Samples(NamedTuple):
     """What the samples of a network for sequences are.
@@ -105,8 +109,3 @@ def _gradients(inputs, g):
 
 
 _product.defvjp(_product_and_inputs, _gradients)
-
-
-def normal(key, shape: tuple[int, ...], deviation: float):
-    """Start values of a standard deviation."""
-    return deviation * jax.random.normal(key, shape)

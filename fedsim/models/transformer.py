@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from fedsim.compose import model
-from fedsim.models.dense import Build, Width, glorot, weights
+from fedsim.models.dense import Layers, Width, glorot, weights
 from fedsim.models.normalisation import layer_norm, scale_and_shift
-from fedsim.models.sequences import embedded, everywhere, normal, samples_of, sequence_network
+from fedsim.models.sequences import SequenceBuild, embedded, everywhere, samples_of, sequence_network
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
 
@@ -17,7 +17,7 @@ WIDER = 4  # times the width are the values inside a block's perceptron
 
 
 @model
-def transformer(layers: Width = 2, heads: Width = 4, width: Width = 128) -> Build:
+def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> SequenceBuild:
     """Transformer for sequences, as GPT-2: blocks of attention and a perceptron, normalised before each, then classes.
 
     h = E[token] + P[position];  per block h ← h + A(LN(h)), h ← h + GELU(LN(h) W_1 + b_1) W_2 + b_2, 4·width wide inside;
@@ -50,35 +50,28 @@ def transformer(layers: Width = 2, heads: Width = 4, width: Width = 128) -> Buil
 
     def build(shape: tuple[int, ...], outputs: int, tokens: Tokens | None = None) -> Model:
         samples = samples_of("transformer", shape, tokens)
-        small = DEVIATION / math.sqrt(2 * layers)
-        sizes = {"mix": (width, 3 * width, DEVIATION), "mixed": (width, width, small)}
-        sizes |= {"wide": (width, WIDER * width, DEVIATION), "narrow": (WIDER * width, width, small)}
 
         def init(key):
-            keys = iter(jax.random.split(key, 3 + len(sizes) * layers))
-            entrance, place = next(keys), next(keys)
+            entrance, places, end, *blocks = (jax.random.fold_in(key, i) for i in range(3 + layers))
             if samples.vocabulary:
-                params = {"embedding": {"W": normal(entrance, (samples.vocabulary, width), DEVIATION)}}
+                embedding = {"W": _normal(entrance, (samples.vocabulary, width))}
             else:
-                size = (samples.numbers, width)
-                params = {"embedding": weights(entrance, size, glorot(*size))}
-            params["positions"] = {"W": normal(place, (samples.length, width), DEVIATION)}
-            for i in range(layers):
-                for name, (fan_in, fan_out, deviation) in sizes.items():
-                    W = normal(next(keys), (fan_in, fan_out), deviation)
-                    params[f"block{i}_{name}"] = {"W": W, "b": jnp.zeros(fan_out)}
-                for name in ("norm0", "norm1"):
-                    params[f"block{i}_{name}"] = scale_and_shift(width)
-            params["norm"] = scale_and_shift(width)
-            return {**params, "last": weights(next(keys), (width, outputs), glorot(width, outputs))}
+                embedding = weights(entrance, (samples.numbers, width), glorot(samples.numbers, width))
+            positions = {"W": _normal(places, (samples.length, width))}
+            last = weights(end, (width, outputs), glorot(width, outputs))
+            params = {"embedding": embedding, "positions": positions, "norm": scale_and_shift(width), "last": last}
+            for i, k in enumerate(blocks):
+                params |= {f"block{i}_{name}": p for name, p in _block_start(k, width, layers).items()}
+            return params
 
         def body(params, x):
             enter = embedded if samples.vocabulary else everywhere
             h = enter(params["embedding"], x) + params["positions"]["W"]
             for i in range(layers):
-                block = {name: params[f"block{i}_{name}"] for name in (*sizes, "norm0", "norm1")}
-                last = i == layers - 1 and not samples.every
-                h = _block(block, h, heads, samples.every, 1 if last else samples.length)
+                first = f"block{i}_"
+                block = {name.removeprefix(first): p for name, p in params.items() if name.startswith(first)}
+                alone = i == layers - 1 and not samples.every
+                h = _block(block, h, heads, samples.every, 1 if alone else samples.length)
             h = layer_norm(params["norm"], h)
             return h if samples.every else h[:, -1]
 
@@ -87,18 +80,33 @@ def transformer(layers: Width = 2, heads: Width = 4, width: Width = 128) -> Buil
     return build
 
 
+def _normal(key, shape: tuple[int, ...], deviation: float = DEVIATION):
+    return deviation * jax.random.normal(key, shape)
+
+
+def _block_start(key, width: int, layers: int) -> dict:
+    """The layers of a block: Q, K and V side by side, what mixes the heads, the perceptron, and both normalisations."""
+    small = DEVIATION / math.sqrt(2 * layers)
+    sizes = {"attention": (width, 3 * width, DEVIATION), "mixed": (width, width, small)}
+    sizes |= {"wide": (width, WIDER * width, DEVIATION), "narrow": (WIDER * width, width, small)}
+    params = {"norm0": scale_and_shift(width), "norm1": scale_and_shift(width)}
+    for i, (name, (fan_in, fan_out, deviation)) in enumerate(sizes.items()):
+        W = _normal(jax.random.fold_in(key, i), (fan_in, fan_out), deviation)
+        params[name] = {"W": W, "b": jnp.zeros(fan_out)}
+    return params
+
+
 def _block(p, h, heads: int, causal: bool, asked: int):
     """Attention and the perceptron, `[B, T, D]` -> `[B, asked, D]`: the last positions, as many as are asked for."""
-    mix = everywhere(p["mix"], layer_norm(p["norm0"], h))
-    h = h[:, -asked:]
-    h = h + everywhere(p["mixed"], _attention(mix, heads, causal, asked))
+    seen = _attention(everywhere(p["attention"], layer_norm(p["norm0"], h)), heads, causal, asked)
+    h = h[:, -asked:] + everywhere(p["mixed"], seen)
     return h + everywhere(p["narrow"], jax.nn.gelu(everywhere(p["wide"], layer_norm(p["norm1"], h))))
 
 
-def _attention(mix, heads: int, causal: bool, asked: int):
+def _attention(parts, heads: int, causal: bool, asked: int):
     """softmax(Q Kᵀ/√d) V of every head, side by side: `[B, T, 3D]` (Q, K, V) -> `[B, asked, D]`."""
-    B, T, _ = mix.shape
-    Q, K, V = (part.reshape(B, T, heads, -1) for part in jnp.split(mix, 3, -1))
+    B, T, _ = parts.shape
+    Q, K, V = (part.reshape(B, T, heads, -1) for part in jnp.split(parts, 3, -1))
     scores = jnp.einsum("bqhd,bkhd->bhqk", Q[:, -asked:], K) * (1 / math.sqrt(Q.shape[-1]))
     if causal:
         scores = jnp.where(jnp.tri(asked, T, T - asked, dtype=bool), scores, -jnp.inf)
