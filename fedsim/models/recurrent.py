@@ -25,8 +25,8 @@ def lstm(p, x):
 def lstm_start(key, fan_in: int, width: int):
     """W uniform in ±√(6/(F+H+4H)), b at 0, but that of f at 1."""
     shape = (fan_in + width, 4 * width)
-    p = weights(key, shape, glorot(*shape))
-    return {**p, "b": p["b"].at[width : 2 * width].set(1)}
+    b = [jnp.zeros(width), jnp.ones(width), jnp.zeros(2 * width)]
+    return {**weights(key, shape, glorot(*shape)), "b": jnp.concatenate(b)}
 
 
 def _lstm_cell(y, h, c):
