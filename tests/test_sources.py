@@ -9,21 +9,20 @@ from conftest import oracle
 
 import fedsim
 from fedsim.build.federation import federations_of, settled_data
-from fedsim.data import (
-    Arrays,
+from fedsim.data import Arrays, prepare
+from fedsim.errors import DataError
+from fedsim.scenario import read
+from fedsim.sources import (
     csv,
     digits,
     gaussian_blobs,
     leaf_synthetic,
     linear_regression,
     npz,
-    prepare,
     quadratics,
     sha256_of_data,
     synthetic,
 )
-from fedsim.errors import DataError
-from fedsim.scenario import read
 
 F32 = np.dtype("float32")
 CASES = oracle("synthetic_data")
