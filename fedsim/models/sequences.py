@@ -78,7 +78,7 @@ def embedded(p, tokens):
     """Rows of a table, one for each token: `[..., E]`.
 
     A gather and a sum by index: one row of the table for each token, where a product with unit vectors would read it all
-    (2 to 10 times slower on a CPU, also where every client has a table of its own).
+    (2 to 12 times slower on a CPU, also where every client has a table of its own).
     """
     return p["W"][tokens]
 
