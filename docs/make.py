@@ -41,6 +41,8 @@ TITLES = {  # family -> heading, and where it stands in a scenario
     "schedule": ("Schedules", "`client.lr`, `lr` of optimisers behind the rule"),
     "dataset": ("Data sets", "`data.kind`"),
     "partition": ("Partitions", "`data.partition`"),
+    "skew": ("Skews", "`data.skew`"),
+    "augmentation": ("Augmentations", "`data.augment`"),
     "cohort": ("Cohorts", "`cohort:`"),
     "model": ("Models", "`model:`"),
 }
@@ -177,13 +179,18 @@ def command_sections(name: str, command: click.Command) -> Iterator[str]:
     """A command: how it is called, what it does, its options, examples."""
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     options = [p for p in command.params if isinstance(p, click.Option)]
-    called = " ".join([f"fedsim {name}", "[OPTIONS]", *(p.make_metavar(click.Context(command)) for p in arguments)])
+    below = ["COMMAND"] if isinstance(command, click.Group) else []
+    called = " ".join(
+        [f"fedsim {name}", "[OPTIONS]", *below, *(p.make_metavar(click.Context(command)) for p in arguments)]
+    )
     prose, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:\n")
     yield f"### {name}\n\n`{called}`"
     yield prose.strip()
     yield table(("option", "what it does"), [(flags(option), meaning(option)) for option in options])
     if examples:
         yield "```text\n" + textwrap.dedent(examples).strip() + "\n```"
+    for below, inner in getattr(command, "commands", {}).items():
+        yield from command_sections(f"{name} {below}", inner)
 
 
 def flags(option: click.Option) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fedsim.build import aggregate as aggregate
     from fedsim.build import transmit as transmit
     from fedsim.compose import attack as attack
+    from fedsim.compose import augmentation as augmentation
     from fedsim.compose import client as client
     from fedsim.compose import cohort as cohort
     from fedsim.compose import dataset as dataset
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fedsim.compose import partition as partition
     from fedsim.compose import row_attack as row_attack
     from fedsim.compose import rule as rule
+    from fedsim.compose import skew as skew
     from fedsim.compose import stage as stage
     from fedsim.data import Arrays as Arrays
     from fedsim.errors import DataError as DataError
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "compose": (
-        *("attack", "client", "cohort", "dataset", "method", "model", "optimizer", "partition"),
-        *("row_attack", "rule", "stage"),
+        *("attack", "augmentation", "client", "cohort", "dataset", "method", "model", "optimizer", "partition"),
+        *("row_attack", "rule", "skew", "stage"),
     ),
     "build": ("aggregate", "transmit"),
     "data": ("Arrays",),

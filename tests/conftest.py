@@ -24,6 +24,7 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
 
 
 # What would make CI too long runs as a fixed subset there, and whole when this is set.
+OWN_FILES = {"mnist_5k.yaml"}  # scenarios whose comment says how to get their data; tests of their own run them
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
 
 
@@ -34,6 +35,12 @@ def pytest_configure(config):
 
 
 if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")
+
+
+def shipped() -> list[Path]:
+    """The scenarios that come with fedsim and need no data file of the reader's own."""
+    paths = (Path(__file__).parents[1] / "scenarios").rglob("*.yaml")
+    return sorted(path for path in paths if path.name not in OWN_FILES)
 
 
 def some(cases, every: int = 2, start: int = 0) -> list:

@@ -54,6 +54,10 @@ RETURNED = {  # kind -> what is said of it
 RAISED = {  # kind -> the line of its file that fails, and how
     ("rule", "misspelt"): ("updates.detla", "AttributeError: 'Updates' object has no attribute 'detla'"),
     ("rule", "undecided"): ("if updates.weight[0] > 0:", "TracerBoolConversionError: Attempted boolean conversion"),
+    ("stage", "weighed"): (
+        "updates._replace(weight=",
+        "TypeError: updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)",
+    ),
     ("client", "misnamed"): ('shared["momentum"]', "KeyError: 'momentum'"),
     ("model", "unnamed"): ("features @ params", "NameError: name 'features' is not defined"),
     ("model", "unfitting"): ("(7, outputs)", "TypeError: dot_general requires contracting dimensions"),

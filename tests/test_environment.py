@@ -40,8 +40,9 @@ def fedsim(line, cwd, **around):
 
 @pytest.fixture
 def desk(tmp_path):
-    """A folder with a tiny scenario in it."""
+    """A folder with a tiny scenario and a table in it."""
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    (tmp_path / "t.csv").write_text("a,y\n" + "1,0\n2,1\n" * 20)
     return tmp_path
 
 
@@ -174,6 +175,7 @@ LINES = {
     "compare": "compare tiny.yaml --methods fedavg,median --out out --no-pictures",
     "check": "check tiny.yaml",
     "partition": "partition tiny.yaml --out out",
+    "data": "data describe t.csv",
     "new": "new mine",
     "list": "list rules",
     "explain": "explain sgd",
@@ -185,7 +187,7 @@ LINES = {
     "doctor": "doctor",
     "bench": "bench tiny.yaml --out out",
 }
-SHOWN = {"list", "explain", "schema", "export"}  # commands of which nothing else is left than what they print
+SHOWN = {"data", "list", "explain", "schema", "export"}  # commands of which nothing else is left than what they print
 
 
 @pytest.fixture(scope="module")

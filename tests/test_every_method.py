@@ -11,7 +11,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from conftest import WHOLE, some
+from conftest import WHOLE, shipped, some
 
 import fedsim
 import fedsim.scenario.methods
@@ -22,7 +22,7 @@ from fedsim.scenario import read
 
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("METHODS.csv")
-SCENARIOS = sorted(str(path.relative_to(ROOT / "scenarios")) for path in (ROOT / "scenarios").rglob("*.yaml"))
+SCENARIOS = [str(path.relative_to(ROOT / "scenarios")) for path in shipped()]
 METHODS = sorted(name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim."))
 HEAVY = {"bench/w1.yaml", "bench/w3.yaml"}  # a minute each, whatever the method
 

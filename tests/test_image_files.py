@@ -2,12 +2,14 @@
 
 import gzip
 import struct
+import sys
 
 import numpy as np
 import pytest
 
 from fedsim.compose import FAMILIES
 from fedsim.data.idx import read_idx
+from fedsim.data.mapped import in_file
 from fedsim.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -147,3 +149,13 @@ def test_what_is_no_cifar_is_refused(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=says):
         read("cifar10", str(tmp_path))
+
+
+def test_images_that_are_many_stay_in_their_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[read_idx.__module__], "STAYS_BYTES", 1000)
+    arrays = read("idx", mnist(tmp_path, pack=bytes, end=""))
+    assert in_file(arrays.x) and not in_file(arrays.y)
+    np.testing.assert_array_equal(arrays.x, IMAGES[..., None])
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(as_idx(IMAGES)[:-1])
+    with pytest.raises(DataError, match="but 5487 bytes follow"):
+        read("idx", str(tmp_path))

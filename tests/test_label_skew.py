@@ -123,7 +123,7 @@ def test_equal_clients_have_no_gini_and_one_that_has_all_nearly_one():
 @pytest.mark.parametrize("scenario", [BLOBS, LINE], ids=["classes", "targets"])
 def test_the_rows_are_those_that_a_run_writes_and_give_the_same_counts_back(scenario):
     f = federation(scenario)
-    rows = partition_rows(label_counts(f))
+    rows = partition_rows(label_counts(f), f.skews)
     result = fedsim.run({**scenario, "rounds": 0})
     assert frames.to_csv([rows], frames.PARTITION) == frames.to_csv(result.records["partition"], frames.PARTITION)
     again = counts_of_rows(result.partition, clients=f.N)

@@ -301,7 +301,7 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
 
 
 def test_axes_hold_what_is_drawn_on_them():
-    for values in ([0.0, 1.0], [3.0], [1e-3, 1e6], [-5.0, 2.0], []):
+    for values in ([0.0, 1.0], [3.0], [2.7e28], [1e-3, 1e6], [-5.0, 2.0], []):
         made = axis(values, 100, 0)
         assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values) and len(made.ticks()) in range(1, 12)
     assert Axis(1, 100, 0, 2, log=True).at(10) == 1

@@ -234,7 +234,7 @@ def test_too_small_a_round_does_not_crash_the_rule_itself(name):
     one = jnp.ones(2)
     row = jax.tree.map(lambda leaf: leaf[0], stack)
     for w in (one, one.at[0].set(0), 0 * one):
-        updates = Updates(stack, {}, {}, w, one, one, one, one)
+        updates = Updates(stack, {}, {}, w > 0, w, one, one, one, one)
         context = Context(jax.random.key(0), jnp.int32(1), 2, one[0], {"params": row}, jnp.arange(2), w < 0)
         got, _, _ = noun.apply(updates, noun.init(row, 2), context)
         assert jax.tree.structure(got) == jax.tree.structure(row)
@@ -344,7 +344,7 @@ def test_geometric_median_stays_on_a_point_that_is_one():
 def test_centered_clipping_remembers():
     noun = FAMILIES["rule"]["centered_clipping"](radius=1.0)
     x = jnp.full((4, 1), 5.0)
-    updates = Updates(x, {}, {}, jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4))
+    updates = Updates(x, {}, {}, jnp.ones(4, bool), jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4))
     v = noun.init(x[0], 4)
     context = Context(
         jax.random.key(0), jnp.int32(1), 4, jnp.ones(()), {"params": v}, jnp.arange(4), jnp.zeros(4, bool)
@@ -352,5 +352,5 @@ def test_centered_clipping_remembers():
     for want in (1, 2, 3):
         got, v, _ = noun.apply(updates, v, context)
         assert got.tolist() == [want] == v.tolist()
-    got, state, _ = noun.apply(updates._replace(weight=jnp.zeros(4)), v, context)
+    got, state, _ = noun.apply(updates._replace(arrived=jnp.zeros(4, bool)), v, context)
     assert got.tolist() == [0] and state.tolist() == [3]

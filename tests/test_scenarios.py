@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
-from conftest import WHOLE, if_whole, some
+from conftest import WHOLE, if_whole, shipped, some
 
 import fedsim
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 LESSONS = sorted(FOLDER.glob("*.yaml"))
-SCENARIOS = sorted(FOLDER.rglob("*.yaml"))
+SCENARIOS = shipped()
 each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 
 

@@ -27,7 +27,7 @@ from fedsim.fleet.streams import Stream, generator
 from fedsim.rules.geometric_median import _search_shares
 from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
-from fedsim.study import pairing
+from fedsim.study import pairing, standings, statistics
 from fedsim.types import Context, Updates
 
 # ------------------------------------------------------------------------------------------------------ rules
@@ -48,7 +48,7 @@ def played(kind: str, rounds: int = 1, samples: float = 0.0, client_lr: float = 
     """A rule alone, for some rounds of the same updates -> the last step, and what the server remembers."""
     rule = FAMILIES["rule"][kind](**link)
     f = lambda values: jnp.asarray(values, jnp.float32)
-    updates = Updates({"w": f(DELTA)}, {}, {}, f(WEIGHT), f(COUNT), f(LOSS), f(EFFORT), f(EFFORT))
+    updates = Updates({"w": f(DELTA)}, {}, {}, f(WEIGHT) > 0, f(WEIGHT), f(COUNT), f(LOSS), f(EFFORT), f(EFFORT))
     shared = {"params": {"w": jnp.ones(D)}}
     context = Context(
         jax.random.key(0),
@@ -85,11 +85,17 @@ def test_nova_divides_by_the_effort_and_multiplies_by_the_mean_one():
     close(played("nova")[0], effort * (BY_SAMPLES / EFFORT) @ DELTA / BY_SAMPLES.sum())
 
 
+def test_nova_of_weights_below_one_is_nova_of_their_multiples():
+    step = lambda w: fedsim.aggregate("nova", DELTA, weights=w)
+    assert np.allclose(step(BY_SAMPLES / 32), step(BY_SAMPLES), rtol=1e-6) and np.abs(step(BY_SAMPLES)).max() > 0
+
+
 def test_nova_takes_no_step_from_clients_without_effort():
     updates = Updates(
         {"w": jnp.ones((2, 1))},
         {},
         {},
+        jnp.ones(2, bool),
         *(jnp.asarray(v, jnp.float32) for v in ([2, 2], [1, 1], [0, 0], [4, 0], [4, 0])),
     )
     context = Context(
@@ -535,6 +541,35 @@ def test_a_file_that_fails_leaves_the_old_one_and_nothing_beside(tmp_path, monke
 
 
 # ------------------------------------------------------------------------------------------------- statistics
+
+
+def test_an_interval_needs_two_values_that_are_finite():
+    assert statistics.interval(np.array([1.0])) is None and statistics.interval(np.array([1.0, np.inf])) is None
+    low, high = statistics.interval(np.array([1.0, 2.0]))
+    assert (low + high) / 2 == pytest.approx(1.5) and (high - low) / 2 == pytest.approx(12.706204736 * 0.5)
+    two = statistics.paired(np.array([1.0, 2.0]), np.array([0.0, 0.5]), True)
+    assert two.ci_low == pytest.approx(1.25 - 12.706204736 * 0.25) and two.effect_size == pytest.approx(
+        1.25 / 0.3535533906
+    )
+
+
+def test_every_seed_is_drawn_again():
+    scores = np.array([[0.0, 1.0]])
+    means = lambda stack: stack.mean((-2, -1))
+    assert statistics.stratified(scores, means, draws=400) == (0.0, 1.0)
+
+
+def test_sign_flips_of_infinite_differences_go_by_who_was_better():
+    one, other = np.array([1.0, 2.0, np.inf, 4.0]), np.array([0.0, 0.0, 0.0, 5.0])
+    assert statistics.differ(one, other) == statistics.sign_flip(np.array([1.0, 1.0, 1.0, -1.0]))
+    assert statistics.differ(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(np.array([0.5, -1.0]))
+
+
+def test_a_score_below_a_quarter_more_than_a_rare_guess_is_chance():
+    run = lambda method, value: {"method": method, "seed": 0, "metric": "test_accuracy", "final": value, "diverged": 0}
+    summary = [run("base", 0.0124), run("better", 0.0126)]
+    (group,) = standings.standings([], summary, "base", "final", {"": 0.01}).values()
+    assert {s.method: s.chance for s in group} == {"base": True, "better": False}
 
 
 def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dict]:

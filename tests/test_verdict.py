@@ -37,6 +37,13 @@ def test_one_headline_then_what_is_sure_and_what_is_level():
     ]
 
 
+def test_of_a_single_method_where_it_does_best_and_worst():
+    rows = [row for name, scores in (("iid", BETTER), ("shards", BASE)) for row in
+            rows_of({"base": scores}, variant=f"data.partition={name}")]  # fmt: skip
+    assert lines_of(rows)[0] == "base ends with test accuracy 0.617 with partition IID and 0.504 with partition shards."
+    assert lines_of(rows_of({"base": BASE}))[0] == "base ends with test accuracy 0.504."
+
+
 def test_of_a_loss_less_is_better():
     lines = lines_of(rows_of({"base": BETTER, "less": BASE}, "test_loss"))
     assert lines[0].startswith(
@@ -147,8 +154,8 @@ def test_seeds_are_counted_with_their_ties():
         "fleet.malicious={count: 5}": "5 malicious",
         "cohort.size=1, client.epochs=2": "1 client a round, 2 local epochs",
         "data.partition.alpha=0.1": "Dirichlet α 0.1",
-        "data.partition={kind: dirichlet, alpha: 1}": "data partition Dirichlet α 1",
-        "data.partition=iid": "data partition IID",
+        "data.partition={kind: dirichlet, alpha: 1}": "partition Dirichlet α 1",
+        "data.partition=iid": "partition IID",
         "wire[0].scale=5": "sign flip scale 5",
         "client.mu=0.1": "client μ 0.1",
         "evaluate.every=5": "evaluate every 5",

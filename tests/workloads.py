@@ -55,6 +55,17 @@ WORKLOADS = {
     "scaffold": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "method": "scaffold"},
     "mime": {"data": DIGITS, "model": MLP, "rounds": 4, "cohort": SOME, "method": "mime"},
     "median": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "server": ["median"]},
+    "skewed": {
+        "data": {
+            **DIGITS,
+            "client_test": 0.2,
+            "skew": [{"kind": "rotation", "max": 20}, {"kind": "concept_shift", "every": 2}],
+            "augment": ["flip", {"kind": "crop", "padding": 1}],
+        },
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+    },
     "char_lstm": {**TEXT, "model": {"kind": "char_lstm", "width": 24}},
     "transformer": {**TEXT, "model": {"kind": "transformer", "width": 32}},
     "char_gru": {**TEXT, "model": {"kind": "char_gru", "width": 24}},

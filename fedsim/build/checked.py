@@ -19,11 +19,11 @@ from fedsim.build.feasibility import (
     wrong_partners,
 )
 from fedsim.build.federation import evenly_partitioned
-from fedsim.build.hooks import check_link, check_training, line_shapes, make_link
+from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link
 from fedsim.build.links import factory_of
 from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
 from fedsim.build.problems import UNKNOWN, Problems
-from fedsim.build.programs import Training, client_key, training
+from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Local
@@ -38,7 +38,7 @@ class Checked(NamedTuple):
     federations: dict[int, Federation]  # by seed
     cohort: Cohort  # who takes part in a round
     local: Local  # how much a client trains, on which learning rate
-    learned: tuple  # model, loss, classes and client, as `training` and `serving` take them
+    learned: tuple  # model, loss, classes, client and augmentation, as `training` and `serving` take them
     trained: Training  # what `training` makes of them
     shared: dict[int, Any]  # start variables by seed where model or parameters were given; else none, made at last
     shapes: Any  # of start variables
@@ -62,6 +62,8 @@ def checked(
     links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
     federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
     federation, N = _samples(problems, federations, data)
+    for i, section in enumerate(spec.data.augment):
+        problems.attempt(check_augmentation, scenario, i, section, federation)
     section = problems.attempt(model_section, scenario, federation)
     if section is not UNKNOWN:
         scenario = scenario._replace(spec=spec.model_copy(update={"model": section}))
@@ -79,7 +81,13 @@ def checked(
     per_token = problems.attempt(lambda federation: federation.per_token, federation)
     problems.check(unmet_needs, scenario, client, classes, per_token, features)
     problems.check(foreign_metric, scenario, classes)
-    learned = (net, loss or problems.attempt(loss_of, scenario, federation), classes, client_key(spec.client))
+    learned = (
+        net,
+        loss or problems.attempt(loss_of, scenario, federation),
+        classes,
+        client_key(spec.client),
+        augmented(spec.data),
+    )
     trained = problems.attempt(lambda client, *learned: training(*learned), client, *learned)
     started = problems.attempt(start_models, scenario, net, trained, model, params)
     shapes = problems.attempt(itemgetter(1), started)

@@ -12,8 +12,8 @@ from fedsim.build.links import factory_of
 from fedsim.build.programs import Training, Written
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_client, check_rule, check_stage
-from fedsim.compose.shapes import ContractError, reported
-from fedsim.data import Federation
+from fedsim.compose.shapes import ContractError, reported, require_like
+from fedsim.data import Federation, Skew
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local
 from fedsim.scenario.diagnostics import problem_at
@@ -26,6 +26,7 @@ SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many c
 NOUNS = {
     "client": (Client, "types.Client"),
     "cohort": (Cohort, "fleet.selection.Cohort"),
+    "skew": (Skew, "data.Skew"),
 }  # what factories make, and its name
 MOST_ROWS = 1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
 
@@ -118,6 +119,29 @@ def check_training(scenario: Scenario, trained: Training, shared: Any, federatio
         SOUND.add(key)
 
 
+def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Federation) -> None:
+    """An augmentation makes an image of an image.
+
+    Raises:
+      ScenarioError: for samples that are no images, and for one that gives something else, or refuses them.
+    """
+    f, path = federation, ("data", "augment", i)
+    shape = f.x.shape[1:]
+    if len(shape) not in (2, 3) or f.vocabulary:
+        found = "are tokens" if f.vocabulary else f"have shape {shape}"
+        text = f"{section.kind} is for images [height, width, channels], and these samples {found}; take it out"
+        raise scenario.error(path, text)
+    change = make_link(scenario, path, section)
+    try:
+        with located_hooks(scenario, path, section):
+            image = Shape(shape, f.x.dtype)
+            require_like(jax.eval_shape(change, jax.eval_shape(jax.random.key, 0), image), image, "the image")
+    except ScenarioError:
+        raise
+    except ValueError as error:
+        raise scenario.error(path, f"{section.kind}: {error}") from None
+
+
 def _key(section: Any, about: Any, shapes: Any) -> Hashable:
     """Everything that a check depends on."""
     leaves, structure = jax.tree.flatten(shapes)
@@ -145,7 +169,8 @@ def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: i
         delta=stacked(shared["params"]),
         stats=stacked(shared["stats"]),
         aux=stacked(sent),
-        weight=numbers,
+        arrived=Shape((K,), np.bool_),
+        samples=numbers,
         count=numbers,
         loss=numbers,
         steps=numbers,

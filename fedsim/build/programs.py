@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 from fedsim.build.links import factory_of, server_of
 from fedsim.build.rates import client_rate, counts_steps
-from fedsim.clients import carrying, mean_loss
-from fedsim.compose import FAMILIES, server_step
+from fedsim.clients import augmenting, carrying, mean_loss
+from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
@@ -56,6 +56,11 @@ class Training(NamedTuple):
 def client_key(section: Any) -> Written:
     """A client section without what the plan reads; a schedule by local steps is part of the program."""
     return Written(section, DATA if counts_steps(section) else DATA | {"lr"})
+
+
+def augmented(section: Any) -> tuple[Written, ...]:
+    """The augmentation of a data section, as a key."""
+    return tuple(map(Written, section.augment))
 
 
 @functools.lru_cache(KEPT)
@@ -99,8 +104,10 @@ def user_model(init: Callable, apply: Callable, shape: tuple[int, ...], expects:
 
 
 @functools.lru_cache(KEPT)
-def training(net: Model, loss: Callable | str, classes: int, section: Written) -> Training:
-    """The program that trains and evaluates a model."""
+def training(
+    net: Model, loss: Callable | str, classes: int, section: Written, augment: tuple[Written, ...] = ()
+) -> Training:
+    """The program that trains and evaluates a model; what is measured at x, and scores, are of samples as they stand."""
     c = section.section
     schedule = client_rate(c).schedule
 
@@ -108,7 +115,8 @@ def training(net: Model, loss: Callable | str, classes: int, section: Written) -
         return jnp.asarray(schedule(step.astype(lr.dtype)), lr.dtype) if schedule else lr
 
     cost = LOSSES[loss] if isinstance(loss, str) else loss
-    job = task(net, cost, factory_of(c.optimizer), rate, classes)
+    plain = task(net, cost, factory_of(c.optimizer), rate, classes)
+    job = plain._replace(augment=_augmenting(augment)) if augment else plain
     client = factory_of(c)()
     if c.optimizer_state == "carry":
         client = carrying(client, lambda params: job.optimizer(jnp.zeros(())).init(params))
@@ -116,10 +124,17 @@ def training(net: Model, loss: Callable | str, classes: int, section: Written) -
         client=client,
         task=job,
         lanes=Lanes(client, job),
-        probe=Lanes(client.probe or mean_loss, job),
+        probe=Lanes(client.probe or mean_loss, plain),
         memories=Memories(client),
         evaluate=evaluation(net, cost, classes),
     )
+
+
+def _augmenting(links: tuple[Written, ...]) -> Callable:
+    """`data.augment`, as a change of a batch."""
+    sections = [link.section for link in links]
+    names = named([section.kind for section in sections])
+    return augmenting({name: factory_of(section)() for name, section in zip(names, sections, strict=True)})
 
 
 @functools.lru_cache(KEPT)

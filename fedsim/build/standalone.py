@@ -121,11 +121,11 @@ def _aggregation(server: tuple[Written, ...]) -> Prepared:
     least = max(rule.least, before.least)
 
     def reduce(updates: Updates, context: Context) -> Tree:
-        shared, present = context.shared["params"], jnp.ones_like(updates.weight, bool)
+        shared, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
         updates, _, _ = before.apply(updates, before.init(shared, present), context)
         step, _, _ = rule.apply(updates, rule.init(shared, present), context)
-        moved = jnp.sum(updates.weight > 0) >= least
+        moved = jnp.sum(updates.arrived) >= least
         return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
 
     return Prepared(scenario, links, jax.jit(reduce), rule.needs)
@@ -138,7 +138,7 @@ def _transmission(wire: tuple[Written, ...]) -> Prepared:
     before = line([link for _, _, link in links])
 
     def send(updates: Updates, context: Context) -> Tree:
-        present = jnp.ones_like(updates.weight, bool)
+        present = jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
         return before.apply(updates, before.init(context.shared["params"], present), context)[0].delta
 
@@ -163,7 +163,7 @@ def _links(of: str, name: str, written: tuple[Written, ...]) -> tuple[Scenario, 
 def _check_hooks(scenario: Scenario, links: list[tuple[Path, Any, Any]], updates: Updates, context: Context) -> None:
     """Links of the user's own keep their contract: checked while the list is compiled, so once for a shape."""
     for path, section, made in links:
-        check_link(scenario, path, section, made, (updates, context, updates.weight > 0), types=False)
+        check_link(scenario, path, section, made, (updates, context, updates.arrived), types=False)
 
 
 def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
@@ -208,7 +208,9 @@ def _on_device(
         mask = jnp.zeros(K, bool) if malicious is None else jnp.asarray(malicious)
         trusted = None if reference is None else jax.tree.map(jnp.asarray, arrays_of(reference))
         losses = jnp.full_like(w, jnp.nan) if loss is None else jnp.asarray(loss, dtype)
-        updates = Updates(delta=stack, stats={}, aux={}, weight=w, count=one, loss=losses, steps=one, effort=one)
+        updates = Updates(
+            delta=stack, stats={}, aux={}, arrived=w > 0, samples=w, count=one, loss=losses, steps=one, effort=one
+        )
         context = Context(
             key=jax.random.key(seed),
             round=jnp.int32(1),

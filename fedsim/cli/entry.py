@@ -18,7 +18,7 @@ from fedsim.cli.options import debug
 from fedsim.errors import Interrupted
 
 COMMANDS = {  # heading -> command -> the module that has it
-    "Run": {"run": "run", "compare": "compare", "check": "check", "partition": "partition"},
+    "Run": {"run": "run", "compare": "compare", "check": "check", "partition": "partition", "data": "data"},
     "Write a scenario": {"new": "start", "list": "catalogue", "explain": "catalogue", "schema": "start"},
     "Use a result": {"report": "report", "export": "report", "verify": "records", "diff": "records"},
     "Know the machine": {"doctor": "machine", "bench": "machine"},

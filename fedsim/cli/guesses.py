@@ -24,7 +24,7 @@ def meant_command(words: list[str], known: Iterable[str]) -> str:
         return f"did you mean 'run {name}'?"
     if other := synonym(name, "command"):
         return answer(other._replace(ours=f"fedsim {other.ours}"), rest=rest, value=name)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.55)
     return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
 
 

@@ -1,8 +1,11 @@
-"""Client methods: hooks on the one local loop, a file for each paper."""
+"""Client methods: hooks on the one local loop, a file for each paper; and what happens to the images of its batches."""
 
 # isort: off
 # The order of registration is the order of the kinds in the schema and in messages.
 from fedsim.clients.sgd import sgd as sgd
+from fedsim.clients.augmentation import augmenting as augmenting
+from fedsim.clients.augmentation import crop as crop
+from fedsim.clients.augmentation import flip as flip
 from fedsim.clients.fedprox import fedprox as fedprox
 from fedsim.clients.mime import mime as mime
 from fedsim.clients.mime import mimelite as mimelite

@@ -1,6 +1,5 @@
 """Composition: how links become a chain."""
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,8 +8,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
+from fedsim import tree
+from fedsim.compose.names import named, tag_of
 from fedsim.tree import Tree
-from fedsim.types import Context, Fold, RowStage, Rule, Stage, Updates, stateless
+from fedsim.types import Context, Fold, Info, RowStage, Rule, Stage, Updates, stateless
+
+ROWS = ""  # among what a row-wise stage reports: the rows that arrived, and in sums how many
 
 
 def lift(stage: RowStage, width: int | None = None) -> Stage:
@@ -20,11 +23,12 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
     bits depend on the width of a vmapped axis, and so a row's do not depend on how many rows stand in its block.
     """
 
-    def per_row(row: Updates, id, malicious, key, context: Context) -> Updates:
-        return stage.apply(row, context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id)))
+    def per_row(row: Updates, id, malicious, key, context: Context) -> tuple[Updates, Info]:
+        context = context._replace(ids=id, malicious=malicious, key=jax.random.fold_in(key, id))
+        return stage.apply(row, context), {} if stage.measure is None else stage.measure(row, context)
 
     def apply(updates: Updates, state: Tree, context: Context):
-        K = updates.weight.shape[0]
+        K, context = updates.samples.shape[0], context._replace(state=state)
         size = width or K
         chunks = -(-K // size)
 
@@ -40,31 +44,90 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
             return jax.vmap(per_row, in_axes=(0, 0, 0, None, None))(rows, ids, malicious, context.key, context)
 
         changed = jax.lax.map(one_chunk, jax.tree.map(cut, (updates, context.ids, context.malicious)))
-        return jax.tree.map(join, changed), state, {}
+        changed, measured = jax.tree.map(join, changed)
+        measured = {n: v.astype(jnp.int32) if v.dtype == bool else v for n, v in measured.items()}
+        return changed, state, {**measured, ROWS: updates.arrived} if measured else {}
 
-    return Stage(apply=apply, name=stage.name)
+    return Stage(apply=apply, init=stage.init, name=stage.name, after=stage.after)
+
+
+def unreported(info: Info) -> Info:
+    """The sums over no rows, of what the stages of a line report."""
+    zero = lambda values: jnp.zeros((), values.dtype)
+    sums = lambda more: {n: zero(v) for n, v in more.items() if n != ROWS} | {ROWS: jnp.zeros((), jnp.int32)}
+    return {place: sums(more) if ROWS in more else jax.tree.map(zero, more) for place, more in info.items()}
+
+
+def reported_too(total: Info, info: Info) -> Info:
+    """The sums with a block of rows added, one after another; what a stage reports of a whole stack is that."""
+    return {place: _with_rows(total[place], more) if ROWS in more else more for place, more in info.items()}
+
+
+def _with_rows(total: Info, measured: Info) -> Info:
+    """Sums over rows with those added that arrived `[K]`; how many they are is the entry `ROWS`."""
+    arrived = measured[ROWS]
+    sums = {ROWS: total[ROWS] + jnp.sum(arrived, dtype=jnp.int32)}
+    for name, values in measured.items():
+        if name == ROWS:
+            continue
+        if jnp.issubdtype(values.dtype, jnp.floating):
+            sums[name] = tree.fold(total[name], values, arrived.astype(values.dtype))
+        else:
+            sums[name] = total[name] + jnp.sum(jnp.where(arrived, values, 0), dtype=jnp.int32)
+    return sums
+
+
+def settled(info: Info) -> Info:
+    """What a stage reports of a round, from the sums over its rows: integers as sums, floats as means."""
+    if ROWS not in info:
+        return info
+    rows = info[ROWS]
+    mean = lambda value: value / jnp.maximum(rows, 1).astype(value.dtype)
+    whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)
+    return {name: value if whole(value) else mean(value) for name, value in info.items() if name != ROWS}
+
+
+def labels(links: Sequence[Any]) -> list[str]:
+    """What the links of a round are called where they report: by their kinds, `clip`, and a second one `clip[1]`.
+
+    >>> labels([RowStage(abs, "clip"), RowStage(abs, "clip"), RowStage(abs, "other")])
+    ['clip', 'clip[1]', 'other']
+    """
+    return named([link.name for link in links])
 
 
 def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
-    """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb."""
+    """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb.
+
+    Its info is that of every stage, by the stage's place among them; of a row-wise stage, what every row reports `[K]`.
+    """
     lifted = [lift(stage, width) if isinstance(stage, RowStage) else stage for stage in stages]
     names = [stage.name for stage in lifted]
-    tags = [(zlib.crc32(name.encode()), names[:i].count(name)) for i, name in enumerate(names)]
+    tags = [(tag_of(name), names[:i].count(name)) for i, name in enumerate(names)]
 
     def init(params, present):
         return tuple(stage.init(params, present) for stage in lifted)
 
     def apply(updates, state, context):
         states, info = [], {}
-        for stage, (tag, repeat), old in zip(lifted, tags, state, strict=True):
+        for place, (stage, (tag, repeat), old) in enumerate(zip(lifted, tags, state, strict=True)):
             key = jax.random.fold_in(jax.random.fold_in(context.key, tag), repeat)
             updates, new, more = stage.apply(updates, old, context._replace(key=key))
             states.append(new)
-            info |= more
+            info |= {place: more} if more else {}
         return updates, tuple(states), info
 
+    def after(states, info):
+        done = list(states)
+        for place, more in info.items():
+            update = lifted[place].after
+            if update is not None:
+                moved = update(states[place], settled(more))
+                done[place] = tree.select(more[ROWS] > 0, moved, states[place]) if ROWS in more else moved
+        return tuple(done)
+
     least = max((stage.least for stage in lifted), default=1)
-    return Stage(apply=apply, init=init, least=least, name="+".join(names))
+    return Stage(apply=apply, init=init, least=least, name="+".join(names), after=after)
 
 
 def folding(

@@ -43,7 +43,7 @@ def check_rule(
             require_like(traced(fold.add, total, updates, context), total, "what zero made")
             demand(traced(fold.finish, total, state, context))
     with reported(file, "weights"):
-        require_like(traced(rule.weights, updates), updates.weight, "a weight for every row", types=False)
+        require_like(traced(rule.weights, updates), updates.samples, "a weight for every row", types=False)
     if rule.evaluated is not None:
         with reported(file, "evaluated"):
             require_like(traced(rule.evaluated, params, state), params, "the model")

@@ -59,12 +59,62 @@ def partition(factory: F) -> F:
 
     Args:
       factory: `(hyper-parameters) -> assign`, and `assign(pool, clients, rng) -> fedsim.data.Parts` puts every row of
-        `pool.y` `[n]` into the list of one client; `rng` is a NumPy generator that the run's seed decides.
+        `pool.y` `[n]` into the list of one client (a row in none is nobody's); `rng` is a NumPy generator that the run's
+        seed decides. `pool.x`, `pool.scale` and `pool.columns` say more of the samples, `Parts.names` may name the clients.
 
     Returns:
       The factory, as it was.
     """
     return register("partition", factory)
+
+
+def skew(factory: F) -> F:
+    """Decorator: your own way in which clients' samples differ, as a kind of `data.skew`.
+
+    Example::
+
+        from fedsim.data import Skew
+
+        @fedsim.skew
+        def dimmed(most: float = 0.5):
+            def draw(clients, rng):
+                return rng.uniform(0, most, clients)
+
+            return Skew(draw, features=lambda x, share, rng: (1 - share) * x)
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.data.Skew`; its `draw(clients, rng) -> numbers` `[N]` gives every client a
+        number, and `features(x, number, rng) -> x` `[n, ...]`, or `labels(y, number, classes, rng) -> y` `[n]`, changes the
+        samples of ONE client by it. A client whose number is 0 keeps its samples. The NumPy generators are decided by the
+        run's seed, those of `features` and `labels` by the client as well; numbers stand in partition.csv.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("skew", factory)
+
+
+def augmentation(factory: F) -> F:
+    """Decorator: your own random change of the images that clients train on, as a kind of `data.augment`.
+
+    Example::
+
+        @fedsim.augmentation
+        def upside_down(probability: float = 0.5):
+            def change(key, x):
+                return jnp.where(jax.random.bernoulli(key, probability), x[::-1], x)
+
+            return change
+
+    Args:
+      factory: `(hyper-parameters) -> change`, and `change(key, x) -> x` makes another image of ONE image `[height, width]`
+        or `[height, width, channels]`, of the same shape and type, in JAX; images are as they are stored, bytes perhaps.
+        The key is decided by seed, round, client, local step and place in the batch.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("augmentation", factory)
 
 
 def model(factory: F) -> F:
@@ -194,7 +244,7 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
         @fedsim.rule
         def midrange():
             def reduce(updates, context):
-                reported = updates.weight > 0
+                reported = updates.arrived
                 row = lambda x: reported.reshape(-1, *[1] * (x.ndim - 1))
                 low = lambda x: jnp.min(jnp.where(row(x), x, jnp.inf), axis=0)
                 return jax.tree.map(lambda x: (low(x) - low(-x)) / 2, updates.delta)
@@ -203,7 +253,7 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
 
     Args:
       factory: `(hyper-parameters) -> reduce`, and `reduce(updates, context) -> tree` makes one tree from the stacked
-        `updates.delta` `[K, ...]`. Rows whose `updates.weight` `[K]` is 0 did not report and may hold anything. A rule
+        `updates.delta` `[K, ...]`. Rows where `updates.arrived` `[K]` is False did not report and may hold anything. A rule
         with memory, or one that is a sum, returns a `fedsim.types.Rule`.
 
     Returns:
@@ -285,7 +335,7 @@ def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any])
         if not isinstance(returned, (Rule, Stage, RowStage)) and not callable(returned):
             raise ContractError(f"made {type(returned).__name__}, needed is a function of (updates, context)")
         noun = returned if isinstance(returned, (Rule, Stage, RowStage)) else wrap(returned)
-        return noun if isinstance(noun, Rule) else noun._replace(name=factory.__name__)
+        return noun._replace(name=factory.__name__)
 
     return register(family, build)
 

@@ -1,6 +1,7 @@
 """Names: how a function becomes a kind. Every family is a dictionary from name to annotated factory."""
 
 import inspect
+import zlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
     for family in (
         "dataset",
         "partition",
+        "skew",
+        "augmentation",
         "model",
         "cohort",
         "client",
@@ -62,3 +65,18 @@ ALIASES: dict[str, str] = {}  # a paper's name -> ours, where it is unambiguous
 def alias(**names: str) -> None:
     """Other names of kinds: `alias(nnm="mix_neighbours")`."""
     ALIASES.update(names)
+
+
+def named(kinds: list[str]) -> list[str]:
+    """Names of links by their kinds; a kind that stands twice gets a number.
+
+    >>> named(["rotation", "label_noise", "rotation"])
+    ['rotation', 'label_noise', 'rotation[1]']
+    """
+    counts = [kinds[:i].count(kind) for i, kind in enumerate(kinds)]
+    return [f"{kind}[{n}]" if n else kind for kind, n in zip(kinds, counts, strict=True)]
+
+
+def tag_of(name: str) -> int:
+    """The number of a link's random stream: another link before it does not disturb it."""
+    return zlib.crc32(name.encode())

@@ -4,6 +4,7 @@ import math
 import re
 import stat
 import zipfile
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, BinaryIO
 
@@ -13,18 +14,25 @@ from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays, checked, classes_named
 from fedsim.data.columns import Missing
 from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
+from fedsim.data.mapped import STAYS_BYTES
 from fedsim.errors import DataError
 
 MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
 TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
-STAYS_BYTES = 64 << 20  # of features that are read from the file row by row
 KINDS = {"client": "biufSU", "client_test": "biufSU", "y": "biufU", "y_test": "biufU", "labels": "U"}  # others: numbers
 NUMBERS = {"scale": float, "vocabulary": int}
+FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
 MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))
 
 
 @dataset
-def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha256: str | None = None) -> Arrays:
+def npz(
+    path: Name,
+    missing: Missing = "refuse",
+    standardize: bool = False,
+    columns: list[str] = [],  # noqa: B006 (read, never changed)
+    sha256: str | None = None,
+) -> Arrays:
     """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`, `client_test`.
 
     Other optional members are `scale`, `vocabulary` and `labels`, all as in `fedsim.Arrays`. Integer labels are classes, text
@@ -36,6 +44,7 @@ def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha2
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
       missing: what happens to features that are NaN, as in `csv`.
       standardize: as in `csv`.
+      columns: further arrays `[n]`, of numbers or text, that a partition may name; the one that it names need not stand here.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -43,33 +52,50 @@ def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha2
     """
     del standardize  # by `prepare`, which knows the training samples
     with opened(path, sha256, math.inf) as file:
-        try:
-            _require_short_list(file)
-            with zipfile.ZipFile(file) as archive:
-                members: dict[str, Any] = {name: _array(archive, m, name) for name, m in _members(archive).items()}
-                members |= {n: _number(n, members[n]) for n in NUMBERS if n in members}
-                arrays = Arrays(**members)
-        except DataError:
-            raise
-        except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
-            raise DataError(f"not a sound npz archive: {str(error).splitlines()[0] or type(error).__name__}") from None
+        members: dict[str, Any] = arrays_in(file, dict.fromkeys((*MEMBERS, *columns)), needed=("x", "y", *columns))
+        for name in NUMBERS.keys() & members.keys():
+            members[name] = _number(name, members[name])
+        kept = {name: members[name] if name in MEMBERS else members.pop(name) for name in dict.fromkeys(columns)}
+        arrays = Arrays(**members, columns=kept)
         checked(classes_named(arrays)[0], None, missing != "refuse")
         return arrays
 
 
-def _require_short_list(file: BinaryIO) -> None:
+def arrays_in(file: BinaryIO, known: Collection[str], needed: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays of an archive by their names, features that are large and stored unpacked as maps of the file.
+
+    Args:
+      file: opened for bytes.
+      known: names of the arrays that are read.
+      needed: of those that must be there.
+
+    Raises:
+      DataError: for what is no archive, holds objects, unpacks to too much, or lies about sizes.
+    """
+    try:
+        _require_short_list(file, known)
+        with zipfile.ZipFile(file) as archive:
+            return {name: _array(archive, m, name) for name, m in _members(archive, known, needed).items()}
+    except DataError:
+        raise
+    except Exception as error:  # zip, deflate and header parsers fail in a dozen ways on what is no archive
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise DataError(f"not a sound npz archive: {reason}") from None
+
+
+def _require_short_list(file: BinaryIO, known: Collection[str]) -> None:
     """Refuse a list of members that is too long, before it is read into memory as a whole."""
     size = file.seek(0, 2)
     file.seek(max(size - TAIL_BYTES, 0))
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at >= 0 and int.from_bytes(tail[at + 12 : at + 16], "little") > MOST_LIST_BYTES:
-        raise DataError(f"lists thousands of arrays; {', '.join(MEMBERS)} are read")
+        raise DataError(f"lists thousands of arrays; {', '.join(known)} are read")
     file.seek(0)
 
 
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The members that hold our arrays, after a check of what all members would unpack to."""
+def _members(archive: zipfile.ZipFile, known: Collection[str], needed: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
+    """The members that hold known arrays, after a check of what all members would unpack to."""
     members = archive.infolist()
     loaded = [m for m in members if not _stays(m)]
     unpacked, packed = (sum(getattr(m, size) for m in loaded) for size in ("file_size", "compress_size"))
@@ -81,15 +107,16 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     named = {m.filename.removesuffix(".npy"): m for m in members}
     if len(named) < len(members):
         raise DataError("two arrays have the same name")
-    missing = [name for name in ("x", "y") if name not in named]
+    missing = [name for name in needed if name not in named]
     if missing:
         names = sorted(ascii(name[:40]) for name in named)
         listed = f"{', '.join(names[:6])}{' ...' * (len(names) > 6)}" if names else "none"
-        raise DataError(f"no array '{missing[0]}'; there are {listed}")
-    for name in named.keys() - set(MEMBERS):
-        if near := get_close_matches(name, MEMBERS, 1, 0.8):
+        other = "; this is a set of MedMNIST: write kind: medmnist" if "train_images" in named else ""
+        raise DataError(f"no array '{missing[0]}'; there are {listed}{other}")
+    for name in named.keys() - set(known):
+        if near := get_close_matches(name, list(known), 1, 0.8):
             raise DataError(f"array {name!a} has no meaning here; did you mean '{near[0]}'?")
-    return {name: named[name] for name in MEMBERS if name in named}
+    return {name: named[name] for name in known if name in named}
 
 
 def _number(name: str, value: np.ndarray) -> Any:
@@ -111,7 +138,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         start = file.tell()
         if dtype.hasobject:
             raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
-        if dtype.kind not in KINDS.get(name, "biuf"):
+        if dtype.kind not in KINDS.get(name, "biuf" if name in (*MEMBERS, *FEATURES) else "biufSU"):
             raise DataError(f"{name}: numbers are needed, found {dtype}")
         body = member.file_size - start
         if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
@@ -137,7 +164,7 @@ def _require_short_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, nam
 
 def _stays(member: zipfile.ZipInfo) -> bool:
     """Whether an array is left in the file: large, and stored as it is."""
-    features = member.filename.removesuffix(".npy") in ("x", "x_test")
+    features = member.filename.removesuffix(".npy") in FEATURES
     stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
     return features and stored and member.file_size >= STAYS_BYTES
 

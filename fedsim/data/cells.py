@@ -1,24 +1,29 @@
 """Cells of text -> numbers, categories, labels and ids, by stated rules."""
 
+import contextlib
 import itertools
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from fedsim.data.dates import as_days
 from fedsim.data.faults import Faults
 
 BLANK = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"))  # cells without a value
-JUDGED = 1000  # rows that decide whether a column holds numbers or text
+JUDGED = 1000  # rows that decide whether a column holds numbers, dates or text
 MOST_CATEGORIES = 100  # texts of a column that become features
+NO_DATE = "no date, and most of its column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
+Value = Callable[[str], float | None]  # a stripped cell as a number; NaN for a blank, None for other text
 
 
 class Features:
     """The feature columns of a table, read chunk after chunk.
 
-    A column holds numbers where at least half of its cells among the first 1,000 rows, blanks aside, are numbers; what is
-    none there is a fault. Any other column holds text, and its cells are kept as the place of their text in `texts`.
+    A column holds numbers where at least half of its cells among the first 1,000 rows, blanks aside, are numbers; dates,
+    where at least half of them are dates; what is none there is a fault. Dates become days since 1970-01-01 UTC. Any other
+    column holds text, and its cells are kept as the place of their text in `texts`.
 
     Args:
       places: of these columns among all columns of the table.
@@ -27,7 +32,8 @@ class Features:
 
     def __init__(self, places: Sequence[int], faults: Faults):
         self.places, self.faults = places, faults
-        self.texts: list[dict[str, int] | None] = []  # by column; None: numbers
+        self.texts: list[dict[str, int] | None] = []  # by column; None: numbers or dates
+        self.values: list[Value | None] = []  # by column: what makes a number of a cell; None: texts
         self.cells = array("d")  # [n, columns], row after row; NaN: blank
         self.numbers = array("q")  # of lines or rows
 
@@ -39,29 +45,31 @@ class Features:
           numbers: of the rows, as faults name them.
         """
         if not self.texts:
-            self.texts = [None if _holds_numbers(cells) else {} for cells in columns]
+            self.values = [_value_of(cells) for cells in columns]
+            self.texts = [{} if value is None else None for value in self.values]
         block = np.empty((len(numbers), len(columns)))
-        for j, (cells, texts) in enumerate(zip(columns, self.texts, strict=True)):
+        for j, (cells, value, texts) in enumerate(zip(columns, self.values, self.texts, strict=True)):
             if isinstance(cells, np.ndarray):
                 block[:, j] = cells
-            elif texts is None:
-                block[:, j] = self._numbers(j, cells, numbers)
-            else:
+            elif value is not None:
+                block[:, j] = self._numbers(j, cells, numbers, value)
+            elif texts is not None:
                 block[:, j] = [_code(cell.strip(), texts) for cell in cells]
         self.cells.frombytes(block.data.cast("B"))
         self.numbers.extend(numbers)
 
-    def _numbers(self, j: int, cells: Sequence[str], numbers: Sequence[int]) -> np.ndarray:
-        try:
-            return np.fromiter(map(float, cells), np.float64, len(cells))
-        except ValueError:
-            values = np.empty(len(cells))
+    def _numbers(self, j: int, cells: Sequence[str], numbers: Sequence[int], value: Value) -> np.ndarray:
+        if value is as_number:
+            with contextlib.suppress(ValueError):
+                return np.fromiter(map(float, cells), np.float64, len(cells))
+        values = np.empty(len(cells))
         for i, (cell, number) in enumerate(zip(cells, numbers, strict=True)):
-            value = as_number(cell.strip())
-            if value is None:
-                self.faults.add(number, self.places[j], f"{cell.strip()[:40]!a} is no number{_comma(cell)}")
-                value = 0.0  # no blank besides
-            values[i] = value
+            known = value(cell.strip())
+            if known is None:
+                why = f"no number{_comma(cell)}" if value is as_number else NO_DATE
+                self.faults.add(number, self.places[j], f"{cell.strip()[:40]!a} is {why}")
+                known = 0.0  # no blank besides
+            values[i] = known
         return values
 
     def table(self) -> np.ndarray:
@@ -118,11 +126,13 @@ def labels(cells: Sequence[str], numbers: Sequence[int], place: int, faults: Fau
     return y
 
 
-def ids(cells: Sequence[str], numbers: Sequence[int], place: int, faults: Faults) -> np.ndarray:
+def ids(
+    cells: Sequence[str], numbers: Sequence[int], place: int, faults: Faults, noun: str = "client id"
+) -> np.ndarray:
     """Client ids `[n]`: whole numbers if all are written as such, so that 10 comes behind 9; else text."""
     cells = [cell.strip() for cell in cells]
     for number in _where([cell in BLANK for cell in cells], numbers):
-        faults.add(number, place, "a sample without a client id")
+        faults.add(number, place, f"a sample without a {noun}")
     try:
         whole = list(map(int, cells))
         if all(str(number) == cell for number, cell in zip(whole, cells, strict=True)):  # 007 stays 007
@@ -138,8 +148,19 @@ def mostly_numbers(cells: Sequence[str]) -> bool:
     return 2 * sum(value is not None for value in known) >= len(known)
 
 
-def _holds_numbers(cells: Sequence[str] | np.ndarray) -> bool:
-    return isinstance(cells, np.ndarray) or mostly_numbers([cell.strip() for cell in cells[:JUDGED]])
+def as_date(cell: str) -> float | None:
+    """A stripped cell as days since 1970-01-01 UTC; NaN for a blank, None for other text."""
+    return math.nan if cell in BLANK else as_days(cell)
+
+
+def _value_of(cells: Sequence[str] | np.ndarray) -> Value | None:
+    """What makes numbers of a column's cells; None for text."""
+    if isinstance(cells, np.ndarray):
+        return as_number
+    known = [cell for cell in (cell.strip() for cell in cells[:JUDGED]) if cell not in BLANK]
+    if mostly_numbers(known):
+        return as_number
+    return as_date if 2 * sum(as_days(cell) is not None for cell in known) >= len(known) else None
 
 
 def _code(cell: str, texts: dict[str, int]) -> float:

@@ -14,6 +14,10 @@ from fedsim.errors import DataError
 PIXELS = 3 * 32 * 32
 CIFAR10 = {"train": re.compile(r"data_batch_[1-5]\.bin"), "test": re.compile(r"test_batch\.bin")}
 CIFAR100 = {"train": re.compile(r"train\.bin"), "test": re.compile(r"test\.bin")}
+WHERE = (
+    "unpack cifar-10-binary.tar.gz or cifar-100-binary.tar.gz, the binary versions at www.cs.toronto.edu/~kriz/cifar.html, "
+    "and give the folder"
+)
 PICKLED = re.compile(r"(data_batch_[1-5]|test_batch|batches\.meta|train|test|meta)")
 
 

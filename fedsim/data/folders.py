@@ -9,7 +9,7 @@ from pathlib import Path
 from fedsim.data.files import sha256_of
 from fedsim.errors import DataError
 
-MOST_FILES = 100_000
+MOST_FILES = 1_000_000
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def folder_files(path: str, sha256: str | None = None) -> Iterator[dict[str, Pat
             raise DataError(f"other files than those meant: their SHA-256 is {actual}, expected {sha256[:80]}")
         yield files
     except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise error.within(path) from None
 
 
 def sha256_of_files(files: dict[str, Path]) -> str:
@@ -52,10 +52,16 @@ def _listed(folder: Path) -> dict[str, Path]:
     root, files = folder.resolve(), {}
     for place, folders, names in os.walk(folder):
         folders.sort()
+        for name in folders:
+            if (link := Path(place, name)).is_symlink():
+                text = "is a link to a folder; put the folder itself there"
+                raise DataError(f"{os.path.relpath(link, folder)!a} {text}")
         for name in names:
             file = Path(place, name)
-            if not file.resolve().is_relative_to(root):
-                raise DataError(f"{os.path.relpath(file, folder)!a} is a link that leads out of the folder")
+            if file.is_symlink() and not file.resolve().is_relative_to(root):
+                raise DataError(
+                    f"{os.path.relpath(file, folder)!a} is a link that leads out of the folder; give one that holds its file too"
+                )
             files[file.relative_to(folder).as_posix()] = file
         if len(files) > MOST_FILES:
             raise DataError(f"more than {MOST_FILES} files; give the folder that holds the samples alone")

@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import os
 import re
 import zlib
 from pathlib import Path
@@ -13,6 +14,7 @@ from fedsim.compose import dataset
 from fedsim.data.arrays import Arrays
 from fedsim.data.files import MOST_BYTES, Name, opened
 from fedsim.data.folders import folder_files
+from fedsim.data.mapped import STAYS_BYTES
 from fedsim.errors import DataError
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -21,7 +23,8 @@ FILE = re.compile(
 )
 WHERE = (
     "the four files of MNIST are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
-    "t10k-labels-idx1-ubyte.gz; Fashion-MNIST and EMNIST are distributed alike"
+    "t10k-labels-idx1-ubyte.gz (yann.lecun.com/exdb/mnist); those of Fashion-MNIST (github.com/zalandoresearch/fashion-mnist) "
+    "and EMNIST (nist.gov) are alike"
 )
 
 
@@ -31,7 +34,8 @@ def idx(path: Name, split: str | None = None, sha256: str | None = None) -> Arra
 
     The files keep their names: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, and `t10k-…` or `test-…` where there
     is a test set; `.gz` behind, or not. EMNIST's have a split in front, `emnist-letters-train-…`; its images are stored
-    turned over their diagonal, and stay so.
+    turned over their diagonal, and stay so. Images that are not packed stay in their file from 64 MiB on, read when a round
+    needs them.
 
     Args:
       path: of the folder that they lie in, from the scenario's folder, the working directory or a `--data-root`.
@@ -109,6 +113,9 @@ def _array(file: BinaryIO) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     if size > MOST_BYTES:
         raise DataError(f"its header promises {shape}, {size} bytes; at most {MOST_BYTES}")
+    stays = not isinstance(file, gzip.GzipFile) and dtype.itemsize == 1 and size >= STAYS_BYTES
+    if stays and os.fstat(file.fileno()).st_size - file.tell() == size:
+        return np.memmap(file, dtype, "r", file.tell(), shape)  # pyright: ignore[reportCallIssue,reportArgumentType]
     pieces, left = [], size + 1  # read in parts: a header that lies makes nobody allocate what is not there
     while left and (piece := file.read(min(left, 1 << 24))):
         pieces.append(piece)

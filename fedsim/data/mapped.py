@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+STAYS_BYTES = 64 << 20  # of features that are read from their file row by row, at least
 CHUNK_BYTES = 1 << 26  # read at a time when all rows are read
 
 

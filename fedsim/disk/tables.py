@@ -8,6 +8,7 @@ import csv
 import io
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ ROUNDS = (
     "n_nonfinite", "skipped", "train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae",
     "validation_loss", "validation_accuracy", "validation_r2", "validation_mae", "update_norm", "drift", "cosine",
 )  # fmt: skip
+REPORTED = re.compile(r"/|^(malicious_kept|attack_success)$")  # columns that links report, `krum/malicious_kept`
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
     "method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "global_loss", "global_accuracy",
@@ -54,9 +56,10 @@ BENCH = (
 
 
 def columns(records: Sequence[Record], order: Iterable[str]) -> list[str]:
-    """Columns in their fixed order, those that apply to no record left out."""
+    """Columns in their fixed order, those that apply to no record left out; behind them what links report, by name."""
     present = set().union(*records) if records else set(order)
-    return [name for name in order if name in present]
+    known = [name for name in order if name in present]
+    return [*known, *sorted(name for name in present.difference(known) if REPORTED.search(name))]
 
 
 def stacked(record: Record) -> bool:

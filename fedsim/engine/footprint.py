@@ -78,7 +78,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     """
     f, room, width, programs = plan.federation, program.room, program.width, program.server
     K, shards, memories = width.block, program.mesh.shards, program.memories
-    layout = laid_out(width, room, program.dtype, plan.labels.shape[1])
+    layout = laid_out(width, room, program.dtype, plan)
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
     jobs, number = jobs_of(layout, shards), Shape((), program.dtype)
@@ -92,7 +92,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     seated = lent if shards == 1 else stacked(tree_row(lent), layout.seats)
     lane, row = of_lanes(program.mesh, server.shared, seated, jobs)
     stack = stacked(row, room.runs * K)
-    total = jax.eval_shape(programs.zero, stack, jobs)
+    total = jax.eval_shape(programs.zero, stack, server, jobs, info)
     before = probe_pass(program, plan, server.shared)
     held_out = (f.x_test, f.y_test, f.x_validation, f.y_validation)
     many = not programs.folds and room.blocks * K >= MANY
@@ -108,7 +108,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
         "server": 3 * nbytes(server),
         "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
-        "tables": TABLE_BYTES * f.N + 16 * len(f.x),
+        "tables": TABLE_BYTES * f.N + 16 * max(len(f.x), int(f.test_indices.max(initial=0)) + 1),
     }
     shapes = {
         "data": data,
@@ -137,7 +137,7 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     if mesh is None:
         return ProbePass()
     room = program.room._replace(steps=program.room.passes)
-    layout = laid_out(program.width, room, program.dtype, plan.labels.shape[1])
+    layout = laid_out(program.width, room, program.dtype, plan)
     jobs = jobs_of(layout, mesh.shards)
     lane, row = of_lanes(mesh, shared, (), jobs)
     losses = program.server.asks_loss * row.loss.dtype.itemsize

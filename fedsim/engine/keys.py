@@ -15,6 +15,7 @@ class Phase(IntEnum):
     RULE = 5
     MEMORY = 6  # a client's row of memory, made at its first participation
     PROBE = 7  # the wire of a round's pass at x
+    AUGMENT = 8  # what happens to the samples of a client's batches
 
 
 def round_key(root, round, phase: Phase):

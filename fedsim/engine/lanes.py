@@ -36,6 +36,13 @@ class Lane(NamedTuple):
     seen: Float[Array, ""]  # Σ valid rows
 
 
+class Noise(NamedTuple):
+    """Keys of a round, or of a local step, by purpose."""
+
+    client: Key[Array, ""]
+    augment: Key[Array, ""] | None
+
+
 class Rows(NamedTuple):
     """The stack `[block, ...]`: row k is what slot k sends, and its losses while it trained."""
 
@@ -86,14 +93,14 @@ class Lanes:
         origin: Int[Array, ""],
     ) -> tuple[Lane, Rows, Int[Array, ""]]:
         """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for)."""
-        models, noises = _stacked(bank), _stacked(tuple(round_key(root, keys[1], Phase.CLIENT) for root in keys[0]))
+        models, noises = _stacked(bank), _stacked(tuple(self._noise(root, keys[1]) for root in keys[0]))
         beyond = rows.loss.shape[0]  # the last row: not written
 
         def lane_step(t, lane: Lane) -> Lane:
             slot = jobs.slot[t]
             (shared, axis), work, (noise, noise_axis) = models(jobs, slot), _work(jobs, slot), noises(jobs, slot)
-            step = jax.vmap(self._step, in_axes=(axis, 0, 0, 0, 0, None, noise_axis))
-            return step(shared, lane, work, jobs.index[t], jobs.valid[t], data, noise)
+            step = jax.vmap(self._step, in_axes=(axis, 0, 0, 0, 0, 0, None, noise_axis))
+            return step(shared, lane, work, jobs.index[t], jobs.valid[t], jobs.shift[slot], data, noise)
 
         def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:
             """After step t: the messages of the lanes whose client ends there, and their next clients."""
@@ -115,6 +122,11 @@ class Lanes:
         t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (jnp.asarray(t0, jnp.int32), lane, rows))
         return lane, rows, t
 
+    def _noise(self, root: Key[Array, ""], round) -> Noise:
+        """The keys of a round; that of augmentation where there is one."""
+        augment = None if self.task.augment is None else round_key(root, round, Phase.AUGMENT)
+        return Noise(round_key(root, round, Phase.CLIENT), augment)
+
     def _restart(self, models: Models, memory: Tree, jobs: Jobs, slot: Int[Array, " L"], origin) -> Lane:
         shared, axis = models(jobs, slot)
         rows = tree.take(memory, jobs.seat[slot] - origin)
@@ -125,12 +137,16 @@ class Lanes:
         zero = jnp.zeros_like(work.lr)
         return Lane(*self.client.start(self.task, shared, row, work), jnp.zeros((), jnp.int32), zero, zero)
 
-    def _step(self, shared: Shared, lane: Lane, work: Work, index, valid, data, key) -> Lane:
+    def _step(self, shared: Shared, lane: Lane, work: Work, index, valid, shift, data, keys: Noise) -> Lane:
         """One local step of ONE client: the batch, the gradient, the step."""
-        x, y = data
+        x, y = (part[index] for part in data)
         mask = jnp.arange(index.shape[0]) < valid
-        noise = jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step)
-        batch = Batch(x[index], y[index], mask, noise, lane.step)
+        noise = jax.tree.map(lambda key: jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step), keys)
+        if shift.size:  # labels move on from round to round
+            y = (y + shift[0]) % self.task.classes
+        if self.task.augment is not None:
+            x = self.task.augment(noise.augment, x)
+        batch = Batch(x, y, mask, noise.client, lane.step)
         work = work._replace(lr=self.task.rate(work.lr, lane.step))
         (loss, stats), g = self.client.gradient(self.task, lane.variables, batch, lane.local, shared, work)
         params, local = self.client.step(self.task, g, lane.variables["params"], lane.local, shared, work)

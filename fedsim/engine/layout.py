@@ -33,6 +33,7 @@ class Layout(NamedTuple):
     integers: np.ndarray  # [runs · block] records of INTEGERS
     floats: np.ndarray  # [runs · block] records of FLOATS
     labels: np.ndarray  # [runs · block, C] samples of each class; C = 0 unless the method needs them
+    shift: np.ndarray  # [runs · block, S] classes that labels have moved on by; S = 0 unless they move
     seats: int  # R, rows that a shard writes
 
 
@@ -55,6 +56,7 @@ class Jobs(NamedTuple):
     lr: Array  # client learning rate
     lr_sum: Array  # Σ of the learning rates of the planned steps
     labels: Array  # samples of each class `[slots, C]`
+    shift: Array  # classes that labels have moved on by `[slots, S]`
 
 
 class Part(NamedTuple):
@@ -82,7 +84,7 @@ def unpack(layout: Layout) -> Jobs:
 @jax.jit
 def unpacked(layout: Any) -> Jobs:
     """The columns of a layout whose records are rows `[slots, fields]`."""
-    by_lane = {name: getattr(layout, name) for name in ("index", "valid", "slot", "until", "labels")}
+    by_lane = {name: getattr(layout, name) for name in ("index", "valid", "slot", "until", "labels", "shift")}
     integers = dict(zip(INTEGERS, layout.integers.T, strict=True))
     integers["malicious"] = integers["malicious"] > 0
     return Jobs(**by_lane, **integers, **dict(zip(FLOATS, layout.floats.T, strict=True)))
@@ -114,7 +116,7 @@ def lay_out(
     """
     (lanes, block), shards = width, room.shards
     slots = len(parts) * block
-    integers, numbers, labels = _columns(parts, first, block, dtype)
+    integers, numbers, labels, shift = _columns(parts, first, block, dtype)
     queues = pack(integers["steps"], lanes * shards)
     total = makespan(queues, integers["steps"])
     T = max(room.steps, roomy(total))
@@ -134,11 +136,11 @@ def lay_out(
             end = t + len(rows)
             index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
             t = end
-    return Layout(index, valid, slot, ends_from(slot), integers, numbers, labels, R), total
+    return Layout(index, valid, slot, ends_from(slot), integers, numbers, labels, shift, R), total
 
 
-def laid_out(width: Width, room: Capacity, dtype: np.dtype, classes: int) -> Layout:
-    """The shapes of any `lay_out` that stays within `room`, as `unpacked` takes it; `classes`: of its `labels`."""
+def laid_out(width: Width, room: Capacity, dtype: np.dtype, plan: Plan) -> Layout:
+    """The shapes of any `lay_out` of such a plan that stays within `room`, as `unpacked` takes it."""
     shape, wide, slots = jax.ShapeDtypeStruct, room.shards * width.lanes, room.runs * width.block
     shapes: dict[str, Any] = {
         "index": shape((room.steps, wide, room.batch), np.int32),
@@ -147,18 +149,20 @@ def laid_out(width: Width, room: Capacity, dtype: np.dtype, classes: int) -> Lay
         "until": shape((room.steps,), np.int32),
         "integers": shape((slots, len(INTEGERS)), np.int32),
         "floats": shape((slots, len(FLOATS)), dtype),
-        "labels": shape((slots, classes), dtype),
+        "labels": shape((slots, plan.labels.shape[1]), dtype),
+        "shift": shape((slots, int(plan.moves)), np.int32),
     }
     return Layout(**shapes, seats=room.seats)
 
 
 def _columns(
     parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What is known of every slot; of empty slots zeros."""
     slots, playing = len(parts) * block, [part for part in parts if part is not None]
     integers, numbers = np.zeros(slots, record(INTEGERS, np.int32)), np.zeros(slots, record(FLOATS, dtype))
     labels = np.zeros((slots, max(part.plan.labels.shape[1] for part in playing)), dtype)
+    shift = np.zeros((slots, max(int(part.plan.moves) for part in playing)), np.int32)
     for run, part in enumerate(parts):
         if part is None:
             continue
@@ -171,8 +175,8 @@ def _columns(
         columns = {"samples": jobs.samples[cut], "weight": jobs.weight[cut], "count": jobs.count[cut]}
         for name, column in {**columns, "lr": jobs.lr, "lr_sum": jobs.lr_sum[cut]}.items():
             numbers[name][rows] = column
-        labels[rows] = plan.labels[ids]
-    return integers, numbers, labels
+        labels[rows], shift[rows] = np.roll(plan.labels[ids], jobs.shift, axis=1), jobs.shift
+    return integers, numbers, labels, shift
 
 
 def placed(layout: Layout, places: Sequence[np.ndarray], block: int) -> Layout:

@@ -107,9 +107,9 @@ def _settled(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
 
 def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
     """Whether runs can train side by side: by one program, on the same samples."""
-    first, x = programs[0], plans[0].federation.x
+    first, f = programs[0], plans[0].federation
     same = all(p.mesh is first.mesh and p.probe is first.probe and p.width == first.width for p in programs)
-    return same and all(plan.federation.x is x for plan in plans)
+    return same and all(plan.federation.x is f.x and plan.federation.y is f.y for plan in plans)
 
 
 def banked(

@@ -321,7 +321,7 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, first: int, diagnoses: bool)
     if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
         return work
     programs = work.run.programs
-    total = programs.zero(rows, jobs) if work.total is None else work.total
+    total = programs.zero(rows, work.server, jobs, work.info) if work.total is None else work.total
     loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
     total, memory, stats = programs.add(total, work.server, work.memory, rows, loss, jobs, work.info, first)
     sums = work.sums

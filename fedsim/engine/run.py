@@ -69,6 +69,7 @@ class Counters(NamedTuple):
     update_norm: float = 0.0  # Σ over these rounds
     drift: float = 0.0
     cosine: float = 0.0
+    info: dict[str, Any] = {}  # noqa: RUF012 (read only); what links reported: sums of integers, last floats
 
 
 class Run:
@@ -190,6 +191,7 @@ class Run:
             seen=_continued(s.seen, [block.seen for block in played.stats]),
             useful=s.useful + played.steps,
             lane_steps=s.lane_steps + played.lane_steps,
+            info=_reported(s.info, outcome.info),
             **_diagnosed(s, played.diagnosis),
         )
         if self.round == 1:
@@ -256,6 +258,7 @@ class Run:
         }
         if self.program.diagnoses:
             values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Diagnosis._fields}
+        values |= s.info
         for name, results in tests.items():
             y = getattr(self.plan.federation, f"y_{name}")
             means = metrics(gathered(results, self.sizes[name]), y)
@@ -316,6 +319,12 @@ def _diagnosed(s: Counters, diagnosis: Diagnosis | None) -> dict[str, float]:
     if not values or not all(map(math.isfinite, values.values())):
         return {}
     return {"diagnosed": s.diagnosed + 1, **{name: getattr(s, name) + value for name, value in values.items()}}
+
+
+def _reported(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What links report in `rounds.csv`: integers are summed since the row before, floats are those of the row's round."""
+    values = {name: np.asarray(value).item() for name, value in now.items()}
+    return {name: before.get(name, 0) + v if isinstance(v, int | bool) else v for name, v in values.items()}
 
 
 def _continued(total: float, parts: list) -> float:

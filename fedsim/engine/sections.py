@@ -28,13 +28,13 @@ def own_reducers(client: Client) -> dict:
 def nothing(updates: Updates, client: Client) -> Sections:
     """The sums before the first row."""
     stats, aux = tree.zero_row((updates.stats, updates.aux))
-    zero = jnp.zeros_like(updates.weight[0])
+    zero = jnp.zeros_like(updates.samples[0])
     return Sections(stats, zero, aux, zero, (zero,) if own_reducers(client) else ())
 
 
 def more(total: Sections, kept: Updates, arrived: Updates, w: Float[Array, " K"], lr_sum: Array) -> Sections:
     """More rows, `stats` weighted by `w`; `arrived` are the rows before the server's own stages: `aux` counts all of them."""
-    present = (arrived.weight > 0).astype(kept.weight.dtype)
+    present = arrived.arrived.astype(kept.samples.dtype)
     paces = (lr_sum,) if total.lr_sum else ()
     stats, weight = tree.fold((total.stats, total.weight), (kept.stats, jnp.ones_like(w)), w)
     aux, count, pace = tree.fold((total.aux, total.arrived, total.lr_sum), (arrived.aux, present, paces), present)

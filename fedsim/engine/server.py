@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim import tree
-from fedsim.compose import ServerStep, line, server_step
+from fedsim.compose import ServerStep, labels, line, reported_too, server_step, settled, unreported
 from fedsim.engine import sections
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
@@ -24,7 +24,9 @@ from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot
 from fedsim.engine.memory import Memories, Memory
 from fedsim.tree import Tree
-from fedsim.types import Client, Context, RowStage, Rule, Shared, Stage, Task, Updates, reported
+from fedsim.types import Client, Context, Info, RowStage, Rule, Shared, Stage, Task, Updates, reported
+
+COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
 
 
 class ServerState(NamedTuple):
@@ -58,6 +60,16 @@ class Gathered(NamedTuple):
     memory: Tree
 
 
+class Travelled(NamedTuple):
+    """Rows behind the wire, and behind the server's stages."""
+
+    arrived: Updates
+    kept: Updates
+    bad: Bool[Array, " rows"]  # those that were not finite
+    state: dict[str, Tree]  # of wire and stages
+    info: Info
+
+
 class Counts(NamedTuple):
     """Numbers of clients."""
 
@@ -72,6 +84,7 @@ class Folded(NamedTuple):
     rule: Tree
     sections: sections.Sections
     counts: Counts
+    info: Info  # of wire and stages by their place, sums over the rows so far
 
 
 class TrainStats(NamedTuple):
@@ -89,6 +102,7 @@ class Closed(NamedTuple):
     sections: sections.Sections
     counts: Counts
     memory: Memory
+    info: Info  # what links report
 
 
 class Outcome(NamedTuple):
@@ -99,6 +113,7 @@ class Outcome(NamedTuple):
     usable: Int[Array, ""]
     skipped: Bool[Array, ""]  # too little arrived: model and optimisers stay as they were
     finite: Bool[Array, ""]  # are the shared params
+    info: Info  # what links report, as `krum/malicious_kept`
 
 
 class Server:
@@ -142,6 +157,8 @@ class Server:
         self.least = max(self.wire.least, self.stages.least, rule.least)
         self.folds = rule.fold is not None and all(isinstance(stage, RowStage) for stage in (*wire, *stages))
         self.rows = blocks * block  # of the largest cohort
+        self.labels = labels([*wire, *stages, rule])
+        self.stages_at = len(wire)
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
 
@@ -175,7 +192,7 @@ class Server:
         return server.shared if self.rule.evaluated is None else self.evaluated(server)
 
     @jitted
-    def zero(self, rows: Rows, jobs: Jobs) -> Folded | Gathered:
+    def zero(self, rows: Rows, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded | Gathered:
         """The accumulator before the first block."""
         updates = received(rows, None, jobs)
         if not self.folds:
@@ -183,7 +200,9 @@ class Server:
             return jax.tree.map(empty, Gathered(updates, by_slot(jobs), rows.message.memory))
         assert self.rule.fold is not None
         none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
-        return Folded(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none)
+        reports = jax.eval_shape(lambda *them: self._through(*them).info, updates, server, jobs, info)
+        silent = unreported(reports)
+        return Folded(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none, silent)
 
     @jitted_with(donate=(0, 2))
     def add(
@@ -224,7 +243,7 @@ class Server:
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients
         )
         finite = _finite(params)
-        outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite)
+        outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, closed.info)
         return ServerState({"params": params, **rest}, state), closed.memory, outcome
 
     @jitted
@@ -232,8 +251,8 @@ class Server:
         self, total: ProbeSum | None, server: ServerState, rows: Rows, jobs: Jobs, info: RoundInfo
     ) -> ProbeSum:
         """More messages of the pass at x: they travel like those of the training, and count alike."""
-        arrived, _, _ = self._arrive(received(rows, None, jobs), server, jobs, info, Phase.PROBE)
-        nothing = ProbeSum(tree.zero_row(arrived.delta), jnp.zeros_like(arrived.weight[0]))
+        arrived = self._arrive(received(rows, None, jobs), server, jobs, info, Phase.PROBE)[0]
+        nothing = ProbeSum(tree.zero_row(arrived.delta), jnp.zeros_like(arrived.samples[0]))
         w = reported(arrived)
         return ProbeSum(*tree.fold(tuple(total or nothing), (arrived.delta, jnp.ones_like(w)), w))
 
@@ -257,20 +276,20 @@ class Server:
 
     def _arrive(
         self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase = Phase.WIRE
-    ) -> tuple[Updates, Tree, Array]:
-        """The wire and the filter behind it -> (updates, the wire's state, which rows were not finite)."""
+    ) -> tuple[Updates, Tree, Any, Array]:
+        """The wire and the filter behind it -> (updates, the wire's state and reports, which rows were not finite)."""
         context = self._context(server, jobs, info, phase)
-        updates, state, _ = self.wire.apply(updates, server.state["wire"], context)
+        updates, state, reports = self.wire.apply(updates, server.state["wire"], context)
         sent = (updates.delta, updates.stats, updates.aux)
-        bad = (updates.weight > 0) & ~tree.finite_rows(sent, updates.weight.shape[0])
-        return updates._replace(weight=jnp.where(bad & self.drop, 0, updates.weight)), state, bad
+        bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
+        return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), state, reports, bad
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is."""
         if not jax.tree.leaves(rows):
             return memory
         alive = _finite(server.shared["params"])
-        return self.memories.scatter(memory, jobs, rows, (arrived.weight > 0) & alive)
+        return self.memories.scatter(memory, jobs, rows, arrived.arrived & alive)
 
     def _train_stats(self, rows: Rows, jobs: Jobs) -> TrainStats:
         """A client whose message will be dropped as not finite has no say in the mean loss either."""
@@ -279,11 +298,26 @@ class Server:
         counts = (jobs.steps > 0) & (finite | (not self.drop))
         return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
 
-    def _screened(self, arrived: Updates, server: ServerState, jobs: Jobs, info: RoundInfo) -> tuple[Updates, Tree]:
-        """The server's stages before the rule -> (updates, their state)."""
+    def _through(self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo) -> Travelled:
+        """Wire, filter and the server's stages before the rule."""
+        arrived, wire, said, bad = self._arrive(updates, server, jobs, info)
         context = self._context(server, jobs, info, Phase.SERVER)
-        kept, state, _ = self.stages.apply(arrived, server.state["stages"], context)
-        return kept, state
+        kept, stages, reports = self.stages.apply(arrived, server.state["stages"], context)
+        said |= {self.stages_at + place: more for place, more in reports.items()}
+        return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, said)
+
+    def _after(self, state: dict[str, Tree], info: Info) -> dict[str, Tree]:
+        """The states of wire and stages when the round is over."""
+        assert self.wire.after is not None and self.stages.after is not None
+        wire = {place: more for place, more in info.items() if place < self.stages_at}
+        stages = {place - self.stages_at: more for place, more in info.items() if place >= self.stages_at}
+        return {"wire": self.wire.after(state["wire"], wire), "stages": self.stages.after(state["stages"], stages)}
+
+    def _reports(self, info: Info, rule: Info) -> Info:
+        """What links report, as `krum/malicious_kept`; the last of those that say so is `malicious_kept` alone."""
+        reports = [(self.labels[place], settled(more)) for place, more in info.items()] + [(self.labels[-1], rule)]
+        common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
+        return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
 
     def _fold(
         self,
@@ -296,37 +330,38 @@ class Server:
         info: RoundInfo,
     ) -> tuple[Folded, Memory]:
         assert self.rule.fold is not None
-        arrived, _, bad = self._arrive(updates, server, jobs, info)
-        kept, _ = self._screened(arrived, server, jobs, info)
+        arrived, kept, bad, _, reports = self._through(updates, server, jobs, info)
         memory = self._keep(memory, server, jobs, remembered, arrived)
         total = Folded(
             self.rule.fold.add(total.rule, kept, self._context(server, jobs, info, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
             jax.tree.map(jnp.add, total.counts, _counts(kept, bad, jobs)),
+            reported_too(total.info, reports),
         )
         return total, memory
 
     def _close_fold(self, total: Folded, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo) -> Closed:
         assert self.rule.fold is not None
         context = self._context(server, jobs, info, Phase.RULE)
-        aggregate, state, _ = self.rule.fold.finish(total.rule, server.state["rule"], context)
-        return Closed(aggregate, {**server.state, "rule": state}, total.sections, total.counts, memory)
+        aggregate, rule, said = self.rule.fold.finish(total.rule, server.state["rule"], context)
+        state = {**server.state, **self._after(server.state, total.info), "rule": rule}
+        return Closed(aggregate, state, total.sections, total.counts, memory, self._reports(total.info, said))
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
         updates, jobs = total.updates, total.jobs
-        arrived, wire, bad = self._arrive(updates, server, jobs, info)
-        kept, stages = self._screened(arrived, server, jobs, info)
+        arrived, kept, bad, before, reports = self._through(updates, server, jobs, info)
+        reports = reported_too(unreported(reports), reports)
         context = self._context(server, jobs, info, Phase.RULE)
-        aggregate, rule, _ = self.rule.apply(kept, server.state["rule"], context)
+        aggregate, rule, said = self.rule.apply(kept, server.state["rule"], context)
         memory = self._keep(memory, server, jobs, total.memory, arrived)
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        state = {**server.state, "wire": wire, "stages": stages, "rule": rule}
-        return Closed(aggregate, state, sums, _counts(kept, bad, jobs), memory)
+        state = {**server.state, **self._after(before, reports), "rule": rule}
+        return Closed(aggregate, state, sums, _counts(kept, bad, jobs), memory, self._reports(reports, said))
 
 
 def _counts(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
-    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.weight > 0, bad, jobs.weight > 0)))
+    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, jobs.weight > 0)))
 
 
 def _finite(params: Tree) -> Bool[Array, ""]:
@@ -345,7 +380,8 @@ def received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
         delta=sent.delta,
         stats=sent.stats,
         aux=sent.aux,
-        weight=jobs.weight,
+        arrived=jobs.weight > 0,
+        samples=jobs.samples,
         count=jobs.count,
         loss=jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss,
         steps=jobs.steps.astype(jobs.weight.dtype),

@@ -47,6 +47,7 @@ class RoundPlan(NamedTuple):
     lr: float
     lr_sum: np.ndarray  # Σ of the learning rates of the planned steps
     seconds: float  # virtual duration of the round
+    shift: int = 0  # classes that the clients' labels have moved on by
 
 
 class Plan:
@@ -58,6 +59,7 @@ class Plan:
       present: clients that can take part, which are those with samples `[N]`.
       malicious: clients that the attacker controls `[N]`.
       labels: samples of every client and class `[N, C]`, where the client method wants to know; else `[N, 0]`.
+      moves: whether labels move on from round to round; `labels` are those of round 1.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Plan:
             self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
+        self.moves = bool(federation.moves)
         self._draws = Draws(seed, Stream.BATCHES)
 
     def round(self, r: int) -> RoundPlan:
@@ -103,6 +106,7 @@ class Plan:
             lr=lr,
             lr_sum=lr_sum,
             seconds=seconds,
+            shift=self.federation.label_shift(r),
         )
 
     @cached_property

@@ -13,6 +13,8 @@ class Stream(IntEnum):
     BATCHES = 3
     MALICIOUS = 4
     CLIENT_TEST = 5
+    SKEW = 8  # what every client has of a skew
+    SKEWED = 9  # what it makes of a client's samples
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

@@ -2,7 +2,7 @@
 
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -66,11 +66,14 @@ def table(clients: pd.DataFrame, ascii: bool = False) -> str:
         few = clients.sort_values(by, ascending=False, kind="stable").head(LISTED)
     view = Table(box=None, pad_edge=False)
     labels = ("classes", "entropy bits", "total variation", "largest share") if "classes" in clients else ()
-    for name in ("client", "samples", *labels):
+    skews = [name.removeprefix("skew/") for name in skews_of(clients)]
+    for name in ("client", "samples", *labels, *skews):
         view.add_column(name, justify="right", no_wrap=True)
     for row in few.to_dict("records"):
         view.add_row(*(Text(cell) for cell in _cells(row, ascii)))
-    console = Console(file=io.StringIO(), width=100, color_system=None, force_jupyter=False, legacy_windows=False)
+    console = Console(
+        file=io.StringIO(), width=100 + 20 * len(skews), color_system=None, force_jupyter=False, legacy_windows=False
+    )
     with console.capture() as printed:
         console.print(view)
     lines = [line.rstrip() for line in printed.get().splitlines()]
@@ -87,7 +90,14 @@ def _cells(row: dict[Any, Any], ascii: bool) -> list[str]:
         if row["samples"]:
             share = f"{100 * row['largest_share']:.0f} % label {_label(row['largest_label'], ascii)}"
             cells += [f"{row['entropy_bits']:.2f}", f"{row['total_variation']:.3f}", share]
-    return cells
+        else:
+            cells += [""] * 3
+    return [*cells, *(f"{row[name]:.4g}" for name in skews_of(row))]
+
+
+def skews_of(columns: Iterable[Any]) -> list[str]:
+    """The columns that tell what a client has of a skew."""
+    return [name for name in columns if str(name).startswith("skew/")]
 
 
 def heat_map(counts: LabelCounts, width: int = 80, ascii: bool = False) -> str:

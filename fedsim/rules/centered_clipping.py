@@ -39,8 +39,8 @@ def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Annotated[int
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        usable = (updates.weight > 0) & tree.finite_rows(updates.delta, updates.weight.shape[0])
-        count = jnp.sum(usable, dtype=updates.weight.dtype)
+        usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
+        count = jnp.sum(usable, dtype=updates.samples.dtype)
 
         def move(_, v: Tree) -> Tree:
             away = jnp.where(usable, tree.norms(updates.delta, v), jnp.inf)

@@ -35,7 +35,7 @@ def dyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Rule:
     """
 
     def zero(updates):
-        return tree.zero_row((updates.delta, updates.weight))
+        return tree.zero_row((updates.delta, updates.samples))
 
     def add(total, updates, context):
         del context

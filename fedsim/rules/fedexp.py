@@ -36,7 +36,7 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     """
 
     def zero(updates):
-        return tree.zero_row((updates.delta, updates.weight, updates.weight))
+        return tree.zero_row((updates.delta, updates.samples, updates.samples))
 
     def add(total, updates, context):
         del context

@@ -61,8 +61,8 @@ def geometric_median(
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        usable = (updates.weight > 0) & tree.finite_rows(updates.delta, updates.weight.shape[0])
-        w = jnp.where(usable, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.weight))
+        usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
+        w = jnp.where(usable, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.samples))
         return weiszfeld(updates.delta, w, smoothing, iterations), state, {}
 
     return Rule(apply=apply, weights=reported if weights == "uniform" else by_samples)

@@ -24,12 +24,12 @@ def horvitz_thompson() -> Rule:
     """
 
     def zero(updates):
-        return tree.zero_row((updates.delta, updates.weight, updates.weight))
+        return tree.zero_row((updates.delta, updates.samples, updates.samples))
 
     def add(total, updates, context):
         del context
         moved, samples, m = total
-        one = jnp.ones_like(updates.weight)
+        one = jnp.ones_like(updates.samples)
         moved, samples = tree.fold((moved, samples), (updates.delta, one), by_samples(updates))
         return moved, samples, tree.fold(m, one, reported(updates))
 

@@ -16,7 +16,7 @@ alias(multikrum="multi_krum")
 
 def krum_scores(updates: Updates, f: int, neighbours: int | None) -> Float[Array, " K"]:
     """Σ of the squared distances to the nearest other clients; +∞ for absent ones, finite for the others."""
-    present = updates.weight > 0
+    present = updates.arrived
     K, m = present.shape[0], jnp.sum(present)
     nearest = m - f - 2 if neighbours is None else jnp.minimum(neighbours, m - 1)
     distance = tree.squared_distances(updates.delta, present)
@@ -51,9 +51,11 @@ def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = No
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
-        del context
-        chosen = tree.take(updates.delta, jnp.argmin(krum_scores(updates, f, neighbours)))
-        return tree.select(jnp.any(updates.weight > 0), chosen, tree.zeros_like(chosen)), state, {}
+        best = jnp.argmin(krum_scores(updates, f, neighbours))
+        chosen = tree.take(updates.delta, best)
+        kept = (updates.arrived & context.malicious)[best].astype(jnp.int32)
+        info = {"malicious_kept": kept}
+        return tree.select(jnp.any(updates.arrived), chosen, tree.zeros_like(chosen)), state, info
 
     return Rule(apply=apply, least=max(2 * f + 3, (neighbours or 0) + 1))
 
@@ -89,11 +91,11 @@ def multi_krum(
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
-        del context
         score = krum_scores(updates, f, neighbours)
-        count = jnp.sum(updates.weight > 0) - f if select is None else select
+        count = jnp.sum(updates.arrived) - f if select is None else select
         rank = jnp.argsort(jnp.argsort(score, stable=True))
-        chosen = (rank < count) & (updates.weight > 0)
-        return tree.weighted_mean(updates.delta, chosen.astype(updates.weight.dtype)), state, {}
+        chosen = (rank < count) & updates.arrived
+        info = {"malicious_kept": jnp.sum(chosen & context.malicious, dtype=jnp.int32)}
+        return tree.weighted_mean(updates.delta, chosen.astype(updates.samples.dtype)), state, info
 
     return Rule(apply=apply, least=max(2 * f + 3, select or 0, (neighbours or 0) + 1))

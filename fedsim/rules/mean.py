@@ -36,7 +36,7 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
                 return reported(updates) * updates.steps
 
     def zero(updates):
-        return tree.zero_row((updates.delta, updates.weight))
+        return tree.zero_row((updates.delta, updates.samples))
 
     def add(total, updates, context):
         del context

@@ -31,7 +31,7 @@ def median():
 
     def reduce(updates: Updates, context: Context) -> Tree:
         del context
-        present = updates.weight > 0
+        present = updates.arrived
         m = jnp.sum(present)
 
         def middle(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:

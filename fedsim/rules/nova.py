@@ -22,7 +22,7 @@ def nova() -> Rule:
     """
 
     def zero(updates):
-        return tree.zero_row((updates.delta, updates.weight, updates.weight))
+        return tree.zero_row((updates.delta, updates.samples, updates.samples))
 
     def add(total, updates, context):
         del context

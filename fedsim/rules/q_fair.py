@@ -32,7 +32,7 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
     """
 
     def zero(updates):
-        return tree.zero_row((updates.delta, updates.weight))
+        return tree.zero_row((updates.delta, updates.samples))
 
     def add(total, updates: Updates, context):
         smooth = jnp.where(context.lr > 0, 1 / context.lr, 0) if L is None else L

@@ -41,7 +41,7 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        present = updates.weight > 0
+        present = updates.arrived
         m = jnp.sum(present)
         kept = jnp.maximum(m - 2 * trim, 0)
 

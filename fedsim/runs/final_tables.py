@@ -48,7 +48,8 @@ def _clients(run: Run) -> Record:
 
 def _partition(federation: Federation, joined: np.ndarray) -> Record:
     listed, counts = _listed(federation, joined), label_counts(federation)
-    return partition_rows(counts._replace(clients=counts.clients[listed], samples=counts.samples[listed]))
+    skews = {name: numbers[listed] for name, numbers in federation.skews.items()}
+    return partition_rows(counts._replace(clients=counts.clients[listed], samples=counts.samples[listed]), skews)
 
 
 def _listed(federation: Federation, joined: np.ndarray) -> np.ndarray:

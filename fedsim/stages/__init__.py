@@ -6,4 +6,5 @@ from fedsim.stages.sign_flip import sign_flip as sign_flip
 from fedsim.stages.gaussian import gaussian as gaussian
 from fedsim.stages.nonfinite import nonfinite as nonfinite
 from fedsim.stages.clip import clip as clip
+from fedsim.stages.adaptive_clip import adaptive_clip as adaptive_clip
 from fedsim.stages.mix_neighbours import mix_neighbours as mix_neighbours

@@ -1,12 +1,13 @@
 """Bounds on the length of one update."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 from annotated_types import Gt
 
 from fedsim import tree
 from fedsim.compose import alias, stage
+from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Updates
 
 alias(norm_bounding="clip", norm_clipping="clip")
@@ -33,10 +34,14 @@ def clip(norm: Annotated[float, Gt(0)]) -> RowStage:
 
     def apply(updates: Updates, context: Context) -> Updates:
         del context
-        scale, rest = tree.scaled_norm(updates.delta)
-        # two factors: their product may be too large, and its inverse too small, for a float
-        shorter = lambda x: x / scale.astype(x.dtype) * (norm / rest).astype(x.dtype)
-        clipped = jax.tree.map(shorter, updates.delta)
-        return updates._replace(delta=tree.select(scale * rest > norm, clipped, updates.delta))
+        return updates._replace(delta=clipped(updates.delta, norm))
 
     return RowStage(apply=apply)
+
+
+def clipped(delta: Tree, norm: Any) -> Tree:
+    """A tree that is longer than `norm` at that length; others as they are."""
+    scale, rest = tree.scaled_norm(delta)
+    # two factors: their product may be too large, and its inverse too small, for a float
+    shorter = lambda x: x / scale.astype(x.dtype) * (norm / rest).astype(x.dtype)
+    return tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)

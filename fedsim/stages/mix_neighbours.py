@@ -37,7 +37,7 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        present = updates.weight > 0
+        present = updates.arrived
         K, count = present.shape[0], jnp.maximum(jnp.sum(present) - f, 1)
         distance = jnp.where(jnp.eye(K, dtype=bool), -1, tree.squared_distances(updates.delta, present))
         rank = jnp.argsort(jnp.argsort(distance, axis=1, stable=True), axis=1)

@@ -35,7 +35,7 @@ class Heterogeneity(NamedTuple):
 
     rows: Record  # of `partition.csv`, as one stack
     counts: LabelCounts  # the same, counted
-    clients: pd.DataFrame  # a row per client, see `client_skew`
+    clients: pd.DataFrame  # a row per client, see `client_skew`, and what it has of each skew
     overall: dict[str, Any]  # of all clients together, see `overall_skew`
 
     def plain(self) -> dict[str, Any]:
@@ -51,8 +51,9 @@ def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogene
       seed: of its partition, where there are several: a column of the rows.
     """
     counts = label_counts(federation)
-    rows = {**({} if seed is None else {"seed": seed}), **partition_rows(counts)}
-    return Heterogeneity(rows=rows, counts=counts, clients=client_skew(counts), overall=overall_skew(counts))
+    rows = {**({} if seed is None else {"seed": seed}), **partition_rows(counts, federation.skews)}
+    clients = client_skew(counts).assign(**federation.skews)
+    return Heterogeneity(rows=rows, counts=counts, clients=clients, overall=overall_skew(counts))
 
 
 def label_counts(federation: Federation) -> LabelCounts:
@@ -62,14 +63,21 @@ def label_counts(federation: Federation) -> LabelCounts:
     return LabelCounts(federation.client_names, federation.label_names if labelled else [], samples)
 
 
-def partition_rows(counts: LabelCounts) -> Record:
-    """Rows of `partition.csv`: every client and label with samples; every client where targets are no classes."""
-    if not counts.labels:
-        clients = counts.clients.tolist()
-        return {"client": clients, "label": [None] * len(clients), "samples": counts.sizes.tolist()}
-    row, label = np.nonzero(counts.samples)
-    labels = [counts.labels[place] for place in label.tolist()]
-    return {"client": counts.clients[row].tolist(), "label": labels, "samples": counts.samples[row, label].tolist()}
+def partition_rows(counts: LabelCounts, skews: Mapping[str, np.ndarray]) -> Record:
+    """Rows of `partition.csv`: every client and label with samples; every client where targets are no classes.
+
+    Args:
+      counts: samples of the clients that are listed.
+      skews: what each of these clients has `[N]`, by column.
+    """
+    if counts.labels:
+        row, label = np.nonzero(counts.samples)
+        labels = [counts.labels[place] for place in label.tolist()]
+        samples = counts.samples[row, label]
+    else:
+        row, labels, samples = np.arange(len(counts.clients)), [None] * len(counts.clients), counts.sizes
+    record = {"client": counts.clients[row].tolist(), "label": labels, "samples": samples.tolist()}
+    return record | {name: numbers[row].tolist() for name, numbers in skews.items()}
 
 
 def counts_of_rows(rows: pd.DataFrame, clients: int | Sequence[Any] | None = None) -> LabelCounts:

@@ -45,10 +45,12 @@ def verdict(
 def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str], baseline: str, metric: str) -> str:
     """Who leads; where something varies: who holds where the baseline does worst, and who leads where it does best."""
     name, rising = metric.replace("_", " "), larger_is_better(metric)
-    if len(by_variant) == 1:
+    if len(by_variant) == 1 and len(next(iter(by_variant.values()))) > 1:
         (group,) = by_variant.values()
         text = f"{_leading(group, baseline, name)}{_lost(group)}."
         return f"N{text[1:]}" if group[0].chance else text
+    if len({standing.method for group in by_variant.values() for standing in group}) == 1:
+        return _alone(by_variant, words, name, rising)
     leaders = {variant: group[0] for variant, group in by_variant.items() if group[0].mean is not None}
     worth = lambda variant: _worth(by_variant[variant], baseline, rising)
     hard, easy = min(leaders, key=worth), max(leaders, key=worth)
@@ -61,6 +63,17 @@ def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str]
     text = f"with {words[hard]}, {_leading(by_variant[hard], baseline, name, verb, subject)}"
     text += f"; with {words[easy]}, {_brief(by_variant[easy], baseline, name, subject)}" if easy != hard else ""
     return f"{start}{text}." if start else f"W{text[1:]}."
+
+
+def _alone(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str], metric: str, rising: bool) -> str:
+    """What the only method reaches: where it does best, and where it does worst."""
+    means = {variant: group[0].mean for variant, group in by_variant.items() if group[0].mean is not None}
+    ranked = sorted(means, key=lambda variant: means[variant], reverse=rising)
+    where = [
+        f"{_score(means[v], metric)}{f' with {words[v]}' * bool(v)}" for v in dict.fromkeys([ranked[0], ranked[-1]])
+    ]
+    method = next(iter(by_variant.values()))[0].method
+    return f"{method} ends with {metric} {' and '.join(where)}."
 
 
 def _lost(group: Sequence[Standing]) -> str:

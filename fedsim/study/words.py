@@ -1,6 +1,7 @@
 """Paths of a scenario and values along them in words: `fleet.malicious=0.2` is "20 % malicious"."""
 
 import contextlib
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,10 @@ from fedsim.scenario.shorthand import top_level
 
 TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "rounds": ("rounds", "{} round{s}"),
+    "model": ("model", "model {}"),
+    "data": ("data", "{}"),
     "data.clients": ("clients", "{} client{s}"),
+    "data.partition": ("partition", "partition {}"),
     "data.partition.classes": ("labels a client", "{} label{s} a client"),
     "data.partition.per_client": ("shards a client", "{} shard{s} a client"),
     "cohort.size": ("clients a round", "{} client{s} a round"),
@@ -58,6 +62,16 @@ def axis(path: str, scenario: Mapping[str, Any] | None = None) -> str:
     return f"{owner} {SIGNS.get(name, name.replace('_', ' '))}".strip()
 
 
+def shown(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a scenario as pages and pictures show it: a file by its name, and no hash.
+
+    >>> shown({"kind": "file", "path": "../splits/ten.csv", "sha256": "0f"})
+    {'kind': 'file', 'path': 'ten.csv'}
+    """
+    named = {name: value for name, value in part.items() if name != "sha256"}
+    return {**named, "path": os.path.basename(named["path"])} if isinstance(named.get("path"), str) else named
+
+
 def attacks(label: str) -> bool:
     """Whether a variation is one of an attack.
 
@@ -92,7 +106,7 @@ def _malicious(value: Any, text: str) -> str:
 def _shown(value: Any, text: str) -> str:
     """A value: a kind by its name and parameters, anything else as it was written."""
     if isinstance(value, dict) and "kind" in value:
-        rest = [f"{SIGNS.get(name, name)} {inner}" for name, inner in value.items() if name != "kind"]
+        rest = [f"{SIGNS.get(name, name.replace('_', ' '))} {inner}" for name, inner in value.items() if name != "kind"]
         return " ".join([_kind(value["kind"]), ", ".join(map(str, rest))]).strip()
     return KINDS.get(text, text)
 

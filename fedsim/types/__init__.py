@@ -19,6 +19,7 @@ from fedsim.types.server import ApplyStage as ApplyStage
 from fedsim.types.server import Context as Context
 from fedsim.types.server import FinishTotal as FinishTotal
 from fedsim.types.server import Fold as Fold
+from fedsim.types.server import Info as Info
 from fedsim.types.server import RowStage as RowStage
 from fedsim.types.server import Rule as Rule
 from fedsim.types.server import Stage as Stage

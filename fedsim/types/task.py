@@ -68,6 +68,7 @@ class Task(NamedTuple):
     rate: Callable[[Array, Array], Array]  # (learning rate of the round, local step) -> that of the step
     classes: int  # 0: not a classification
     features: Callable[[Tree, Array], Array] | None = None  # those of the model, where it has them
+    augment: Callable[[Key[Array, ""], Array], Array] | None = None  # (key, x of a batch) -> x that is trained on
 
 
 class Work(NamedTuple):

@@ -22,7 +22,7 @@ def shortest(keep: Annotated[int, Ge(1)] = 10):
 
     def reduce(updates, context):
         squares = [jnp.sum(leaf.reshape(len(leaf), -1) ** 2, axis=1) for leaf in jax.tree.leaves(updates.delta)]
-        reported = updates.weight > 0  # rows of clients that did not report may hold anything
+        reported = updates.arrived  # rows of clients that did not report may hold anything
         rank = jnp.argsort(jnp.argsort(jnp.where(reported, sum(squares), jnp.inf)))
         return tree.weighted_mean(updates.delta, ((rank < keep) & reported).astype(float))
 

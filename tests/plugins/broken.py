@@ -72,6 +72,11 @@ def unreturned():
 
 
 @fedsim.stage
+def weighed():
+    return lambda updates, context: updates._replace(weight=updates.weight / 2)
+
+
+@fedsim.stage
 def every_other():
     return lambda updates, context: updates._replace(delta=jax.tree.map(lambda x: x[::2], updates.delta))
 

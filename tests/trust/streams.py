@@ -14,10 +14,11 @@ from fedsim.fleet.streams import Stream, _key, generator
 from fedsim.scenario import read
 from trust.table import Figure
 
+DATA = {"kind": "digits", "clients": 30, "partition": {"kind": "dirichlet", "alpha": 0.5}}
 BASE = {
     "name": "streams",
     "rounds": 5,
-    "data": {"kind": "digits", "clients": 30, "partition": {"kind": "dirichlet", "alpha": 0.5}},
+    "data": DATA,
     "cohort": {"kind": "uniform", "size": 8},
     "client": {"lr": 0.1, "batch": 16, "epochs": 2},
 }
@@ -33,6 +34,10 @@ TOGGLES = {
     "more rounds": {"rounds": 9},
     "another learning rate": {"client": {"lr": 0.3, "batch": 16, "epochs": 2}},
     "another seed beside it": {"seeds": [0, 7]},
+    "skews": {
+        "data": {**DATA, "skew": ["rotation", "feature_noise", "label_noise", {"kind": "concept_shift", "every": 2}]}
+    },
+    "augmentation": {"data": {**DATA, "augment": ["flip", "crop"]}},
 }
 
 

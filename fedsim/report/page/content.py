@@ -135,7 +135,7 @@ def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) 
     if result.baseline and not lines and runs:
         lines = verdict(result.compared, runs, result.baseline, score, chance, result.scenario)
         lines[:1] = [lines[0] if over else f"So far: {lines[0]}"]
-    several = len(result.names) > 1
+    several = len(result.names) > 1 or len({row.get("variant") for row in runs}) > 1
     dots = pictures.scores(runs, result.standings, result.names, result.baseline, score, chance, result.scenario)
     return {
         "headline": lines[0] if lines else headline(runs, rounds, result.names, score, chance.get(""), over),

@@ -11,7 +11,8 @@
   const axis = (values, begin, end, share, whole, log = false) => {
     let low = Math.min(...values), high = Math.max(...values);
     if (!values.length) [low, high] = [0, 1];
-    if (low === high) [low, high] = share ? [Math.max(low - 0.05, 0), Math.min(high + 0.05, 1)] : [low - 0.5, high + 0.5];
+    const room = Math.max(0.5, Math.abs(low) / 20);
+    if (low === high) [low, high] = share ? [Math.max(low - 0.05, 0), Math.min(high + 0.05, 1)] : [low - room, high + room];
     log = log && low > 0;
     if (log) [low, high] = [low / 1.2, high * 1.2];
     else if (!whole) {

@@ -70,7 +70,8 @@ def axis(values: Sequence[float], begin: float, end: float, share: bool = False,
     """
     low, high = (min(values), max(values)) if len(values) else (0.0, 1.0)
     if low == high:
-        low, high = (low - 0.5, high + 0.5) if not share else (max(low - 0.05, 0.0), min(high + 0.05, 1.0))
+        room = max(0.5, abs(low) / 20)  # what is added to a large number must not be lost in it
+        low, high = (low - room, high + room) if not share else (max(low - 0.05, 0.0), min(high + 0.05, 1.0))
     if whole:
         return Axis(low, high, begin, end)
     if not share and low > 0 and high > WIDE * low:

@@ -1,0 +1,38 @@
+"""Dates as numbers: days since 1970-01-01 00:00 UTC, times of the day as fractions of a day."""
+
+import re
+from datetime import UTC, date, datetime
+
+import numpy as np
+
+ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?", re.A)
+FIRST_DAY = date(1970, 1, 1).toordinal()
+START = datetime(1970, 1, 1, tzinfo=UTC)
+DAY = 86_400.0  # seconds
+
+
+def as_days(cell: str) -> float | None:
+    """A date in the ISO form as days since 1970-01-01 UTC; a time without an offset is one of UTC. None for other text.
+
+    >>> as_days("1970-01-02"), as_days("1970-01-02T12:00+06:00"), as_days("2.1.1970")
+    (1.0, 1.25, None)
+    """
+    if not ISO.fullmatch(cell):
+        return None
+    try:
+        if len(cell) == 10:
+            return float(date.fromisoformat(cell).toordinal() - FIRST_DAY)
+        moment = datetime.fromisoformat(cell)
+    except ValueError:
+        return None  # the 30th of February
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - START).total_seconds() / DAY
+
+
+def days_of(moments: np.ndarray) -> np.ndarray:
+    """Moments (datetime64, UTC) or durations (timedelta64) `[n]` as days; what is none is NaN.
+
+    >>> days_of(np.array(["1970-01-03T06:00", "NaT"], "datetime64[s]")).tolist()
+    [2.25, nan]
+    """
+    since = moments - np.datetime64(0, "s") if moments.dtype.kind == "M" else moments
+    return since / np.timedelta64(1, "D")

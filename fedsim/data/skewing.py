@@ -1,0 +1,155 @@
+"""Skews: what makes the clients' own samples differ, after a partition has dealt them.
+
+A factory returns a `Skew`. Everything is drawn by seed and client, never by the method.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsim.compose import tag_of
+from fedsim.compose.shapes import ContractError
+from fedsim.data.federation import Federation
+from fedsim.data.mapped import Mapped
+
+
+class Skew(NamedTuple):
+    """A number for every client, and what it makes of the client's samples; of a client with 0 they stay as they are.
+
+    Either `features` or `labels` is given, and decides which part of the samples is changed.
+
+    Attributes:
+      draw: `(clients, rng) -> numbers` `[N]`: an angle, a level, a group; they stand in partition.csv.
+      features: `(x [n, ...], number, rng) -> x` of the same shape, for the samples of ONE client.
+      labels: `(y [n], number, classes, rng) -> y`, likewise.
+      images: whether features must be images, `[n, height, width]` or `[n, height, width, channels]`.
+      exact: `(numbers [N], shape of x) -> bool`: whether features that are bytes stay bytes. Where they do not, those of
+        the whole federation become floats; without it they always do.
+      every: labels move on by one class after every so many rounds; 0: they stay. Not in `labels`: in the plan.
+      test: whether a client's own test samples are changed as well.
+    """
+
+    draw: Callable[[int, np.random.Generator], np.ndarray]
+    features: Callable[[np.ndarray, float, np.random.Generator], np.ndarray] | None = None
+    labels: Callable[[np.ndarray, float, int, np.random.Generator], np.ndarray] | None = None
+    images: bool = False
+    exact: Callable[[np.ndarray, tuple[int, ...]], bool] | None = None
+    every: int = 0
+    test: bool = True
+
+
+def refusal(skew: Skew, federation: Federation) -> str:
+    """Why such samples cannot be skewed so, and what to do; nothing where they can."""
+    f = federation
+    if skew.labels is not None:
+        if not f.classes:
+            return "changes classes, and these targets are numbers; take data with labels, or take it out"
+        if f.per_token:
+            return "changes the label of a sample, and here every token has one; take it out"
+        return ""
+    if f.vocabulary:
+        return "changes features that are numbers, and these samples are tokens; take it out"
+    if skew.images and len(f.x.shape) not in (3, 4):
+        return f"is for images [n, height, width, channels], and samples have shape {f.x.shape[1:]}; take it out"
+    if isinstance(f.x, Mapped):
+        text = "changes features, and these stay in their file"
+        return f"{text}; compress it (numpy.savez_compressed, gzip), which is read into memory, or take it out"
+    return ""
+
+
+def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray:
+    """What every client has `[N]`.
+
+    Raises:
+      ContractError: when they are no finite numbers, one for each client.
+    """
+    numbers = np.asarray(skew.draw(clients, rng))
+    if numbers.shape != (clients,) or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
+        found = f"{numbers.dtype} {numbers.shape}"
+        raise ContractError(f"draw: gave {found}; needed is a finite number for each of the {clients} clients")
+    return numbers
+
+
+def skewed(
+    federation: Federation,
+    name: str,
+    skew: Skew,
+    numbers: np.ndarray,
+    generator: Callable[[int, int], np.random.Generator],
+    dtype: np.dtype,
+    given: Federation,
+) -> Federation:
+    """A federation whose clients' samples, training and own test samples alike, are skewed; all other sets stay.
+
+    Args:
+      federation: perhaps skewed by other links already.
+      name: of the link.
+      skew: the link.
+      numbers: of every client `[N]`.
+      generator: `(tag, client) -> rng`: what a client's samples are changed with.
+      dtype: float type of features.
+      given: the federation before the first link, whose arrays are not to be written on.
+
+    Raises:
+      ContractError: when a skew gives features or labels of another shape, or none that can be learned from.
+    """
+    f, moves = federation, (skew.every,) if skew.every else ()
+    f = f._replace(skews={**f.skews, f"skew/{name}": numbers}, moves=(*f.moves, *moves))
+    if not numbers.any():
+        return f
+    f = f._replace(source=f.source or f.fingerprint()["data"])
+    if skew.features is not None:
+        f = f if skew.exact is not None and skew.exact(numbers, f.x.shape) else with_floats(f, dtype)
+        f = f._replace(x=np.array(f.x)) if f.x is given.x else f
+    if skew.labels is not None and f.y is given.y:
+        f = f._replace(y=np.array(f.y))
+    for client in np.flatnonzero(numbers):
+        rows = rows_of(f, int(client), skew.test)
+        if len(rows):
+            _change(f, skew, rows, numbers[client].item(), generator(tag_of(name), int(client)))
+    return f
+
+
+def with_own_tests(f: Federation) -> Federation:
+    """The test samples that belong to clients beside the training samples too, where they can differ from the test set's."""
+    n, own = len(f.x), f.test_indices >= len(f.x)
+    if not own.any():
+        return f
+    rows = f.test_indices[own] - n
+    indices = f.test_indices.copy()
+    indices[own] = n + np.arange(len(rows))
+    x, y = (np.concatenate([whole, test[rows]]) for whole, test in ((f.x, f.x_test), (f.y, f.y_test)))
+    return f._replace(x=x, y=y, test_indices=indices, source=f.source or f.fingerprint()["data"])
+
+
+def with_floats(f: Federation, dtype: np.dtype) -> Federation:
+    """The features of all sets as a model reads them: floats, to the bit, in place of bytes times a scale."""
+    if f.x.dtype != np.uint8 and f.scale == 1.0:
+        return f
+    scaled = lambda x: np.asarray(x).astype(dtype) * dtype.type(f.scale)
+    sets = {name: scaled(getattr(f, name)) for name in ("x", "x_test", "x_validation", "x_server")}
+    return f._replace(**sets, scale=1.0)
+
+
+def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
+    """Rows of a client's training samples, and behind them those of its own test samples."""
+    train = f.indices[f.offsets[client] : f.offsets[client + 1]]
+    own = f.test_indices[f.test_offsets[client] : f.test_offsets[client + 1]] if test else train[:0]
+    return np.concatenate([train, own])
+
+
+def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.random.Generator) -> None:
+    """Write what a skew makes of ONE client's samples over them."""
+    if skew.features is not None:
+        old, new = f.x, np.asarray(skew.features(f.x[rows], number, rng))
+        sound = bool(np.isfinite(new).all()) if new.dtype.kind == "f" else new.dtype.kind in "iub"
+    else:
+        assert skew.labels is not None
+        old, new = f.y, np.asarray(skew.labels(f.y[rows], number, f.classes, rng))
+        sound = new.dtype.kind in "iu" and (new.size == 0 or 0 <= new.min() <= new.max() < f.classes)
+    if new.shape != (len(rows), *old.shape[1:]) or not sound:
+        hook, needed = ("features", "finite features") if skew.features else ("labels", f"labels 0 to {f.classes - 1}")
+        text = f"{hook}: gave {new.dtype} {new.shape}; needed are {needed} {(len(rows), *old.shape[1:])}"
+        raise ContractError(text)
+    old[rows] = new

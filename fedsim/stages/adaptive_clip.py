@@ -1,0 +1,56 @@
+"""A bound on the length of one update that follows a quantile of the lengths."""
+
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+from annotated_types import Ge, Gt, Le
+
+from fedsim import tree
+from fedsim.compose import stage
+from fedsim.stages.clip import clipped
+from fedsim.types import Context, RowStage, Updates
+
+
+@stage
+def adaptive_clip(
+    quantile: Annotated[float, Ge(0), Le(1)] = 0.5,
+    lr: Annotated[float, Gt(0)] = 0.2,
+    initial: Annotated[float, Gt(0)] = 0.1,
+) -> RowStage:
+    """Shortens every update that is longer than a bound C, which follows a quantile of the updates' lengths.
+
+    x_i ← x_i · min(1, C / ‖x_i‖₂), with the norm over the whole tree; after the round C ← C · exp(−η_C (b̄ − γ)), where b̄ is
+    the share of the updates that arrived with ‖x_i‖₂ ≤ C. A round in which nothing arrived leaves C as it is.
+
+    Resists: large updates, without a bound to guess; not many small ones that agree.    Cost: O(D) per client.
+    Needs: one row at a time.
+
+    Reports: `adaptive_clip/norm`, the C of the round, and `adaptive_clip/unclipped`, b̄.
+
+    Args:
+      quantile: γ, the share of updates that are to pass unchanged.
+      lr: η_C.
+      initial: C in the first round.
+
+    References:
+      Andrew, Thakkar, McMahan, Ramaswamy 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871
+      (there with noise on b̄).
+    """
+
+    def init(params, present):
+        del present
+        return jnp.asarray(initial, jax.tree.leaves(params)[0].dtype)
+
+    def apply(updates: Updates, context: Context) -> Updates:
+        return updates._replace(delta=clipped(updates.delta, context.state))
+
+    def measure(updates: Updates, context: Context):
+        scale, rest = tree.scaled_norm(updates.delta)
+        within = scale * rest <= context.state
+        return {"norm": context.state, "unclipped": within.astype(context.state.dtype)}
+
+    def after(norm, info):
+        return norm * jnp.exp(-lr * (info["unclipped"] - quantile)).astype(norm.dtype)
+
+    return RowStage(apply=apply, init=init, measure=measure, after=after)

@@ -1,0 +1,117 @@
+"""Images and sets of images of a stranger's: headers that lie, bombs, programs, pickles, ways out of the folder."""
+
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from encoded import FORM, encoded, image_column, png_of, saved, typed
+from hostile.registry import Attack, attacks, canary, opened, pickled
+
+GREY = encoded(np.arange(64, dtype=np.uint8).reshape(8, 8))
+
+
+def text_bomb() -> bytes:
+    """A PNG with 8 MB of compressed text in front of its pixels."""
+    data = b"a\0\0" + zlib.compress(bytes(8 << 20))
+    chunk = len(data).to_bytes(4, "big") + b"zTXt" + data + zlib.crc32(b"zTXt" + data).to_bytes(4, "big")
+    return GREY[:33] + chunk + GREY[33:]
+
+
+IMAGES: dict[str, Callable[[Path], bytes]] = {
+    "a pickle": pickled,
+    "a bomb of pixels": lambda f: png_of(60_000, 60_000, bytes(1 << 20)),
+    "sides of four billion": lambda f: png_of(2**32 - 1, 2**32 - 1),
+    "a bomb of text": lambda f: text_bomb(),
+    "half an image": lambda f: GREY[: len(GREY) // 2],
+    "PostScript that runs": lambda f: (
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n(%pipe%touch "
+        + str(canary(f)).encode()
+        + b") (w) file\n"
+    ),
+    "an image of nothing": lambda f: b"",
+}
+
+
+def _of_image(name: str) -> Attack:
+    def make(folder: Path):
+        for label in ("a", "b"):
+            (folder / "set" / label).mkdir(parents=True)
+            (folder / "set" / label / "1.png").write_bytes(GREY)
+        (folder / "set/b/2.png").write_bytes(IMAGES[name](folder))
+        return _opened(folder, "imagefolder")
+
+    return make
+
+
+attacks("image", IMAGES, _of_image)
+
+
+def _opened(folder: Path, kind: str) -> Callable[[], Any]:
+    (folder / "s.yaml").write_text(f"name: x\ndata: {{kind: {kind}, path: set, clients: 2}}\n")
+    return opened(folder / "s.yaml")
+
+
+def table(*images: bytes, **columns: Any) -> pa.Table:
+    labels = columns or {"label": [0] * len(images)}
+    return typed(pa.table({"image": image_column(list(images)), **labels}), {"image": FORM})
+
+
+def damaged(folder: Path, old: bytes, new: bytes) -> None:
+    saved(table(GREY, GREY), folder)
+    file = folder / "data-00000-of-00001.arrow"
+    file.write_bytes(file.read_bytes().replace(old, new))
+
+
+def parquet(folder: Path, content: bytes | pa.Table) -> None:
+    if isinstance(content, bytes):
+        (folder / "train.parquet").write_bytes(content)
+    else:
+        pq.write_table(content, folder / "train.parquet")
+
+
+def linked(folder: Path) -> None:
+    parquet(folder, table(GREY, GREY))
+    os.rename(folder / "train.parquet", folder.parent.parent / "secret.parquet")
+    (folder / "train.parquet").symlink_to("../../secret.parquet")
+
+
+LENGTH = len(GREY).to_bytes(4, "little")
+SETS: dict[str, Callable[[Path], Any]] = {
+    "a pickle for a table": lambda f: parquet(f, pickled(f.parent)),
+    "images that are pickles": lambda f: saved(table(pickled(f.parent)), f),
+    "offsets beyond the file": lambda f: damaged(f, LENGTH, b"\xff\xff\xff\x7f"),
+    "offsets that go back": lambda f: damaged(f, LENGTH, b"\0\0\0\x80"),
+    "a packed stream": lambda f: saved(table(*[bytes(1 << 20)] * 4), f, compression="zstd"),
+    "a bomb in a table": lambda f: saved(table(png_of(60_000, 60_000)), f),
+    "a thousand rows of one bomb": lambda f: parquet(f, table(*[png_of(9000, 9000)] * 1000)),
+    "a table that is a link": linked,
+    "JSON of brackets": lambda f: (saved(table(GREY, GREY), f), (f / "state.json").write_text("[" * 1_000_000)),
+    "files upwards": lambda f: (
+        saved(table(GREY, GREY), f),
+        (f / "state.json").write_text('{"_data_files": [{"filename": "../../secret.arrow"}]}'),
+    ),
+    "a type that is a pickle": lambda f: saved(
+        pa.table({"image": pa.array([b"x"]), "label": [0]}).replace_schema_metadata({"huggingface": "{}"}).cast(
+            pa.schema([
+                pa.field("image", pa.binary(), metadata={"ARROW:extension:name": "arrow.py_extension_type",
+                                                         "ARROW:extension:metadata": pickled(f.parent)}),
+                pa.field("label", pa.int64()),
+            ], metadata={"huggingface": '{"info": {"features": {}}}'})), f),
+}  # fmt: skip
+
+
+def _of_set(name: str) -> Attack:
+    def make(folder: Path):
+        (folder / "set").mkdir()
+        SETS[name](folder / "set")
+        return _opened(folder, "huggingface")
+
+    return make
+
+
+attacks("image set", SETS, _of_set)

@@ -1,0 +1,93 @@
+"""Dates in tables: days since 1970-01-01 UTC, whatever holds them; what is none among them is told."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedsim.data import csv, of_frame, parquet
+from fedsim.data.dates import as_days, days_of
+from fedsim.errors import DataError
+
+CELLS = {
+    "1970-01-01": 0,
+    "2024-05-01": 19844,
+    "1969-12-31": -1,
+    "0001-01-01": -719162,
+    "9999-12-31": 2932896,
+    "2024-02-29T18:00": 19782.75,
+    "2024-02-29 06:00:00": 19782.25,
+    "2024-02-29T06:00:00Z": 19782.25,
+    "2024-02-29T06:00:00+06:00": 19782,
+    "2024-02-29T00:00:00-0630": 19782 + 6.5 / 24,
+    "2024-02-29T00:00:00-12": 19782.5,
+    "2024-02-29T00:00:43.200": 19782.0005,
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_days(cell):
+    assert as_days(cell) == pytest.approx(CELLS[cell], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["2023-02-29", "2024-13-01", "20240501", "2024-W18-3", "1.5.2024", "05/01/2024", "2024-05", "12:00", "2024-05-01T24:30",
+     "2024-05-01T", "2024-05-01Z", "x2024-05-01", "٢٠٢٤-05-01", "2024-05-01T12:00:00+99:00", ""],
+)  # fmt: skip
+def test_what_is_no_date(cell):
+    assert as_days(cell) is None
+
+
+def test_every_way_to_hold_dates_gives_the_same_features(tmp_path):
+    texts = ["2024-05-01", "2024-02-29", "", "1969-07-20"]
+    naive = pd.Series(pd.to_datetime(texts))
+    frame = pd.DataFrame(
+        {
+            "text": texts,
+            "naive": naive,
+            "aware": naive.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"),
+            "objects": [dt.date.fromisoformat(text) if text else None for text in texts],
+            "y": [0, 1, 0, 1],
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    days = np.array([19844, 19782, np.nan, -165.0])
+    for got in (
+        of_frame(frame, missing="mean"),
+        csv(str(tmp_path / "t.csv"), missing="mean"),
+        parquet(str(tmp_path / "t.parquet"), missing="mean"),
+    ):
+        np.testing.assert_array_equal(got.x, np.repeat(days[:, None], 4, 1))
+        assert tuple(got.features) == ("text", "naive", "aware", "objects")
+
+
+def test_blank_dates_are_blank_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("when,y\n2024-05-01,0\nNA,1\n2024-05-03,1\n")
+    with pytest.raises(DataError, match="line 3, column 'when': blank; write missing: mean, median or drop"):
+        csv(str(tmp_path / "t.csv"))
+    assert csv(str(tmp_path / "t.csv"), missing="drop").x.tolist() == [[19844], [19846]]
+
+
+def test_durations_and_units():
+    frame = pd.DataFrame({"stay": pd.to_timedelta(["1D", "36h"]), "y": [0, 1]})
+    assert of_frame(frame).x.tolist() == [[1], [1.5]]
+    for unit in ("s", "ms", "us", "ns"):
+        assert days_of(np.array(["1970-01-02T12:00", "NaT"], f"datetime64[{unit}]"))[0] == 1.5
+
+
+def test_a_column_of_dates_and_others(tmp_path):
+    """Half of them and more: dates, and the others are told; fewer: text, as before; numbers come first."""
+    path = tmp_path / "t.csv"
+    path.write_text("when,y\n2024-05-01,0\nsoon,1\n2024-05-03,1\n")
+    with pytest.raises(
+        DataError, match="line 3, column 'when': 'soon' is no date, and most of its column are; write 2024"
+    ):
+        csv(str(path))
+    path.write_text("when,y\n2024-05-01,0\nsoon,1\nlater,1\n")
+    assert csv(str(path)).features == ("when=2024-05-01", "when=later", "when=soon")
+    path.write_text("when,y\n2024,0\n2025-05-01,1\n")
+    with pytest.raises(DataError, match="'2025-05-01' is no number"):
+        csv(str(path))

@@ -1,0 +1,303 @@
+"""Sets of the package `datasets` on disk: in each of its forms, byte for byte, and as it writes them itself."""
+
+import datetime as dt
+import importlib.util
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from encoded import FORM, classes, encoded, image_column, parquets, png_of, saved, saved_splits, streamed, typed
+
+from fedsim.data import huggingface
+from fedsim.errors import DataError
+from fedsim.scenario import read
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (8, 6, 5), np.uint8)
+LABELS = [0, 1, 1, 0, 2, 1, 0, 0]
+WHO = list("bbaaccab")
+
+
+def images(rows=slice(0, 8), **columns) -> pa.Table:
+    table = pa.table({"image": image_column([encoded(p) for p in PIXELS[rows]]), "label": LABELS[rows]})
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values[rows]))
+    return typed(table, {"image": FORM, "label": classes("cat", "dog", "emu")})
+
+
+def rows_of(**columns) -> pa.Table:
+    return typed(pa.table(columns), {})
+
+
+def expect(arrays, test: bool) -> None:
+    n = 5 if test else 8
+    np.testing.assert_array_equal(arrays.x, PIXELS[:n, :, :, None])
+    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255 and arrays.y.tolist() == LABELS[:n]
+    assert list(arrays.labels) == ["cat", "dog", "emu"] and arrays.columns["writer"].tolist() == WHO[:n]
+    if test:
+        np.testing.assert_array_equal(arrays.x_test, PIXELS[5:, :, :, None])
+        assert arrays.y_test.tolist() == LABELS[5:]
+    else:
+        assert arrays.x_test is None
+
+
+TRAIN, TEST = slice(0, 5), slice(5, 8)
+
+
+@pytest.mark.parametrize(
+    "form", ["save_to_disk", "two shards", "an Arrow file", "splits", "parquet", "converted", "cache", "snapshot"]
+)
+def test_every_form_of_a_set(tmp_path, form):
+    both = {"train": images(TRAIN, writer=WHO), "test": images(TEST, writer=WHO), "extra": images(TEST, writer=WHO)}
+    if form in ("save_to_disk", "two shards", "an Arrow file"):
+        options = {"shards": 2 if form == "two shards" else 1, "file": form == "an Arrow file"}
+        return expect(huggingface(saved(images(writer=WHO), tmp_path, **options)), False)
+    if form == "splits":
+        path = saved_splits(both, tmp_path)
+    elif form == "cache":
+        path = str(tmp_path)
+        for split, table in both.items():
+            streamed(table, tmp_path / f"default/0.0.0/abc/set-{split}.arrow")
+        streamed(both["test"], tmp_path / "default/0.0.0/abc/cache-0123456789abcdef.arrow")
+    elif form == "snapshot":
+        parquets(both, tmp_path / "blobs", "{}")
+        path, shown = str(tmp_path), tmp_path / "snapshots/0abc/data"
+        shown.mkdir(parents=True)
+        for split in both:
+            (shown / f"{split}-00000-of-00001.parquet").symlink_to(f"../../../blobs/{split}")
+        with pytest.raises(DataError, match="a link that leads out of the folder"):
+            huggingface(str(tmp_path / "snapshots/0abc"))
+    else:
+        name = "plain/{}/0000.parquet" if form == "converted" else "data/{}-00000-of-00001-0123456789abcdef.parquet"
+        path = parquets(both, tmp_path, name)
+    expect(huggingface(path), True)
+    return None
+
+
+@pytest.mark.parametrize("kind", ["huggingface", "hf", "arrow"])
+def test_its_names(tmp_path, kind):
+    section = read({"name": "x", "data": {"kind": kind, "path": saved(images(), tmp_path)}}).spec.data
+    assert section.kind == "huggingface" and section.features == [] and section.size is None
+
+
+def test_columns_by_name(tmp_path):
+    path = saved(images(writer=WHO, fold=LABELS[::-1], day=[dt.date(1970, 1, 3)] * 8), tmp_path)
+    arrays = huggingface(path, client="writer", target="fold")
+    assert arrays.client.tolist() == WHO and arrays.y.tolist() == LABELS[::-1] and arrays.labels is None
+    assert arrays.columns["label"].tolist() == [["cat", "dog", "emu"][k] for k in LABELS]
+    assert arrays.columns["day"].tolist() == [2] * 8 and "writer" not in arrays.columns
+    with pytest.raises(DataError, match="client: no column 'writr'; did you mean 'writer'"):
+        huggingface(path, client="writr")
+    with pytest.raises(DataError, match="split: no split 'tain'; did you mean 'train'"):
+        huggingface(path, split="tain")
+
+
+def test_the_clients_of_test_rows(tmp_path):
+    path = saved_splits({"train": images(TRAIN, client=WHO), "test": images(TEST, client=WHO)}, tmp_path)
+    arrays = huggingface(path)
+    assert arrays.client.tolist() == WHO[:5] and arrays.client_test.tolist() == WHO[5:]
+
+
+def test_rows_of_numbers_dates_and_texts(tmp_path):
+    table = typed(
+        pa.table(
+            {
+                "age": [30, 40, 50, 60],
+                "seen": pa.array([dt.datetime(1970, 1, 2, 12)] * 4, pa.timestamp("us")),
+                "town": ["a", "b", "a", "b"],
+                "sex": [0, 1, 1, 0],
+                "ill": [1, 0, 1, 0],
+            }
+        ),
+        {"sex": classes("f", "m"), "ill": classes("no", "yes")},
+    )
+    path = saved_splits({"train": table.slice(0, 3), "test": table.slice(3)}, tmp_path)
+    arrays = huggingface(path, target="ill")
+    assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]] and list(arrays.labels) == ["no", "yes"]
+    assert arrays.x_test.tolist() == [[60, 1.5]] and arrays.y_test.tolist() == [0]
+    assert {name: values.tolist() for name, values in arrays.columns.items()} == {
+        "town": ["a", "b", "a"],
+        "sex": ["f", "m", "m"],
+    }
+    arrays = huggingface(path, target="ill", features=["age", "town", "sex"])
+    assert list(arrays.features) == ["age", "town=a", "town=b", "sex=f", "sex=m"]
+    assert arrays.x.tolist()[0] == [30, 1, 0, 1, 0]
+    with pytest.raises(DataError, match="target: sex, ill hold classes; write target: and one of them"):
+        huggingface(path)
+
+
+def test_long_texts_are_no_names(tmp_path):
+    path = saved(images(caption=["a" * 10_000, *"bcdefgh"], writer=WHO), tmp_path)
+    assert huggingface(path).columns.keys() == {"writer"}
+    with pytest.raises(
+        DataError, match="client: column 'caption': texts of up to 10000 characters, and names have 500"
+    ):
+        huggingface(path, client="caption")
+    with pytest.raises(DataError, match="split 'train', column 'caption': texts of up to 10000 characters"):
+        huggingface(path, target="caption")
+
+
+def test_blanks(tmp_path):
+    table = rows_of(a=[1.0, None, 3.0, 4.0], label=[0, 1, 0, 1], town=["p", "q", "r", "s"])
+    path = saved_splits({"train": table.slice(0, 3), "test": table.slice(2)}, tmp_path)
+    with pytest.raises(DataError, match="row 1, column 'a': blank; write missing: mean, median or drop"):
+        huggingface(path)
+    arrays = huggingface(path, missing="drop")
+    assert arrays.columns["town"].tolist() == ["p", "r"]
+    assert arrays.x.tolist() == [[1], [3]] and arrays.x_test.tolist() == [[3], [4]]
+    assert np.isnan(huggingface(path, missing="mean").x[1, 0])
+
+
+def test_lists_of_one_shape_are_samples(tmp_path):
+    grid = np.arange(24.0).reshape(4, 3, 2)
+    nested = pa.array(grid.tolist(), pa.list_(pa.list_(pa.float32())))
+    path = saved(rows_of(grid=nested, label=[0, 1, 0, 1]), tmp_path / "a")
+    np.testing.assert_array_equal(huggingface(path, features=["grid"]).x, grid)
+    tokens = pa.array([[1, 2], [3, 4]], pa.list_(pa.int64()))
+    fixed = pa.array([[2, 3], [-100, 0]], pa.list_(pa.int64(), 2))
+    arrays = huggingface(saved(rows_of(ids=tokens, label=fixed), tmp_path / "b"), features=["ids"])
+    assert arrays.x.tolist() == [[1, 2], [3, 4]] and arrays.y.tolist() == [[2, 3], [-1, 0]]
+    ragged = pa.array([[1], [3, 4]], pa.list_(pa.int64()))
+    with pytest.raises(DataError, match="column 'ids': lists of several lengths"):
+        huggingface(saved(rows_of(ids=ragged, label=[0, 1]), tmp_path / "c"), features=["ids"])
+
+
+def test_sets_without_a_word_about_their_columns(tmp_path):
+    """Parquet that another program wrote: images by their form, classes by their numbers."""
+    table = images(writer=WHO).replace_schema_metadata(None)
+    arrays = huggingface(parquets({"train": table}, tmp_path, "{}.parquet"))
+    np.testing.assert_array_equal(arrays.x, PIXELS[..., None])
+    assert arrays.y.tolist() == LABELS and arrays.labels is None
+
+
+def test_sizes_and_channels(tmp_path):
+    mixed = [encoded(PIXELS[0]), encoded(RNG.integers(0, 256, (7, 5, 3), np.uint8), "JPEG")]
+    table = typed(pa.table({"image": image_column(mixed), "label": [0, 1]}), {"image": FORM})
+    path = saved(table, tmp_path)
+    with pytest.raises(
+        DataError, match=r"images of 2 sizes.*: 6 x 5 \(1\), 7 x 5 \(1\); write size: \[height, width\]"
+    ):
+        huggingface(path)
+    assert huggingface(path, size=[4, 3]).x.shape == (2, 4, 3, 3)
+    assert huggingface(path, size=[4, 3], channels=1).x.shape == (2, 4, 3, 1)
+
+
+# ------------------------------------------------------------------------------------------------- what is refused
+
+
+def one(folder, image: bytes | None = None, label=0, **options) -> str:
+    image = encoded(PIXELS[0]) if image is None else image
+    return saved(
+        typed(pa.table({"image": image_column([image]), "label": [label]}), {"image": FORM}), folder, **options
+    )
+
+
+def damaged(folder, change) -> str:
+    path = one(folder)
+    file = folder / "data-00000-of-00001.arrow"
+    file.write_bytes(change(file.read_bytes()))
+    return path
+
+
+def said(folder, name, value) -> str:
+    path = one(folder)
+    text = value if isinstance(value, str) else json.dumps(value)
+    (folder / name).write_text(text)
+    return path
+
+
+def test_rows_of_nothing(tmp_path):
+    """A column without buffers may promise any number of rows."""
+    schema = pa.schema([("image", pa.null()), ("label", pa.null())])
+    batch = pa.RecordBatch.from_arrays([pa.nulls(10**7), pa.nulls(10**7)], schema=schema)
+    path = saved(typed(pa.Table.from_batches([batch]), {}), tmp_path, rows=10**7)
+    with pytest.raises(DataError, match=r"promises 10000000 rows in \d+ bytes"):
+        huggingface(path, features=["image"])
+
+
+WRONG = {
+    "nothing there": (lambda f: str(f), r"no files of datasets; write such a folder with ds\.save_to_disk"),
+    "no stream": (lambda f: damaged(f, lambda b: b"hello"), "not a sound arrow file"),
+    "empty": (lambda f: damaged(f, lambda b: b""), "not a sound arrow file"),
+    "cut off": (lambda f: damaged(f, lambda b: b[:-120]), "not a sound arrow file"),
+    "offsets that lie": (
+        lambda f: damaged(f, lambda b: b.replace(len(encoded(PIXELS[0])).to_bytes(4, "little"), b"\xff\xff\xff\x7f")),
+        "not a sound arrow file",
+    ),
+    "packed": (lambda f: one(f, compression="zstd"), "is compressed, and the package datasets writes no such files"),
+    "no image": (lambda f: one(f, b"hello"), r"data-00000-of-00001\.arrow: row 0 of 'image': not an image of PNG"),
+    "a bomb": (lambda f: one(f, png_of(10**5, 10**5)), "row 0 of 'image': has more than 89478485 pixels"),
+    "a path alone": (lambda f: saved(typed(pa.table({"image": image_column([None]), "label": [0]}), {"image": FORM}), f),
+                     r"row 0 of 'image': no image there; where it lies in a file of its own, ds\.save_to_disk"),
+    "no label": (lambda f: one(f, label=-1), "split 'train', column 'label': row 0 has the label -1, none"),
+    "a blank label": (lambda f: one(f, label=None), "split 'train', column 'label': (1 rows have no label|holds null)"),
+    "texts alone": (lambda f: saved(rows_of(text=["a"], label=[0]), f), r"no column of images or numbers; there are text"),
+    "a state that names another file": (
+        lambda f: said(f, "state.json", {"_data_files": [{"filename": "../../etc/passwd"}]}),
+        r"state\.json: names '\.\./\.\./etc/passwd', and there is no such file",
+    ),
+    "a state of nothing": (lambda f: said(f, "state.json", {"_data_files": 3}), r"state\.json: names no files"),
+    "a state of brackets": (lambda f: said(f, "state.json", "[" * 100_000), "holds no JSON"),
+    "splits that are none": (lambda f: said(f, "dataset_dict.json", {"splits": [1]}), "names no splits"),
+    "a split upwards": (lambda f: said(f, "dataset_dict.json", {"splits": ["../x"]}), r"no \.\./x/state\.json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_set_is_refused(tmp_path, case):
+    make, says = WRONG[case]
+    with pytest.raises(DataError, match=says) as error:
+        huggingface(make(tmp_path / "set") if (tmp_path / "set").mkdir() is None else "")
+    assert len(error.value.lines) == 1 and len(str(error.value)) < 400 + 2 * len(str(tmp_path))
+
+
+def test_several_sets_in_a_folder(tmp_path):
+    for name in ("fine", "coarse"):
+        parquets({"train": images()}, tmp_path, name + "/{}-00000-of-00001.parquet")
+    with pytest.raises(DataError, match="holds several sets; give the folder of one: coarse, fine"):
+        huggingface(str(tmp_path))
+    assert len(huggingface(str(tmp_path / "fine")).y) == 8
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "train.parquet"])
+def test_damage_anywhere_is_refused_or_does_no_harm(tmp_path, name):
+    table = images(writer=WHO)
+    path = saved(table, tmp_path) if name.endswith("arrow") else parquets({"train": table}, tmp_path, "{}.parquet")
+    file = tmp_path / name
+    sound = file.read_bytes()
+    for at in range(0, len(sound), 3):
+        for value in (0x00, 0x7F, 0xFF):
+            file.write_bytes(sound[:at] + bytes([value]) + sound[at + 1 :])
+            try:
+                huggingface(path)
+            except DataError as error:
+                assert all(line.isprintable() for line in error.lines)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("datasets") is None, reason="needs datasets: the extra `tests`")
+def test_what_the_package_itself_writes(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+    from PIL import Image
+
+    datasets.disable_progress_bars()
+    form = datasets.Features(
+        {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog", "emu"]),
+         "writer": datasets.Value("string"), "grid": datasets.Array2D((2, 2), "float32")}
+    )  # fmt: skip
+    columns = {"image": [Image.fromarray(p) for p in PIXELS], "label": LABELS, "writer": WHO, "grid": [np.eye(2)] * 8}
+    whole = datasets.Dataset.from_dict(columns, features=form)
+    train, test = whole.select(range(5)), whole.select(range(5, 8))
+    whole.save_to_disk(tmp_path / "one", num_shards=3)
+    datasets.DatasetDict({"train": train, "test": test}).save_to_disk(tmp_path / "two")
+    train.to_parquet(tmp_path / "hub/data/train-00000-of-00001.parquet")
+    test.to_parquet(tmp_path / "hub/data/test-00000-of-00001.parquet")
+    datasets.load_dataset(str(tmp_path / "hub"), cache_dir=str(tmp_path / "cache"))
+    expect(huggingface(str(tmp_path / "one")), False)
+    for name in ("two", "hub", "cache"):
+        expect(huggingface(str(tmp_path / name)), True)
+    grid = huggingface(str(tmp_path / "one"), features=["grid"])
+    np.testing.assert_array_equal(grid.x, [np.eye(2)] * 8)

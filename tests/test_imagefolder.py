@@ -1,0 +1,155 @@
+"""Folders of images: classes, clients and splits by their names, pixels as they are, and files that are no images."""
+
+import os
+
+import numpy as np
+import pytest
+from encoded import encoded, png_of
+
+from fedsim.data import imagefolder, pictures, prepare
+from fedsim.data.mapped import Mapped, in_file
+from fedsim.errors import DataError
+
+RNG = np.random.default_rng(0)
+GREY = RNG.integers(0, 256, (6, 5, 4), np.uint8)
+COLOUR = RNG.integers(0, 256, (6, 5, 4, 3), np.uint8)
+
+
+def put(folder, name: str, content: bytes) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def folder_of(folder, names: list[str], images=COLOUR, form="PNG"):
+    for name, image in zip(names, images, strict=False):
+        put(folder, name, encoded(image, form))
+    return str(folder)
+
+
+@pytest.mark.parametrize("form", ["PNG", "BMP", "TIFF", "PPM", "WEBP"])
+def test_pixels_are_those_of_the_file(tmp_path, form):
+    """The last with lossless compression, the others always."""
+    suffix = f".{form.lower()[:4]}"
+    for i, name in enumerate(("zebra/b", "zebra/a", "ant/c")):
+        put(tmp_path, name + suffix, encoded(COLOUR[i], form, **({"lossless": True} if form == "WEBP" else {})))
+    arrays = imagefolder(str(tmp_path))
+    np.testing.assert_array_equal(arrays.x, COLOUR[[2, 1, 0]])
+    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255 and arrays.x_test is None
+    assert arrays.y.tolist() == [0, 1, 1] and list(arrays.labels) == ["ant", "zebra"]
+
+
+def test_grey_images_have_a_channel(tmp_path):
+    path = folder_of(tmp_path, ["a/1.png", "b/2.png"], GREY)
+    np.testing.assert_array_equal(imagefolder(path).x, GREY[:2, :, :, None])
+    assert imagefolder(path, channels=3).x.shape == (2, 5, 4, 3)
+    put(tmp_path, "b/3.png", encoded(COLOUR[0]))
+    assert imagefolder(path).x.shape == (3, 5, 4, 3)
+    assert imagefolder(path, channels=1).x.shape == (3, 5, 4, 1)
+
+
+@pytest.mark.parametrize("test", ["test", "val", "validation"])
+def test_splits(tmp_path, test):
+    path = folder_of(tmp_path, ["train/a/1.png", "train/b/2.png", f"{test}/b/3.png", "other/c/4.png", "README.md"])
+    arrays = imagefolder(path)
+    assert arrays.y.tolist() == [0, 1] and arrays.y_test.tolist() == [1]
+    np.testing.assert_array_equal(arrays.x_test, COLOUR[2:3])
+    swapped = imagefolder(path, split="train", test_split=test)
+    np.testing.assert_array_equal(swapped.x_test, arrays.x_test)
+    with pytest.raises(DataError, match=r"other/c/4\.png: no class 'c' among the training images"):
+        imagefolder(path, test_split="other")
+    with pytest.raises(DataError, match="test_split: no folder 'tst'; there are other, t"):
+        imagefolder(path, test_split="tst")
+    with pytest.raises(DataError, match="split: no folder 'all'"):
+        imagefolder(path, split="all")
+
+
+def test_clients(tmp_path):
+    names = ["train/10/b/1.png", "train/9/a/1.png", "train/9/b/1.png", "test/9/a/1.png"]
+    arrays = imagefolder(folder_of(tmp_path, names), client_folders=True)
+    assert arrays.client.tolist() == [10, 9, 9] and arrays.y.tolist() == [1, 0, 1]
+    assert arrays.client_test.tolist() == [9] and list(arrays.labels) == ["a", "b"]
+    with pytest.raises(DataError, match="'9' holds images in several folders: a class is one folder; write client_f"):
+        imagefolder(str(tmp_path))
+
+
+def test_what_does_not_count(tmp_path):
+    path = folder_of(tmp_path, ["a/images/1.png", "b/images/2.png"])
+    for name in (".git/config", "a/.DS_Store", "a/boxes.txt", "labels.csv", "LICENSE", "b/images/Thumbs.db"):
+        put(tmp_path, name, b"x")
+    assert imagefolder(path).y.tolist() == [0, 1]
+
+
+def test_sizes(tmp_path):
+    path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
+    put(tmp_path, "b/3.png", encoded(np.full((8, 4, 3), 7, np.uint8)))
+    with pytest.raises(DataError, match=r"2 sizes, height x width: 5 x 4 \(2\), 8 x 4 \(1\); write size: \[height, wi"):
+        imagefolder(path)
+    x = imagefolder(path, size=[6, 2]).x
+    assert x.shape == (3, 6, 2, 3) and (x[2] == 7).all()
+    np.testing.assert_array_equal(imagefolder(path, size=[5, 4]).x[:2], COLOUR[:2])
+
+
+SOUND = encoded(RNG.integers(0, 256, (40, 40, 3), np.uint8))
+WRONG = {
+    "no image": ("a/1.png", b"hello", r"a/1\.png: not an image of PNG, JPEG"),
+    "empty": ("a/1.png", b"", r"a/1\.png: not an image of PNG"),
+    "cut off": ("a/1.png", SOUND[:-2000], r"a/1\.png: not a sound image: .*truncated"),
+    "cut off in its header": ("a/1.png", SOUND[:20], r"a/1\.png: not a"),
+    "a bomb": ("a/1.png", png_of(50_000, 50_000), r"a/1\.png: has more than 89478485 pixels, a decompression bomb"),
+    "a larger bomb": ("a/1.png", png_of(10**9, 10**9), r"a/1\.png: has more than 89478485 pixels"),
+    "more promised than there is": ("a/1.png", png_of(9000, 9000, b"\0" * 100), r"a/1\.png: not a sound image"),
+    "sixteen bits": ("a/1.png", encoded(RNG.integers(0, 256, (4, 4)).astype(np.uint16)), r"more than 8 bits in a channel"),
+    "a program": ("a/1.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", r"not an image of"),
+    "another suffix": ("a/run.sh", b"#!/bin/sh", r"'a/run\.sh' is no image: its suffix is none of \.png"),
+    "no class": ("1.png", SOUND, r"'1\.png' lies in no folder of a class; put images at CLASS/IMAGE\.png"),
+    "nothing": ("README.md", b"", r"no images; put images at CLASS/IMAGE\.png, or at train/CLASS"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_no_image_is_named(tmp_path, case):
+    name, content, says = WRONG[case]
+    put(tmp_path, name, content)
+    with pytest.raises(DataError, match=says) as error:
+        imagefolder(str(tmp_path))
+    assert len(error.value.lines) == 1 and len(str(error.value)) < 300 + len(str(tmp_path))
+
+
+def test_room_is_counted_before_an_image_is_decoded(tmp_path, monkeypatch):
+    path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
+    with pytest.raises(
+        DataError, match=r"images of 2 x 10000000 x 10000000 x 3 bytes from 2.. bytes; at most 200-fold"
+    ):
+        imagefolder(path, size=[10**7, 10**7])
+    monkeypatch.setattr(pictures, "MOST_RATIO", 10**13)
+    with pytest.raises(DataError, match=r"are 600,000,000\.0 MB, and .* has .* MB left; choose a smaller size, or"):
+        imagefolder(path, size=[10**7, 10**7])
+
+
+def test_many_images_lie_in_a_file(tmp_path, monkeypatch):
+    path = folder_of(tmp_path, ["train/a/1.png", "train/b/2.png", "test/b/3.png"])
+    held = imagefolder(path)
+    monkeypatch.setattr(pictures, "MEMORY_BYTES", 100)
+    mapped = imagefolder(path)
+    assert in_file(mapped.x) and in_file(mapped.x_test) and not in_file(held.x)
+    np.testing.assert_array_equal(mapped.x, held.x)
+    np.testing.assert_array_equal(mapped.x_test, held.x_test)
+    sets, classes = prepare(mapped, test=0, seed=0, dtype=np.dtype("float32"))
+    assert classes == 2 and isinstance(sets.x, Mapped) and sets.x.dtype == np.uint8
+
+
+def test_links_and_pipes(tmp_path):
+    path = folder_of(tmp_path / "set", ["a/1.png", "b/2.png"])
+    os.mkfifo(tmp_path / "set/a/2.png")
+    with pytest.raises(DataError, match=r"a/2\.png: not a regular file"):
+        imagefolder(path)
+    (tmp_path / "set/a/2.png").unlink()
+    folder_of(tmp_path / "elsewhere", ["c/1.png"])
+    (tmp_path / "set/c").symlink_to("../elsewhere/c")
+    with pytest.raises(DataError, match="'c' is a link to a folder; put the folder itself there"):
+        imagefolder(path)
+    (tmp_path / "set/c").unlink()
+    (tmp_path / "set/a/2.png").symlink_to("../../elsewhere/c/1.png")
+    with pytest.raises(DataError, match=r"'a/2\.png' is a link that leads out of the folder"):
+        imagefolder(path)
