@@ -16,11 +16,11 @@ from test_image_files import as_idx, binary, records
 from fedsim.build.federation import federations_of
 from fedsim.cli import cli
 from fedsim.compose import FAMILIES
-from fedsim.data import sha256_of_data
-from fedsim.data.formats import FORMATS, kind_of
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.description import describe
 from fedsim.scenario import read
+from fedsim.sources import sha256_of_data
+from fedsim.sources.formats import FORMATS, kind_of
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (40, 8, 8), np.uint8)

@@ -7,10 +7,10 @@ import pytest
 import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.build.memory import partition_notes
-from fedsim.data import fcube
-from fedsim.data.mapped import Mapped
 from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read
+from fedsim.sources import fcube
+from fedsim.sources.mapped import Mapped
 
 F32 = np.dtype("float32")
 RNG = np.random.default_rng(0)

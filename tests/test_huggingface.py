@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from encoded import FORM, classes, encoded, image_column, parquets, png_of, saved, saved_splits, streamed, typed
 
-from fedsim.data import huggingface
 from fedsim.errors import DataError
 from fedsim.scenario import read
+from fedsim.sources import huggingface
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (8, 6, 5), np.uint8)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from encoded import encoded, png_of
 
-from fedsim.data import imagefolder, pictures, prepare
-from fedsim.data.mapped import Mapped, in_file
+from fedsim.data import prepare
 from fedsim.errors import DataError
+from fedsim.sources import imagefolder, pictures
+from fedsim.sources.mapped import Mapped, in_file
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (6, 5, 4), np.uint8)

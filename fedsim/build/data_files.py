@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.compose import FAMILIES
-from fedsim.data import sha256_of_data
 from fedsim.errors import DataError, MissingFileError, nearest, shortened
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.schema import Scenario
+from fedsim.sources import sha256_of_data
 
 Place = tuple[str, ...]  # keys from the top of a scenario
 DATA, PARTITION = ("data",), ("data", "partition")  # sections that may name a file

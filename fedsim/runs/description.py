@@ -9,11 +9,11 @@ from typing import Any
 import yaml
 
 from fedsim.build.links import factory_of, locate_link_errors
-from fedsim.data import sha256_of_data
-from fedsim.data.describe import described
-from fedsim.data.formats import guessed_keys, kind_of
 from fedsim.errors import DataError
 from fedsim.scenario import Scenario, read
+from fedsim.sources import sha256_of_data
+from fedsim.sources.describe import described
+from fedsim.sources.formats import guessed_keys, kind_of
 
 BLANKS = ("npz", "csv", "parquet", "huggingface")  # kinds with the key `missing`
 CLIENTS = 100  # that samples without ids are dealt to, where there are ten for each
@@ -27,7 +27,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
       edits: `KEY=VALUE` of the `data:` section, such as `target=wage`.
 
     Returns:
-      `path`, `kind`, `sha256`, what `fedsim.data.describe.described` counts, `data` (the section), `yaml` (its text), and
+      `path`, `kind`, `sha256`, what `fedsim.sources.describe.described` counts, `data` (the section), `yaml` (its text), and
       `notes` (sentences).
 
     Raises:

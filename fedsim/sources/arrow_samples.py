@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.arrow import batches, schema_of
-from fedsim.data.arrow_columns import is_image, is_nested, is_numeric, is_scalar, lists, plain, spare
-from fedsim.data.cells import BLANK
-from fedsim.data.columns import Missing
-from fedsim.data.frame import of_frame
-from fedsim.data.pictures import SCALE, decoded
 from fedsim.errors import DataError, did_you_mean
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.arrow import batches, schema_of
+from fedsim.sources.arrow_columns import is_image, is_nested, is_numeric, is_scalar, lists, plain, spare
+from fedsim.sources.cells import BLANK
+from fedsim.sources.columns import Missing
+from fedsim.sources.frame import of_frame
+from fedsim.sources.pictures import SCALE, decoded
 
 UNLABELLED = -1  # how `datasets` writes that a row has no class
 IGNORED = -100  # and that a token has none

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fedsim.data.cifar import CIFAR10, CIFAR100
-from fedsim.data.delimited import header_of
-from fedsim.data.files import opened
-from fedsim.data.folders import folder_files
-from fedsim.data.idx import FILE as IDX
-from fedsim.data.pictures import SUFFIXES
 from fedsim.errors import DataError
+from fedsim.sources.cifar import CIFAR10, CIFAR100
+from fedsim.sources.delimited import header_of
+from fedsim.sources.files import opened
+from fedsim.sources.folders import folder_files
+from fedsim.sources.idx import FILE as IDX
+from fedsim.sources.pictures import SUFFIXES
 
 STARTS = 4096  # bytes at the start of a file that tell one format from another
 LABELS = ("y", "label", "labels", "target", "class", "outcome")  # what columns of labels are called
@@ -131,7 +131,7 @@ def columns_of(kind: str, path: str) -> list[str]:
         with opened(path) as file:
             return header_of(file)
     if kind == "parquet":
-        from fedsim.data.arrow import schema_of
+        from fedsim.sources.arrow import schema_of
 
         return [str(name) for name in schema_of(Path(path)).names]
     return []

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Len
 
-from fedsim.data.files import MOST_RATIO, opened
 from fedsim.errors import DataError, megabytes
+from fedsim.sources.files import MOST_RATIO, opened
 
 Encoded = Iterable[tuple[str, Path | bytes]]  # what faults call each image, and where it is
 Side = Annotated[int, Ge(1)]

@@ -3,12 +3,12 @@
 from typing import Any
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.columns import Missing
-from fedsim.data.delimited import of_text
-from fedsim.data.files import MOST_BYTES, Name, opened
-from fedsim.data.frame import of_frame
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.columns import Missing
+from fedsim.sources.delimited import of_text
+from fedsim.sources.files import MOST_BYTES, Name, opened
+from fedsim.sources.frame import of_frame
 
 
 @dataset

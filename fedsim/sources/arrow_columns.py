@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fedsim.data.dates import days_of
 from fedsim.errors import DataError
+from fedsim.sources.dates import days_of
 
 MOST_CHARACTERS = 500  # of a text that names a class, a client or a group
 
