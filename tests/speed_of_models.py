@@ -64,7 +64,7 @@ class Recurrent(nn.Module):
 
     @nn.compact
     def __call__(self, x):
-        h = nn.Embed(self.vocabulary, 8)(x)
+        h: Any = nn.Embed(self.vocabulary, 8)(x)
         for _ in range(2):
             h = nn.RNN(self.cell(self.width))(h)
         return nn.Dense(self.vocabulary)(h[:, -1])

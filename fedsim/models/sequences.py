@@ -78,7 +78,7 @@ def embedded(p, tokens):
     """Rows of a table, one for each token: `[..., E]`.
 
     A gather and a sum by index: one row of the table for each token, where a product with unit vectors would read it all
-    (2 to 10 times slower on a CPU, also where every client has a table of its own).
+    (2 to 12 times slower on a CPU, also where every client has a table of its own).
     """
     return p["W"][tokens]
 
@@ -92,8 +92,10 @@ def everywhere(p, h):
 
 @jax.custom_vjp
 def _product(rows, W):
-    """`rows @ W` for many rows. The gradient of W is a product over the rows as they lie: autodiff's, and `rows.T @ g`,
-    turn them in memory, together with what made them.
+    """`rows @ W` for many rows; the gradient of W is a product over the rows as they lie.
+
+    `rows.T @ g` turns them in memory, together with what made them (a step of a transformer: 1.2 times slower); autodiff's
+    is as fast for one lane, 1.1 times slower for four.
     """
     return rows @ W
 
