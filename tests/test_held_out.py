@@ -9,10 +9,10 @@ import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.build.memory import partition_notes
 from fedsim.cli.partition import partition_command
-from fedsim.data import fcube
-from fedsim.data.mapped import Mapped
 from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read
+from fedsim.sources import fcube
+from fedsim.sources.mapped import Mapped
 from fedsim.study.label_skew import column_counts
 
 F32 = np.dtype("float32")

@@ -12,12 +12,13 @@ import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Skew, archive, numbers_of, skewed
+from fedsim.data import Skew, numbers_of, skewed
 from fedsim.engine.layout import Part, lay_out
 from fedsim.engine.pack import Width, capacity, longest_first
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.scenario import read
+from fedsim.sources import archive
 from fedsim.study.label_skew import heterogeneity
 
 RNG = np.random.default_rng(0)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Names, per_token
-from fedsim.data.mapped import chunks
 from fedsim.data.partition import Parts, parts_of
 from fedsim.data.splits import Sets
+from fedsim.sources.arrays import Names, per_token
+from fedsim.sources.mapped import chunks
 
 
 class Federation(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
-from fedsim.data.mapped import Mapped
+from fedsim.sources.mapped import Mapped
 
 
 class Skew(NamedTuple):

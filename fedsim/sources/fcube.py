@@ -6,8 +6,8 @@ import numpy as np
 from annotated_types import Ge, Lt
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
 from fedsim.limits import require_memory
+from fedsim.sources.arrays import Arrays
 
 CLIENTS = 4
 

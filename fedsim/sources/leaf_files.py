@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.files import opened
-from fedsim.data.pictures import SCALE, as_bytes
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
+from fedsim.sources.files import opened
+from fedsim.sources.pictures import SCALE, as_bytes
 
 HELD = 12  # bytes that Python holds of a byte of JSON that is numbers, at most
 WHERE = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsim.data.mapped import STAYS_BYTES
+from fedsim.sources.mapped import STAYS_BYTES
 
 FORM = 1  # of what is kept; another one is made again
 Made = dict[str, np.ndarray]

@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.cells import MOST_CATEGORIES, Features, ids, is_blank, labels
-from fedsim.data.faults import Faults
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import MOST_CATEGORIES, Features, ids, is_blank, labels
+from fedsim.sources.faults import Faults
 
 Missing = Literal["refuse", "mean", "median", "drop"]
 BLANK_CATEGORY = "(blank)"

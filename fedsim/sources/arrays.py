@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.mapped import Mapped, chunks, in_file
 from fedsim.errors import DataError
+from fedsim.sources.mapped import Mapped, chunks, in_file
 
 MOST_CLASSES = 1_000_000
 

@@ -8,14 +8,15 @@ import numpy as np
 from annotated_types import Ge
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.cache import Made, cached
-from fedsim.data.files import Name
-from fedsim.data.folders import folder_files, sha256_of_files
-from fedsim.data.leaf_files import Part, files_of, part_of
-from fedsim.data.pictures import SCALE, SUFFIXES, Channels, Size, decoded
-from fedsim.data.tokens import SPECIAL, UNKNOWN, filled, most_frequent, numbered, words_of
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cache import Made, cached
+from fedsim.sources.files import Name
+from fedsim.sources.folders import folder_files, sha256_of_files
+from fedsim.sources.leaf_files import WHERE as WHERE
+from fedsim.sources.leaf_files import Part, files_of, part_of
+from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
+from fedsim.sources.tokens import SPECIAL, UNKNOWN, filled, most_frequent, numbered, words_of
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
 PIXELS = 784  # of FEMNIST's images, 28 × 28

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from fedsim.data.dates import as_days
-from fedsim.data.faults import Faults
+from fedsim.sources.dates import as_days
+from fedsim.sources.faults import Faults
 
 BLANK = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"))  # cells without a value
 JUDGED = 1000  # rows that decide whether a column holds numbers, dates or text

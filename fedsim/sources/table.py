@@ -3,12 +3,12 @@
 from typing import Any
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.columns import Missing
-from fedsim.data.delimited import of_text
-from fedsim.data.files import MOST_BYTES, Name, opened
-from fedsim.data.frame import of_frame
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.columns import Missing
+from fedsim.sources.delimited import of_text
+from fedsim.sources.files import MOST_BYTES, Name, opened
+from fedsim.sources.frame import of_frame
 
 
 @dataset
@@ -94,6 +94,7 @@ def parquet(
         try:
             table = ParquetFile(file)
             _require_size(table.metadata)
+            _require_flat(table.schema_arrow, drop)
             texts = [field.name for field in table.schema_arrow if str(field.type) in ("string", "large_string")]
             frame = (
                 ParquetFile(file, read_dictionary=texts).read().to_pandas()
@@ -104,6 +105,15 @@ def parquet(
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(f"not a sound parquet file: {reason[:200]}") from None
         return of_frame(frame, target, client, missing, drop, columns)
+
+
+def _require_flat(schema: Any, drop: list[str]) -> None:
+    """Refuse columns whose cells are lists or records, such as images."""
+    nested = [field.name for field in schema if field.type.num_fields and field.name not in drop]
+    if nested:
+        text = "holds lists or records, and a table has a number or a text in each cell"
+        instead = "kind: huggingface reads images and lists from the folder of such files"
+        raise DataError(f"column {nested[0][:40]!a}: {text}; {instead}")
 
 
 def _require_size(metadata: Any) -> None:

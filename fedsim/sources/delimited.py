@@ -9,12 +9,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.cells import JUDGED, Features
-from fedsim.data.columns import Missing, Roles, arrays_of, roles
-from fedsim.data.faults import Faults
-from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import JUDGED, Features
+from fedsim.sources.columns import Missing, Roles, arrays_of, roles
+from fedsim.sources.faults import Faults
+from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 
 MOST_CHARACTERS = 4 << 20  # of a line
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.cells import Features
-from fedsim.data.columns import Missing, arrays_of, roles
-from fedsim.data.dates import days_of
-from fedsim.data.faults import Faults
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import Features
+from fedsim.sources.columns import Missing, arrays_of, roles
+from fedsim.sources.dates import days_of
+from fedsim.sources.faults import Faults
 
 NESTED = (list, tuple, dict, set, bytes, np.ndarray)
 CHUNK = 1 << 16  # rows that are copied at a time

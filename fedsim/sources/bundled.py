@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.columns import Missing
-from fedsim.data.files import Name
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.columns import Missing
+from fedsim.sources.files import Name
 
 
 @dataset

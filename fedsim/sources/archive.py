@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays, checked, classes_named
-from fedsim.data.columns import Missing
-from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
-from fedsim.data.mapped import STAYS_BYTES
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays, checked, classes_named
+from fedsim.sources.columns import Missing
+from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
+from fedsim.sources.mapped import STAYS_BYTES
 
 MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
 TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
