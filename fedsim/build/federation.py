@@ -190,7 +190,7 @@ def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
     Raises:
       PartitionError: naming the key.
     """
-    brought = arrays.y_test is not None and len(arrays.y_test) > 0
+    brought = arrays.y_test is not None and np.size(arrays.y_test) > 0
     if brought and _test_clients(section):
         text = "the samples bring a test set of their own, and clients that never train would be another; take it out"
         raise PartitionError(text, "test")
