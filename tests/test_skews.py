@@ -1,6 +1,8 @@
 """Skews of the clients' own samples: what they change, what they leave alone, and labels that move with the rounds."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,9 +16,11 @@ from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Skew, archive, numbers_of, skewed
 from fedsim.engine.layout import Part, lay_out
+from fedsim.engine.loop import alike
 from fedsim.engine.pack import Width, capacity, longest_first
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
+from fedsim.runs import sweep
 from fedsim.scenario import read
 from fedsim.study.label_skew import heterogeneity
 
@@ -398,6 +402,25 @@ def test_seeds_side_by_side_have_their_own_samples(skew):
     for seed in (0, 1):
         alone = fedsim.run({**scenario, "seeds": [seed]})
         jax.tree.map(np.testing.assert_array_equal, alone.model(), both.model(seed=seed))
+
+
+def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
+    """A cell is alike itself: what is alike the first of those that wait is what leaves them."""
+    program = SimpleNamespace(mesh=1, probe=None, width=2)
+    plans = {seed: SimpleNamespace(federation=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
+    scenario = SimpleNamespace(spec=SimpleNamespace(numerics=1))
+    planned: Any = SimpleNamespace(experiment=SimpleNamespace(program=program, plans=plans, scenario=scenario))
+    assert sweep._alike(planned, planned)
+    seeds: Any = list(plans.values())
+    assert not alike([program, program], seeds)
+
+
+@pytest.mark.long
+def test_a_comparison_of_skews():
+    data = {"kind": "digits", "clients": 6, "test": 0.2}
+    scenario = {"name": "seeds", "rounds": 1, "data": data, "seeds": [0, 1]}
+    vary = {"data.skew": [[], [{"kind": "rotation"}], [{"kind": "concept_shift", "groups": 4}]]}
+    assert len(fedsim.compare(scenario, methods=["fedavg"], vary=vary).table) == 3
 
 
 @pytest.mark.long
