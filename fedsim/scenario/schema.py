@@ -118,7 +118,7 @@ def per_registry(make: Callable) -> Callable:
 @per_registry
 def scenario_model() -> type[BaseModel]:
     """The model of a whole scenario, from what is registered now."""
-    changes = {"skew": list[union("skew")], "augment": list[union("augmentation")]}
+    changes: dict[str, Any] = {"skew": list[union("skew")], "augment": list[union("augmentation")]}
     Data = union("dataset", DataCommon, partition=union("partition"), **changes)
     rate = Annotated[float, Ge(0)] | union("schedule")
     optimizer = union("optimizer", without=("lr",))
