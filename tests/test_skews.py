@@ -223,6 +223,8 @@ TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
         (link("concept_shift"), TARGETS, "concept_shift changes classes, and these targets are numbers"),
         (link("concept_shift", groups=6), IMAGES, "concept_shift: 6 groups, and there are 5 classes; groups at most 5"),
         (link("rotation", max=3.0, degrees=[1.0]), IMAGES, "degrees and max are both given; take one of them out"),
+        (link("feature_noise", std=1e39), IMAGES, "feature_noise: features: gave float64"),
+        (link("feature_noise", std=1e308), IMAGES, "needed are finite float32 features"),
         (link("label_noise", least=0.9), IMAGES, "least 0.9 is above rate 0.2"),
     ],
 )
@@ -257,7 +259,10 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
         (Skew(lambda clients, rng: rng.random(3), features=lambda x, a, rng: x), "draw: gave float64 (3,)"),
         (Skew(lambda clients, rng: np.full(clients, np.nan), features=lambda x, a, rng: x), "a finite number for each"),
         (Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x[1:]), "features: gave"),
-        (Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x / 0), "needed are finite features"),
+        (
+            Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x / 0),
+            "needed are finite float32 features",
+        ),
         (Skew(lambda clients, rng: np.ones(clients), labels=lambda y, a, c, rng: y + c), "needed are labels 0 to 4"),
     ],
 )
