@@ -22,8 +22,8 @@ import pytest
 import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.data import Arrays
-from fedsim.data.generators import fedexp_regression, lower_bound_pair
 from fedsim.scenario import read
+from fedsim.sources.generators import fedexp_regression, lower_bound_pair
 
 FOLDER = Path(__file__).parents[1] / "scenarios" / "papers"
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -12,19 +12,24 @@ from fedsim.data import (
     Pool,
     dirichlet,
     dirichlet_client,
+    domains,
     extended_dirichlet,
     iid,
+    long_tail,
+    mixed,
     natural,
     pathological,
     quantity,
+    semantic,
     shards,
     similarity,
 )
 from fedsim.data.draws import allocate, dirichlet_draw
 from fedsim.data.splits import apportion, apportion_within
 from fedsim.errors import PartitionError
+from fedsim.sources.mapped import Mapped
 
-# parameters to try, and the minimum that every client must then hold
+# parameters to try, and the minimum that every client must then hold; `file` has tests of its own
 TABLE = {
     "iid": [({}, 1)],
     "natural": [({}, 0)],
@@ -34,6 +39,10 @@ TABLE = {
     "pathological": [({"classes": 1}, 1), ({"classes": 3}, 3)],
     "extended_dirichlet": [({"alpha": 0.01, "classes": 1}, 1), ({"classes": 3}, 3)],
     "similarity": [({"gamma": 0.0}, 1), ({"gamma": 0.3}, 1), ({"gamma": 1.0}, 1)],
+    "mixed": [({"share": 0.0}, 1), ({"share": 0.4, "alpha": 0.05}, 1), ({"share": 1.0}, 1)],
+    "long_tail": [({"ratio": 1.0}, 0), ({"ratio": 5.0, "alpha": 0.3}, 0)],
+    "domains": [({"column": "place"}, 1), ({"column": "place", "values": 2}, 2)],
+    "semantic": [({"clusters": 1}, 1), ({"clusters": 3}, 1)],
     "quantity": [
         ({"sigma": 2.0, "min_samples": 4}, 4),
         ({"distribution": "powerlaw", "exponent": 1.5}, 1),
@@ -41,24 +50,34 @@ TABLE = {
         ({"min_samples": 0, "sigma": 5.0}, 0),
     ],
 }
-CASES = [(kind, parameters, least) for kind, rows in TABLE.items() for parameters, least in rows]
+SLOW = {"semantic"}  # scikit-learn takes seconds to import
+CASES = [
+    pytest.param(kind, parameters, least, marks=[pytest.mark.long] * (kind in SLOW))
+    for kind, rows in TABLE.items()
+    for parameters, least in rows
+]
+DEMANDING = ("pathological", "extended_dirichlet", "domains", "semantic")  # more than a minimum
 
 
 def pool(n: int, classes: int, seed: int = 0, owners: int = 0) -> Pool:
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)]).astype(np.int32)
     owner = rng.integers(0, owners, n).astype(np.int32) if owners else None
-    return Pool(rng.permutation(y), classes, owner, owners)
+    place = np.array(["north", "south", "west"])[np.concatenate([np.arange(3), rng.integers(0, 3, n - 3)])]
+    x = rng.normal(size=(n, 2)).astype(np.float32)
+    return Pool(rng.permutation(y), classes, owner, owners, x=x, columns={"place": place})
 
 
 def lists(parts) -> list[np.ndarray]:
     return np.split(parts.indices, parts.offsets[1:-1])
 
 
-def check(parts, n: int, clients: int, least: int = 0) -> None:
+def check(parts, n: int, clients: int, least: int = 0, all_dealt: bool = True) -> None:
     assert parts.indices.dtype == np.int32 and parts.offsets.dtype == np.int64
-    assert np.array_equal(np.sort(parts.indices), np.arange(n))
-    assert len(parts.offsets) == clients + 1 and parts.offsets[0] == 0 and parts.offsets[-1] == n
+    if all_dealt:
+        assert np.array_equal(np.sort(parts.indices), np.arange(n))
+    assert len(np.unique(parts.indices)) == len(parts.indices) and set(parts.indices) <= set(range(n))
+    assert len(parts.offsets) == clients + 1 and parts.offsets[0] == 0 and parts.offsets[-1] == len(parts.indices)
     assert np.diff(parts.offsets).min() >= least
 
 
@@ -68,7 +87,7 @@ def same(one, other) -> bool:
 
 def test_every_partition_is_in_the_table():
     builtin = {kind for kind, factory in FAMILIES["partition"].items() if factory.__module__.startswith("fedsim.")}
-    assert set(TABLE) == builtin
+    assert {*TABLE, "file"} == builtin
 
 
 @pytest.mark.parametrize(("kind", "parameters", "least"), CASES)
@@ -83,15 +102,14 @@ def test_every_sample_is_dealt_once_and_the_same_again(kind, parameters, least, 
     try:
         parts = deal(seed)
     except PartitionError as error:
-        assert kind in ("pathological", "extended_dirichlet") and "classes at" in str(
-            error
-        )  # these need more than a minimum
+        unit = {"domains": "values at", "semantic": "clusters at", "long_tail": "at most"}.get(kind, "classes at")
+        assert kind in (*DEMANDING, "long_tail") and unit in str(error)
         return
-    check(parts, n, clients, least)
+    check(parts, n, clients, least, all_dealt=kind != "long_tail")
     assert same(parts, deal(seed))
 
 
-@pytest.mark.parametrize(("kind", "parameters", "least"), [c for c in CASES if c[0] != "natural"])
+@pytest.mark.parametrize(("kind", "parameters", "least"), [case for case in CASES if case.values[0] != "natural"])
 def test_another_seed_deals_otherwise(kind, parameters, least):
     samples, assign = pool(600, 6), FAMILIES["partition"][kind](**parameters)
     one, other = (assign(samples, 20, np.random.default_rng(seed)) for seed in (1, 2))
@@ -111,11 +129,13 @@ def test_500_clients_at_a_hundredth_take_no_time(make):
 def test_a_million_clients_of_three_samples(kind):
     N = 1_000_000
     y = np.random.default_rng(0).integers(0, 10, 3 * N).astype(np.int32)
-    samples = Pool(y, 10, np.repeat(np.arange(N, dtype=np.int32), 3), N)
+    x, place = np.random.default_rng(0).random((3 * N, 4), np.float32), np.arange(3 * N) % 7
+    samples = Pool(y, 10, np.repeat(np.arange(N, dtype=np.int32), 3), N, x=x, columns={"place": place})
     started = time.monotonic()
-    parts = FAMILIES["partition"][kind]()(samples, N, np.random.default_rng(1))
+    parameters = {"domains": {"column": "place"}, "long_tail": {"ratio": 2.0}}.get(kind, {})
+    parts = FAMILIES["partition"][kind](**parameters)(samples, N, np.random.default_rng(1))
     assert time.monotonic() - started < 60  # 1 to 6 seconds when nobody else is working
-    check(parts, 3 * N, N, 1)
+    check(parts, 3 * N, N, 1, all_dealt=kind != "long_tail")
 
 
 def test_iid_sizes_differ_by_one():
@@ -201,6 +221,72 @@ def test_similarity_is_a_share_of_the_global_mix(gamma, least, most):
     assert np.mean([counts.max() for counts in held]) == pytest.approx(40 * (1 - gamma) + 4 * gamma, abs=5)
 
 
+def test_mixed_has_a_share_of_clients_of_the_global_mix():
+    samples = Pool(np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 1000)), 10)
+    parts = mixed(0.3, 0.01)(samples, 40, np.random.default_rng(0))
+    assert set(np.diff(parts.offsets).tolist()) == {250}
+    largest = np.array([np.bincount(samples.y[p], minlength=10).max() / len(p) for p in lists(parts)])
+    assert (largest < 0.2).sum() == 12 and (largest > 0.3).sum() == 28
+    first = np.flatnonzero(largest < 0.2)
+    assert not np.array_equal(first, np.arange(12))  # drawn
+
+
+@pytest.mark.parametrize("ratio", [1.0, 10.0, 100.0])
+def test_long_tail_keeps_an_exponential_number_of_every_class(ratio):
+    samples = Pool(np.random.default_rng(1).permutation(np.repeat(np.arange(10, dtype=np.int32), 500)), 10)
+    parts = long_tail(ratio)(samples, 20, np.random.default_rng(0))
+    kept = np.bincount(samples.y[parts.indices])
+    assert kept.tolist() == [int(500 * ratio ** (-c / 9) * (1 + 1e-12)) for c in range(10)]
+    assert np.ptp(np.diff(parts.offsets)) <= 1
+    skewed = np.diff(long_tail(ratio, alpha=0.1)(samples, 20, np.random.default_rng(0)).offsets)
+    assert skewed.sum() == kept.sum() and skewed.std() > 10
+
+
+def test_long_tail_has_its_ratio_where_classes_are_uneven():
+    y = np.repeat(np.arange(3), [50, 1000, 40]).astype(np.int32)
+    parts = long_tail(4.0)(Pool(y, 3), 2, np.random.default_rng(0))
+    assert np.bincount(y[parts.indices]).tolist() == [50, 25, 12]
+
+
+def test_domains_hold_one_value_each_in_proportion():
+    rng = np.random.default_rng(0)
+    place = rng.permutation(np.repeat(["a", "b", "c"], [600, 300, 100]))
+    samples = Pool(rng.integers(0, 4, 1000).astype(np.int32), 4, columns={"place": place})
+    parts = domains("place")(samples, 10, np.random.default_rng(0))
+    held = [np.unique(place[p]) for p in lists(parts)]
+    assert {len(values) for values in held} == {1} and set(np.diff(parts.offsets).tolist()) == {100}
+    assert sorted(values[0] for values in held) == ["a"] * 6 + ["b"] * 3 + ["c"]
+    both = domains("place", 2)(samples, 10, np.random.default_rng(0))
+    assert {len(np.unique(place[p])) for p in lists(both)} == {2}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_semantic_finds_the_styles_within_every_class(dtype):
+    rng = np.random.default_rng(0)
+    y, style = rng.integers(0, 4, 1200).astype(np.int32), rng.integers(0, 3, 1200)
+    x = np.zeros((1200, 6, 6))
+    x[np.arange(1200), y] = 120  # the class is a line
+    x[np.arange(1200), 5, style] += 60  # and the style a corner, the same in every class
+    x = np.clip(x + rng.normal(0, 4, x.shape) + 20, 0, 255).astype(dtype)
+    samples = Pool(y, 4, x=x, scale=1 / 255)
+    assign = semantic(3)
+    parts = assign(samples, 12, np.random.default_rng(0))
+    held = [style[p] for p in lists(parts)]
+    assert all(len(np.unique(one)) == 1 for one in held)
+    assert all(len(np.unique(y[p])) == 4 for p in lists(parts))
+    filed = semantic(3)(samples._replace(x=Mapped(x)), 12, np.random.default_rng(0))
+    assert np.array_equal(filed.indices, parts.indices)
+    again = assign(samples, 12, np.random.default_rng(1))  # another deal of the same domains
+    assert not np.array_equal(parts.indices, again.indices)
+    assert all(len(np.unique(style[p])) == 1 for p in lists(again))
+
+
+def test_semantic_refuses_tokens():
+    with pytest.raises(PartitionError, match="tokens"):
+        semantic(1)(Pool(np.zeros(4, np.int32), 1, x=np.zeros((4, 3), np.int32)), 2, np.random.default_rng(0))
+
+
 def test_pathological_mixes_the_sets_and_balances_the_sizes():
     samples = Pool(np.repeat(np.arange(10, dtype=np.int32), 400), 10)
     parts = pathological(2)(samples, 100, np.random.default_rng(0))
@@ -238,6 +324,12 @@ def test_powerlaw_sizes_follow_the_ranks():
         (lambda: shards(3), 25, 10, "per_client at most 2"),
         (iid, 5, 6, "clients at most 5"),
         (lambda: pathological(3), 25, 10, "samples have only 2; classes at most 2"),
+        (lambda: domains("place", 4), 25, 10, "samples have only 3; values at most 3"),
+        (lambda: domains("place"), 25, 2, "leave some of the 3 values to nobody; values at least 2"),
+        (lambda: domains("plaice"), 25, 10, "no column 'plaice'; did you mean 'place'"),
+        (lambda: semantic(4), 25, 3, "clusters at most 3"),
+        (mixed, 5, 6, "clients at most 5"),
+        (lambda: long_tail(10.0), 25, 20, "clients at most"),
         (lambda: quantity("powerlaw", sigma=1.0), 25, 10, "sigma belongs to the distribution lognormal"),
     ],
 )
@@ -246,7 +338,10 @@ def test_what_cannot_be_is_refused_with_the_bound(make, n, clients, said):
         make()(pool(n, 2), clients, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("make", [dirichlet, dirichlet_client, shards, pathological, extended_dirichlet, similarity])
+@pytest.mark.parametrize(
+    "make",
+    [dirichlet, dirichlet_client, shards, pathological, extended_dirichlet, similarity, mixed, long_tail],
+)
 def test_targets_are_no_classes(make):
     with pytest.raises(PartitionError, match="no classes"):
         make()(Pool(np.zeros(30), 0), 3, np.random.default_rng(0))

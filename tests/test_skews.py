@@ -14,7 +14,7 @@ import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Skew, archive, numbers_of, skewed
+from fedsim.data import Skew, numbers_of, skewed
 from fedsim.engine.layout import Part, lay_out
 from fedsim.engine.loop import alike
 from fedsim.engine.pack import Width, capacity, longest_first
@@ -22,6 +22,7 @@ from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.runs import sweep
 from fedsim.scenario import read
+from fedsim.sources import archive
 from fedsim.study.label_skew import heterogeneity
 
 RNG = np.random.default_rng(0)

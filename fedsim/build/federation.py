@@ -1,25 +1,31 @@
 """The data section -> federations."""
 
-import contextlib
-import itertools
-import os
-from collections.abc import Iterable
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.build.data_files import DATA, PARTITION, data_file, section_at
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
 from fedsim.build.skews import skewed_as_written
-from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, of_frame, prepare, sha256_of_data
-from fedsim.data.arrays import per_token
-from fedsim.data.partition import even, offsets_of
-from fedsim.errors import DataError, MissingFileError, PartitionError, nearest, shortened
+from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare
+from fedsim.data.partition import column_of, even, offsets_of
+from fedsim.data.splits import drawn_clients
+from fedsim.errors import DataError, PartitionError, TooLarge
 from fedsim.fleet.streams import Stream, generator
-from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.schema import Scenario
+from fedsim.sources import of_frame, sha256_of_data
+from fedsim.sources.arrays import per_token
+from fedsim.sources.mapped import take_rows
+
+
+class Dealt(NamedTuple):
+    """Samples, and who holds which of them, by seed."""
+
+    sets: Sets
+    classes: int
+    parts: dict[int, Parts]
 
 
 @locate_link_errors
@@ -35,8 +41,76 @@ def federations_of(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> 
       ScenarioError: when the samples cannot be partitioned as asked.
       DataError: for samples that cannot be learned from.
     """
+    return federated(scenario, dealt(scenario, data, dtype))
+
+
+@locate_link_errors
+def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Dealt:
+    """The samples, loaded once, and who holds what, for every seed; arguments and errors are those of `federations_of`."""
     sets, classes = _load(scenario, data, dtype)
-    return {seed: _partition(scenario, sets, classes, seed) for seed in scenario.spec.seeds}
+    section = scenario.spec.data
+    partition = partition_section(section, sets.owner is not None)
+    pool = Pool(
+        y=sets.y,
+        classes=0 if per_token(sets.y) else classes,
+        owner=sets.owner,
+        owners=sets.owners,
+        x=sets.x,
+        scale=sets.scale,
+        columns=sets.columns,
+        names=sets.names.clients,
+        rows=sets.rows,
+        read=sets.read,
+    )
+    file = {"path": str(data_file(scenario, PARTITION))} if hasattr(partition, "path") else {}
+    parts = {}
+    try:
+        assign = factory_of(partition)(**file)
+        for seed in scenario.spec.seeds:
+            parts[seed] = assign(pool, section.clients, generator(seed, Stream.PARTITION))
+            _require_count(scenario, len(parts[seed].offsets) - 1)
+    except PartitionError as error:
+        raise scenario.error(("data", *error.where.split(".")), str(error)) from None
+    except TooLarge as error:
+        raise scenario.too_large(PARTITION, str(error)) from None
+    return Dealt(sets, classes, parts)
+
+
+def federated(scenario: Scenario, dealt: Dealt) -> dict[int, Federation]:
+    """The federations of samples that were dealt; clients that never train are chosen here."""
+    section, sets = scenario.spec.data, dealt.sets
+    by_id = partition_section(section, sets.owner is not None).kind == "natural"
+    federations, tests = {}, {}
+    for seed, parts in dealt.parts.items():
+        held_out = None
+        if _test_clients(section):
+            held_out = sets.held_out if by_id else _drawn(scenario, parts)
+            assert held_out is not None
+            rows = np.sort(parts.indices[np.repeat(held_out, np.diff(parts.offsets))])
+            key = rows.tobytes()
+            if key not in tests:  # one set for all seeds that hold out the same samples
+                tests[key] = take_rows(sets.x, rows), sets.y[rows]
+            sets = sets._replace(x_test=tests[key][0], y_test=tests[key][1])
+        rng = generator(seed, Stream.CLIENT_TEST)
+        federation = federate(sets, dealt.classes, parts, section.client_test, rng, by_id, held_out)
+        federations[seed] = skewed_as_written(scenario, federation, seed)
+    return federations
+
+
+def _drawn(scenario: Scenario, parts: Parts) -> np.ndarray:
+    section = scenario.spec.data
+    try:
+        return drawn_clients(np.diff(parts.offsets) > 0, section.test.clients, section.seed)
+    except PartitionError as error:
+        raise scenario.error(("data", error.where), str(error)) from None
+
+
+def _require_count(scenario: Scenario, count: int) -> None:
+    """Refuse a number of clients beside a partition that says itself how many there are."""
+    section = scenario.spec.data
+    if section.partition.kind == "file" and "clients" in section.model_fields_set and section.clients != count:
+        text = f"{section.clients} clients, but the partition's file names {count}; leave it out"
+        raise scenario.error(("data", "clients"), text)
 
 
 @locate_link_errors
@@ -55,28 +129,43 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
 def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation) -> Any:
     """The data section as it was understood, so that reading it again gives the same federation.
 
-    The partition that was used, the number of clients, whether a test set was cut, and where a file lies and its hash.
+    The partition that was used, the number of clients, whether a test set was cut, and where files lie and their hashes.
     """
     section = scenario.spec.data
     partition = partition_section(section, federation.named)
-    known = {"clients": federation.N, "partition": partition, "test": _test_share(section, data)}
+    known = {"clients": federation.N, "partition": partition, "test": section.test}
+    if not _test_clients(section):
+        known["test"] = _test_share(section, data)
+    if hasattr(partition, "path"):
+        known["partition"] = partition.model_copy(update=_settled_file(scenario, PARTITION))
     if data is None and hasattr(section, "path"):
-        path = _data_file(scenario, section)
-        known["path"] = str(path.resolve())
-        if hasattr(section, "sha256"):
-            known["sha256"] = sha256_of_data(path)
+        known |= _settled_file(scenario, DATA)
     return section.model_copy(update=known)
+
+
+def _settled_file(scenario: Scenario, place: tuple[str, ...]) -> dict[str, str]:
+    """Where a file lies, and its hash, where the section that names it has a key for it."""
+    path = data_file(scenario, place)
+    hashed = {"sha256": sha256_of_data(path)} if hasattr(section_at(scenario, place), "sha256") else {}
+    return {"path": str(path.resolve()), **hashed}
 
 
 def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
     section = scenario.spec.data
-    file = {"path": str(_data_file(scenario, section))} if data is None and hasattr(section, "path") else {}
+    file = {"path": str(data_file(scenario, DATA))} if data is None and hasattr(section, "path") else {}
+    column = getattr(section.partition, "column", None)
+    columns = {"columns": [*section.columns, *[column] * bool(column)]} if hasattr(section, "columns") else {}
     with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row
-        arrays = factory_of(section)(**file) if data is None else _given(scenario, data)
+        arrays = factory_of(section)(**file, **columns) if data is None else _given(scenario, data, **columns)
     try:
+        by_id = partition_section(section, arrays.client is not None or column is not None).kind == "natural"
+        if by_id and column is not None:
+            arrays = arrays._replace(client=np.asarray(column_of(arrays.columns or {}, column)), client_test=None)
+        _require_one_test(section, arrays, by_id)
         sets, classes = prepare(
             arrays,
             test=_test_share(section, data),
+            test_clients=_test_clients(section) if by_id else 0.0,
             seed=section.seed,
             dtype=dtype,
             validation=section.validation,
@@ -85,10 +174,9 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
             standardize=getattr(section, "standardize", False),
         )
     except PartitionError as error:
-        raise scenario.error(("data", error.where), str(error)) from None
+        raise scenario.error(("data", *error.where.split(".")), str(error)) from None
     except DataError as error:
         raise (error.within(file["path"]) if file else error) from None
-    by_id = partition_section(section, sets.owner is not None).kind == "natural"
     if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
         text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
         raise scenario.error(("data", "clients"), text)
@@ -96,7 +184,22 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
     return sets, classes
 
 
-def _given(scenario: Scenario, data: Any) -> Arrays:
+def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
+    """Refuse samples to test on that are asked for beside those that the data bring.
+
+    Raises:
+      PartitionError: naming the key.
+    """
+    brought = arrays.y_test is not None and len(arrays.y_test) > 0
+    if brought and _test_clients(section):
+        text = "the samples bring a test set of their own, and clients that never train would be another; take it out"
+        raise PartitionError(text, "test")
+    if brought and by_id and arrays.client_test is not None and section.client_test:
+        text = "the samples bring test samples of every client; take it out, or choose a partition besides natural"
+        raise PartitionError(text, "client_test")
+
+
+def _given(scenario: Scenario, data: Any, columns: Sequence[str] = ()) -> Arrays:
     """What a Python program handed over as samples: a frame is read by the keys of the data section, as a table is.
 
     Raises:
@@ -105,34 +208,12 @@ def _given(scenario: Scenario, data: Any) -> Arrays:
     section = scenario.spec.data
     keys = {name: getattr(section, name) for name in ("target", "client", "missing", "drop") if hasattr(section, name)}
     if hasattr(data, "columns") and hasattr(data, "iloc"):
-        return of_frame(data, **keys)
-    for name in ("target", "client", "drop"):
-        if section.kind == "supplied" and keys[name] != type(section).model_fields[name].default:
+        return of_frame(data, **keys, columns=columns)
+    for name in ("target", "client", "drop", "columns"):
+        if section.kind == "supplied" and getattr(section, name) != type(section).model_fields[name].default:
             text = "names a column, and the samples are arrays without names; take it out, or pass a DataFrame"
             raise scenario.error(("data", name), text)
     return data if isinstance(data, Arrays) else Arrays(*data)
-
-
-def _partition(scenario: Scenario, sets: Sets, classes: int, seed: int) -> Federation:
-    section = scenario.spec.data
-    partition = partition_section(section, sets.owner is not None)
-    pool = Pool(
-        y=sets.y,
-        classes=0 if per_token(sets.y) else classes,
-        owner=sets.owner,
-        owners=sets.owners,
-        x=sets.x,
-        scale=sets.scale,
-        columns=sets.columns,
-    )
-    try:
-        assign = factory_of(partition)()
-        parts = assign(pool, section.clients, generator(seed, Stream.PARTITION))
-    except PartitionError as error:
-        raise scenario.error(("data", error.where), str(error)) from None
-    rng = generator(seed, Stream.CLIENT_TEST)
-    federation = federate(sets, classes, parts, section.client_test, rng, partition.kind == "natural")
-    return skewed_as_written(scenario, federation, seed)
 
 
 def partition_section(section: Any, named: bool) -> Any:
@@ -144,75 +225,10 @@ def partition_section(section: Any, named: bool) -> Any:
 
 def _test_share(section: Any, data: Arrays | None) -> float:
     """Share of the samples to test on: from samples brought in Python, none is taken unless it is asked for."""
-    return section.test if data is None or "test" in section.model_fields_set else 0.0
+    asked = data is None or "test" in section.model_fields_set
+    return section.test if asked and not _test_clients(section) else 0.0
 
 
-def _data_file(scenario: Scenario, section: Any) -> Path:
-    """Where a data file is: beside the scenario, or else in the working directory, or else in a `--data-root`.
-
-    A scenario file may name what lies in these folders, symbolic links followed, and nothing else: it may be a stranger's.
-    Where it says the file's SHA-256, as run directories do, the file may have moved: below these folders, or wherever its
-    relative path leads; whoever knows the hash knows the file.
-
-    Raises:
-      ScenarioError: when there is no such file, or it lies elsewhere.
-    """
-    document, path, sha256 = scenario.document, section.path, getattr(section, "sha256", None)
-    roots = document.roots or (str(Path(document.file).parent), ".")
-    allowed = [os.path.realpath(root) for root in roots] if document.roots is not None else ["/"]
-    places = dict.fromkeys(os.path.normpath(os.path.join(root, path)) for root in roots)
-    try:
-        inside = [p for p in places if any(Path(os.path.realpath(p)).is_relative_to(root) for root in allowed)]
-        existing = [place for place in inside if os.path.exists(place)]
-        if sha256 and len(existing) != 1:
-            existing = [*filter(partial(_holds, sha256), [*existing, *_moved(path, roots)]), *existing]
-    except (OSError, ValueError) as error:
-        raise scenario.error(
-            ("data", "path"), f"found {value_in_words(path)}, which no file can be called: {error}"
-        ) from None
-    if existing:
-        return Path(existing[0])
-    if not inside or any(os.path.lexists(place) for place in places if place not in inside):
-        text = f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
-        raise scenario.error(("data", "path"), f"{text}; move it there, or allow its folder with --data-root DIR")
-    raise _missing_file(scenario, path, inside)
-
-
-def _moved(path: str, roots: Iterable[str]) -> list[str]:
-    """Where a file may be that is not where its path leads inside: wherever else that is, and below the roots."""
-    parts = Path(path).parts
-    ends = [
-        os.path.join(*parts[i:]) for i in range(len(parts)) if ".." not in parts[i:] and not os.path.isabs(parts[i])
-    ]
-    names = [*([] if os.path.isabs(path) else [path]), *ends]
-    return list(dict.fromkeys(os.path.normpath(os.path.join(root, name)) for name in names for root in roots))
-
-
-def _holds(sha256: str, place: str) -> bool:
-    """Whether a file is the one with this hash."""
-    try:
-        return sha256_of_data(place) == sha256.lower()
-    except (OSError, DataError):
-        return False
-
-
-def _missing_file(scenario: Scenario, path: str, places: list[str]) -> MissingFileError:
-    """A data file that is in none of the places where it may be."""
-    document, near = scenario.document, _similar_file(places)
-    outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
-    instead = f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
-    folders = " and ".join(dict.fromkeys(shortened(os.path.dirname(place) or ".", 80) for place in places))
-    text = (
-        f"there is no file {value_in_words(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
-    )
-    return MissingFileError(scenario.error(("data", "path"), text).problems, document.file)
-
-
-def _similar_file(places: list[str]) -> str | None:
-    """A file with a name like one that is missing, in its folder."""
-    for place in map(Path, places):
-        with contextlib.suppress(OSError):
-            names = {entry.name for entry in itertools.islice(os.scandir(place.parent), 1000)}
-            if (near := nearest(place.name, names - {place.name})) is not None:
-                return near
-    return None
+def _test_clients(section: Any) -> float:
+    """Share of the clients that never train; 0 where the test set is a share of the samples."""
+    return getattr(section.test, "clients", 0.0)

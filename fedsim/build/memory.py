@@ -107,7 +107,23 @@ def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
 
 def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
     """What a user may not have meant with the samples: one line for each, mostly none."""
-    return [*_label_warnings(federation), *_scale_warnings(scenario.spec.data, federation)]
+    unused = _unused_samples(federation)
+    return [*unused, *_label_warnings(federation), *_scale_warnings(scenario.spec.data, federation)]
+
+
+def partition_notes(federation: Federation) -> list[str]:
+    """Samples that nobody gets, and clients that never train, where there are such."""
+    f, notes = federation, _unused_samples(federation)
+    if f.held_out.any():
+        own = np.bincount(f.test_owner, minlength=f.N)[f.held_out]
+        notes.append(
+            f"{len(own):,} of {f.N:,} clients never train, and are tested on {own.sum():,} samples of their own"
+        )
+    return notes
+
+
+def _unused_samples(f: Federation) -> list[str]:
+    return [f"the partition leaves {f.unused:,} of {len(f.x):,} training samples to nobody"] * bool(f.unused)
 
 
 def _scale_warnings(section: Any, federation: Federation) -> list[str]:

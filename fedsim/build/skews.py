@@ -9,7 +9,7 @@ from fedsim.build.memory import check_memory
 from fedsim.build.problems import Problems
 from fedsim.compose import named, tag_of
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Federation, Skew, numbers_of, refusal, skewed
+from fedsim.data import Federation, Skew, numbers_of, refusal, skewed, with_own_tests
 from fedsim.errors import PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.reader import Path
@@ -29,7 +29,7 @@ def skewed_as_written(scenario: Scenario, federation: Federation, seed: int) -> 
         problems.check(_unfit, i, section.kind, skews[i], federation)
     problems.raise_all()
     _check_room(scenario, skews, federation)
-    f = federation
+    f = federation = with_own_tests(federation) if skews else federation
     for i, name in enumerate(named([section.kind for section in sections])):
         f = _skewed(scenario, i, name, skews[i], f, federation, seed)
     return f

@@ -16,9 +16,15 @@ from fedsim.cli import options
 @click.option(
     "-o", "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder [reports/<name>-partition]."
 )
+@click.option(
+    "--split",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write who holds which sample: sample,client as CSV, or {client: [samples]} where FILE ends in .json.",
+)
 @options.as_json("the table")
 @options.debug
-def partition_command(out: Path | None, as_json: bool, **arguments: Any) -> None:
+def partition_command(out: Path | None, split: Path | None, as_json: bool, **arguments: Any) -> None:
     """Show who holds what: a table and a picture, in the terminal and as files; trains nothing.
 
     \b
@@ -26,13 +32,16 @@ def partition_command(out: Path | None, as_json: bool, **arguments: Any) -> None
       fedsim partition scenarios/dirichlet.yaml
       fedsim partition scenarios/dirichlet.yaml --set data.partition.alpha=0.1 --out reports/skewed
       fedsim partition scenarios/pathological.yaml --json
+      fedsim partition scenarios/dirichlet.yaml --split split.csv
+
+    A split is read by partition: {kind: file, path: split.csv}; of several seeds it is the first one's.
     """
     checked = options.understood(arguments)
     from fedsim.report.partition_text import text
     from fedsim.runs.partition import write_partition
 
     folder = out or Path("reports") / f"{checked.spec.name}-partition"
-    partitions = write_partition(checked, folder)
+    partitions, notes = write_partition(checked, folder, split)
     if as_json:
         click.echo(json.dumps({str(seed): partition.plain() for seed, partition in partitions.items()}))
         return
@@ -40,7 +49,11 @@ def partition_command(out: Path | None, as_json: bool, **arguments: Any) -> None
     if len(partitions) > 1:
         print(f"seed {seed} (partition.csv has all {len(partitions)})\n")
     print(text(partition, *fitting(sys.stdout)))
+    for note in notes:
+        print(f"note: {note}")
     print(f"{folder}/  partition.png  partition.svg  partition.csv")
+    if split is not None:
+        print(f"{split}  seed {seed}: who holds which sample")
 
 
 def fitting(stream: TextIO) -> tuple[int, bool]:

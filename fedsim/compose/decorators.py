@@ -59,7 +59,8 @@ def partition(factory: F) -> F:
 
     Args:
       factory: `(hyper-parameters) -> assign`, and `assign(pool, clients, rng) -> fedsim.data.Parts` puts every row of
-        `pool.y` `[n]` into the list of one client; `rng` is a NumPy generator that the run's seed decides.
+        `pool.y` `[n]` into the list of one client (a row in none is nobody's); `rng` is a NumPy generator that the run's
+        seed decides. `pool.x`, `pool.scale` and `pool.columns` say more of the samples, `Parts.names` may name the clients.
 
     Returns:
       The factory, as it was.

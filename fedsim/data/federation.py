@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Names, per_token
-from fedsim.data.mapped import chunks
-from fedsim.data.partition import Parts
+from fedsim.data.partition import Parts, parts_of
 from fedsim.data.splits import Sets
+from fedsim.sources.arrays import Names, per_token
+from fedsim.sources.mapped import chunks
 
 
 class Federation(NamedTuple):
     """Training samples and the clients that hold them, as CSR index lists, and the sets that no client trains on.
 
     Client k trains on the rows `indices[offsets[k]:offsets[k + 1]]` of `x` and `y`, and is scored on the rows
-    `test_indices[test_offsets[k]:test_offsets[k + 1]]` of them, which it never trains on.
+    `test_indices[test_offsets[k]:test_offsets[k + 1]]` of `x` followed by `x_test`, which it never trains on.
     """
 
     x: np.ndarray
@@ -78,6 +78,16 @@ class Federation(NamedTuple):
         """What tables call the classes, by number."""
         return list(range(self.classes) if self.names.labels is None else self.names.labels)
 
+    @property
+    def unused(self) -> int:
+        """Samples beside the test set that nobody trains on, and no client is scored on."""
+        return len(self.x) - len(self.indices) - int((self.test_indices < len(self.x)).sum())
+
+    @property
+    def held_out(self) -> np.ndarray:
+        """Clients that never train and have samples of their own to be tested on `[N]`."""
+        return (self.sizes == 0) & (np.diff(self.test_offsets) > 0)
+
     def label_counts(self) -> np.ndarray:
         """Training samples per client and class `[N, classes]`; not where tokens have the labels."""
         flat = self.owner * self.classes + self.y[self.indices]
@@ -115,6 +125,7 @@ def federate(
     client_test: float = 0.0,
     rng: np.random.Generator | None = None,
     by_id: bool = False,
+    held_out: np.ndarray | None = None,
 ) -> Federation:
     """Prepared samples and the parts of the clients -> a federation.
 
@@ -124,13 +135,20 @@ def federate(
       parts: index lists of the clients.
       client_test: share of every client's samples kept for its own scores, rounded; at least one stays to train on.
       rng: draws them; not needed for a share of 0.
-      by_id: whether client k is the k-th id of the samples, and is called so.
+      by_id: whether client k is the k-th id of the samples; test rows of that id are its own.
+      held_out: clients that never train `[N]`: all their samples are their own to be tested on.
     """
     tested = np.zeros(len(parts.indices), bool)
     if client_test:
         assert rng is not None
         tested = _drawn_per_client(parts, client_test, rng)
+    if held_out is not None:
+        tested |= np.repeat(held_out, np.diff(parts.offsets))
     starts = [np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[parts.offsets] for kept in (~tested, tested)]
+    test_indices = parts.indices[tested]
+    if by_id and sets.owner_test is not None:
+        own = parts_of(np.arange(len(sets.x), len(sets.x) + len(sets.x_test)), sets.owner_test, len(parts.offsets) - 1)
+        test_indices, starts[1] = own.indices, own.offsets
     return Federation(
         x=sets.x,
         y=sets.y,
@@ -143,10 +161,10 @@ def federate(
         y_validation=sets.y_validation,
         x_server=sets.x_server,
         y_server=sets.y_server,
-        test_indices=parts.indices[tested],
+        test_indices=test_indices,
         test_offsets=starts[1],
         named=sets.owner is not None,
-        names=sets.names if by_id else sets.names._replace(clients=None),
+        names=sets.names._replace(clients=parts.names),
         scale=sets.scale,
         vocabulary=sets.vocabulary,
     )

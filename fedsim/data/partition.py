@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, MinLen
 
 from fedsim.compose import partition
 from fedsim.data.draws import dirichlet_draw
 from fedsim.data.splits import apportion_within
-from fedsim.errors import PartitionError
+from fedsim.errors import PartitionError, nearest
 
 
 class Pool(NamedTuple):
@@ -25,13 +25,17 @@ class Pool(NamedTuple):
     x: Any = None  # features as stored `[n, ...]`: an array, or what reads rows of a file (`Mapped`)
     scale: float = 1.0  # features are those, times this
     columns: Mapping[str, np.ndarray] = {}  # further columns `[n]` of the samples, by name
+    names: tuple[Any, ...] | None = None  # ids of the clients that `owner` numbers; None: the numbers
+    rows: np.ndarray | None = None  # place of every sample `[n]` among all that were read; None: as they stand
+    read: int = 0  # samples that were read, those included that are set apart
 
 
 class Parts(NamedTuple):
     """Index lists of all clients in one: client k holds the rows `indices[offsets[k]:offsets[k + 1]]`."""
 
-    indices: np.ndarray  # [n] int32
+    indices: np.ndarray  # [n] int32, fewer where some samples are nobody's
     offsets: np.ndarray  # [N + 1] int64
+    names: tuple[Any, ...] | None = None  # of the clients, rising; None: their numbers
 
 
 Assign = Callable[[Pool, int, np.random.Generator], Parts]
@@ -50,19 +54,24 @@ def iid() -> Assign:
 
 
 @partition
-def natural() -> Assign:
+def natural(column: Annotated[str, MinLen(1)] | None = None) -> Assign:
     """By the ids that the samples bring: client k holds the samples of the k-th smallest id.
 
     The default wherever samples bring ids; `clients` does not matter.
 
+    Args:
+      column: whose values are the ids, in place of those that the samples bring: a column of a table (which is no feature
+        then), an array of an npz archive, or one of `Arrays.columns`.
+
     Raises:
-      PartitionError: when they bring none.
+      PartitionError: when they bring none, or no such column.
     """
+    del column  # by the build, which makes its values the ids before anything is set apart
 
     def assign(pool, clients, rng):
         if pool.owner is None:
             raise PartitionError("natural deals out by client ids, and these samples bring none; use iid or dirichlet")
-        return parts_of(np.arange(len(pool.y)), pool.owner, pool.owners)
+        return parts_of(np.arange(len(pool.y)), pool.owner, pool.owners)._replace(names=pool.names)
 
     return assign
 
@@ -126,6 +135,22 @@ def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples")
             raise PartitionError(f"{clients} clients but only {n} training samples; clients at most {n}", "clients")
         text = f"{clients} clients x {unit} {least} needs {clients * least} samples, there are {n}"
         raise PartitionError(f"{text}; {unit} at most {n // clients}")
+
+
+def column_of(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """A further column of the samples, by its name.
+
+    Raises:
+      PartitionError: when there is none of that name.
+    """
+    if name in columns:
+        return columns[name]
+    near = nearest(name, columns)
+    listed = ", ".join(ascii(column[:40]) for column in [*columns][:6]) or "none"
+    raise PartitionError(
+        f"the samples bring no column {name[:40]!a}; {f'did you mean {near!a}?' if near else f'there are {listed}'}",
+        "partition.column",
+    )
 
 
 def require_classes(pool: Pool, kind: str) -> None:

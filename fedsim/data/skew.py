@@ -7,7 +7,7 @@ from annotated_types import Ge, Gt
 
 from fedsim.compose import partition
 from fedsim.data.draws import allocate, dirichlet_draw
-from fedsim.data.partition import Assign, even, offsets_of, parts_of, require_classes, require_minimum
+from fedsim.data.partition import Assign, Parts, even, offsets_of, parts_of, require_classes, require_minimum
 from fedsim.data.splits import apportion, apportion_within, by_label
 from fedsim.errors import PartitionError
 
@@ -125,17 +125,35 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
 
     def assign(pool, clients, rng):
         require_classes(pool, "pathological")
-        members, counts = by_label(pool.y)
-        takers, holders = holders_of(counts, clients, classes, rng)
-        rows = np.concatenate([rng.permutation(rows) for rows in members])
-        shares = np.concatenate([even(n, parts) for n, parts in zip(counts, holders, strict=True) if parts])
-        return parts_of(rows, np.repeat(takers, shares), clients)
+        return dealt_in_groups(pool.y, clients, classes, rng)
 
     return assign
 
 
+def dealt_in_groups(
+    group: np.ndarray, clients: int, each: int, rng: np.random.Generator, unit: str = "classes"
+) -> Parts:
+    """Every client holds exactly so many groups, chosen at random; the holders of a group share it equally (±1).
+
+    Args:
+      group: of every sample `[n]`, 0, 1, ...
+      clients: how many.
+      each: groups of every client.
+      rng: draws.
+      unit: what groups are called, and the parameter that says how many.
+
+    Raises:
+      PartitionError: as `holders_of` does.
+    """
+    members, counts = by_label(group)
+    takers, holders = holders_of(counts, clients, each, rng, unit)
+    rows = np.concatenate([rng.permutation(rows) for rows in members])
+    shares = np.concatenate([even(n, parts) for n, parts in zip(counts, holders, strict=True) if parts])
+    return parts_of(rows, np.repeat(takers, shares), clients)
+
+
 def holders_of(
-    counts: np.ndarray, clients: int, classes: int, rng: np.random.Generator
+    counts: np.ndarray, clients: int, classes: int, rng: np.random.Generator, unit: str = "classes"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which clients hold which class, so many classes each -> (clients, class after class; how many hold each class).
 
@@ -144,12 +162,13 @@ def holders_of(
       clients: how many.
       classes: that every client holds.
       rng: draws the sets.
+      unit: what classes are called, and the parameter that says how many.
 
     Raises:
       PartitionError: when there are fewer classes, when not all classes would find a holder, or too few samples.
     """
     high = np.minimum(clients, counts)  # a class has no more holders than samples
-    _require_holders(high, clients, classes)
+    _require_holders(high, clients, classes, unit)
     holders = apportion_within(counts / counts.sum(), clients * classes, np.minimum(counts, 1), high)
     order = rng.permutation(len(counts))
     # classes laid out in a row, as often as they have holders: client t mod N takes place t, so never a class twice
@@ -158,16 +177,16 @@ def holders_of(
     return np.argsort(sets.ravel(), kind="stable") // classes, holders
 
 
-def _require_holders(high: np.ndarray, clients: int, k: int) -> None:
+def _require_holders(high: np.ndarray, clients: int, k: int, unit: str) -> None:
     present = int((high > 0).sum())
     if k > present:
-        raise PartitionError(f"{k} classes per client, but the samples have only {present}; classes at most {present}")
+        raise PartitionError(f"{k} {unit} per client, but the samples have only {present}; {unit} at most {present}")
     if clients * k < present:
-        text = f"{clients} clients x {k} classes leave some of the {present} classes to nobody"
-        raise PartitionError(f"{text}; classes at least {-(-present // clients)}")
+        text = f"{clients} clients x {k} {unit} leave some of the {present} {unit} to nobody"
+        raise PartitionError(f"{text}; {unit} at least {-(-present // clients)}")
     if high.sum() < clients * k:
         bound = int(high.sum()) // clients
-        raise PartitionError(f"too few samples for {k} classes at each of {clients} clients; classes at most {bound}")
+        raise PartitionError(f"too few samples for {k} {unit} at each of {clients} clients; {unit} at most {bound}")
 
 
 def _swapped(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:

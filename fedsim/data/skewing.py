@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
-from fedsim.data.mapped import Mapped
+from fedsim.sources.mapped import Mapped
 
 
 class Skew(NamedTuple):
@@ -109,6 +109,18 @@ def skewed(
         if len(rows):
             _change(f, skew, rows, numbers[client].item(), generator(tag_of(name), int(client)))
     return f
+
+
+def with_own_tests(f: Federation) -> Federation:
+    """The test samples that belong to clients beside the training samples too, where they can differ from the test set's."""
+    n, own = len(f.x), f.test_indices >= len(f.x)
+    if not own.any():
+        return f
+    rows = f.test_indices[own] - n
+    indices = f.test_indices.copy()
+    indices[own] = n + np.arange(len(rows))
+    x, y = (np.concatenate([whole, test[rows]]) for whole, test in ((f.x, f.x_test), (f.y, f.y_test)))
+    return f._replace(x=x, y=y, test_indices=indices, source=f.source or f.fingerprint()["data"])
 
 
 def with_floats(f: Federation, dtype: np.dtype) -> Federation:

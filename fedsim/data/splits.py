@@ -1,14 +1,16 @@
 """What is set apart before clients get anything: the test set, the validation set, the server's own samples."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays, Names, checked, classes_named, numbered, per_token, vocabulary_of
 from fedsim.data.completion import completed, statistics
-from fedsim.data.mapped import in_file, take_rows
 from fedsim.errors import DataError, PartitionError
+from fedsim.sources.arrays import Arrays, Names, checked, classes_named, numbered, per_token, vocabulary_of
+from fedsim.sources.mapped import in_file, take_rows
+
+TEST_CLIENTS = 4  # of the draws by the data's seed; 1 to 3 are the splits below
 
 
 class Sets(NamedTuple):
@@ -28,12 +30,17 @@ class Sets(NamedTuple):
     scale: float = 1.0  # features are what is stored, times this
     vocabulary: int = 0  # above 0: features are tokens
     columns: Mapping[str, np.ndarray] = {}  # further columns of the training rows
+    rows: np.ndarray | None = None  # number of every training row among all that were read; None: as they stand
+    read: int = 0  # rows that were read
+    owner_test: np.ndarray | None = None  # client number of every test row, where the samples brought ids of them
+    held_out: np.ndarray | None = None  # clients [owners] that never train, whose rows are among the training rows
 
 
 def prepare(
     arrays: Arrays,
     *,
     test: float,
+    test_clients: float = 0.0,
     seed: int,
     dtype: np.dtype,
     validation: float = 0.0,
@@ -46,6 +53,8 @@ def prepare(
     Args:
       arrays: the samples.
       test: share of the samples to test on, stratified by label; samples that bring a test set keep theirs.
+      test_clients: share of the clients, as the samples name them, that never train: what is drawn or computed from the
+        training samples leaves theirs alone, which stay where they are.
       seed: of all these splits; they do not change with the run's seed.
       dtype: float type of the features.
       validation: share of the other samples kept for validation, stratified by label.
@@ -64,12 +73,19 @@ def prepare(
     if completes:
         arrays = _as_numbers(arrays)
     arrays, classes = checked(arrays, np.dtype(np.float64) if completes else dtype, missing in ("mean", "median"))
-    owner, ids = (None, []) if arrays.client is None else numbered(arrays.client)
-    rows = _split(arrays, classes, {"test": test, "validation": validation}, server, seed)
+    owner, owner_test, ids = _owners(arrays)
+    held_out = None
+    if test_clients and owner is not None:
+        held_out = drawn_clients(np.bincount(owner, minlength=len(ids)) > 0, test_clients, seed)
+    rows = _split(arrays, classes, {"test": test, "validation": validation}, server, seed, held_out, owner)
     if completes:
         arrays = _completed(arrays, rows["train"], missing, standardize, dtype, features)
     x, y, x_test, y_test = arrays.x, arrays.y, arrays.x_test, arrays.y_test
     assert x_test is not None and y_test is not None
+    train = rows["train"]
+    if held_out is not None:
+        train = np.sort(np.concatenate([train, rows.pop("test")]))
+        rows["test"] = train[:0]
     sets = Sets(
         x=x,
         y=y,
@@ -84,12 +100,57 @@ def prepare(
         names=Names(labels, None if ids == list(range(len(ids))) else tuple(ids), features),
         scale=float(arrays.scale),
         vocabulary=int(arrays.vocabulary),
-        columns=_columns(arrays, rows["train"]),
+        columns=_columns(arrays, train),
+        read=len(y),
+        owner_test=owner_test,
+        held_out=held_out,
     )
-    train = rows["train"]
     if len(train) < len(y):  # a copy only where something was set apart
-        sets = sets._replace(x=take_rows(x, train), y=y[train], owner=None if owner is None else owner[train])
+        sets = sets._replace(x=take_rows(x, train), y=y[train], rows=train)
+        sets = sets._replace(owner=None if owner is None else owner[train])
     return sets, classes
+
+
+def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Which clients never train `[N]`: a share of those that have samples, at least one of them, and never all.
+
+    Args:
+      present: clients that have samples `[N]`.
+      share: of them.
+      seed: draws them.
+
+    Raises:
+      PartitionError: for fewer than two.
+    """
+    count = int(present.sum())
+    if count < 2:
+        raise PartitionError(
+            f"{count} client has samples, and none would be left to train; take test.clients out", "test"
+        )
+    order = np.random.default_rng([seed, TEST_CLIENTS]).permutation(len(present))
+    drawn = np.zeros(len(present), bool)
+    drawn[order[present[order]][: min(max(round(share * count), 1), count - 1)]] = True
+    return drawn
+
+
+def _owners(arrays: Arrays) -> tuple[np.ndarray | None, np.ndarray | None, list[Any]]:
+    """Client number of every row, and of every test row, where the samples brought ids of them, and the ids by number.
+
+    Raises:
+      DataError: for ids of test rows beside rows without ids, or with ids of another kind.
+    """
+    client, client_test = arrays.client, arrays.client_test
+    if client_test is None or not len(client_test):
+        if client is None:
+            return None, None, []
+        code, ids = numbered(client)
+        return code, None, ids
+    if client is None:
+        raise DataError("client_test says whose the test samples are; give client, whose the others are, as well")
+    if (client.dtype.kind in "biuf") != (client_test.dtype.kind in "biuf"):
+        raise DataError(f"client_test: ids of {client_test.dtype}, those of client are {client.dtype}")
+    code, ids = numbered(np.concatenate([client, client_test]))
+    return code[: len(client)], code[len(client) :], ids
 
 
 def _as_numbers(arrays: Arrays) -> Arrays:
@@ -119,8 +180,19 @@ def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
     return {name: values[rows] for name, values in columns.items()}
 
 
-def _split(arrays: Arrays, classes: int, shares: dict[str, float], server: int, seed: int) -> dict[str, np.ndarray]:
-    """Rows by purpose: `test`, `validation`, `server`, and `train`, which is what is left."""
+def _split(
+    arrays: Arrays,
+    classes: int,
+    shares: dict[str, float],
+    server: int,
+    seed: int,
+    held_out: np.ndarray | None,
+    owner: np.ndarray | None,
+) -> dict[str, np.ndarray]:
+    """Rows by purpose: `test`, `validation`, `server`, and `train`, which is what is left.
+
+    Clients that are held out `[owners]` have all their rows in `test`, and nothing else is in it.
+    """
     y = arrays.y
     labels = y if classes and not per_token(y) else np.zeros(len(y), np.int32)
     train, rows = np.arange(len(y)), {}
@@ -129,7 +201,11 @@ def _split(arrays: Arrays, classes: int, shares: dict[str, float], server: int, 
         share = server / max(len(train), 1) if purpose == "server" else 0.0 if own else shares[purpose]
         if share >= 1:
             raise PartitionError(f"{server} samples, but only {len(train)} are there for training", "server")
-        mask = stratified(labels[train], share, np.random.default_rng([seed, number]))
+        if purpose == "test" and held_out is not None:
+            assert owner is not None
+            mask = held_out[owner]
+        else:
+            mask = stratified(labels[train], share, np.random.default_rng([seed, number]))
         rows[purpose], train = train[mask], train[~mask]
         if not len(train):
             raise PartitionError(f"nothing is left to train on of {len(y)} samples", purpose)

@@ -19,16 +19,18 @@ NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}  # of what is sho
 def client_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """How the shared model does on every client's own samples -> (means by name, number of labels), `[N]` each.
 
-    The samples are those that clients keep for testing (`client_test`), or else the ones they train on. The means are
-    `loss`, and `accuracy` or `mae`, over their labels, which are those of the last round where they move.
+    The samples are those that clients keep for testing, or, where only clients that never train have such, the ones that
+    the others train on. The means are `loss`, and `accuracy` or `mae`, over their labels, which are those of the last round
+    where they move.
     """
     f = run.plan.federation
-    kept = len(f.test_indices) > 0
-    rows, owner = (f.test_indices, f.test_owner) if kept else (f.indices, f.owner)
-    y = f.labels_in(run.round)
-    results = run.scores(run.server, in_batches(f.x, y, run.batch, SLAB), wait=True)
-    counts = np.bincount(owner, labels_of(y)[rows], f.N).astype(np.int64)
-    of_rows = gathered(results, len(f.x))
+    rows, owner = f.test_indices, f.test_owner
+    if f.held_out[owner].all():
+        rows, owner = np.concatenate([f.indices, rows]), np.concatenate([f.owner, owner])
+    sets = [(f.x, f.labels_in(run.round)), (f.x_test, f.y_test)][: 1 + bool((rows >= len(f.x)).any())]
+    parts = [gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x)) for x, y in sets]
+    of_rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    counts = np.bincount(owner, np.concatenate([labels_of(y) for _, y in sets])[rows], f.N).astype(np.int64)
     if "distance" in of_rows:
         of_rows["distance"] /= max(f.y[0].size, 1)  # a mean over targets too
     with np.errstate(invalid="ignore"):

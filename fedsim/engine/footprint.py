@@ -108,7 +108,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
         "server": 3 * nbytes(server),
         "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
-        "tables": TABLE_BYTES * f.N + 16 * len(f.x),
+        "tables": TABLE_BYTES * f.N + 16 * max(len(f.x), int(f.test_indices.max(initial=0)) + 1),
     }
     shapes = {
         "data": data,

@@ -103,10 +103,11 @@ def _without(name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
-    """Where a run took place, and where its data file lay."""
-    path = (record["scenario"].get("data") or {}).get("path")
-    data = {"data": path if len(path) < 50 else f"...{path[-50:]}"} if isinstance(path, str) else {}
-    return {**(record.get("surroundings") or {}), **data}
+    """Where a run took place, and where its data files lay."""
+    data = record["scenario"].get("data") or {}
+    paths = {"data": data.get("path"), "partition": (data.get("partition") or {}).get("path")}
+    short = {n: p if len(p) < 50 else f"...{p[-50:]}" for n, p in paths.items() if isinstance(p, str)}
+    return {**(record.get("surroundings") or {}), **short}
 
 
 def _fields(a: Any, b: Any) -> list[Field]:

@@ -37,7 +37,12 @@ SCENARIO = {  # resolved; as far as it is looked at before it is read, or withou
     "name": str,
     "rounds": count,
     "seeds": lambda value: isinstance(value, list) and value != [] and all(map(count, value)),
-    "data": {"kind": str, "partition": LINK, "clients?": maybe(count), "path?": maybe(str)},
+    "data": {
+        "kind": str,
+        "partition": {**LINK, "path?": maybe(str)},
+        "clients?": maybe(count),
+        "path?": maybe(str),
+    },
     "model": {"kind": str, "loss?": maybe(str)},
     "fleet?": {"malicious?": lambda value: number(value) or not any(misfits(value, [anything]))},
     "cohort": LINK,

@@ -187,17 +187,18 @@ def _scenario(
         needed.append(f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})")
     if needed:
         return None, Missing(*needed)
-    values = {**record["scenario"], "data": {**record["scenario"]["data"], **_data_place(path)}}
+    values = {**record["scenario"], "data": _placed(record["scenario"]["data"], path)}
     try:
         return confined(read(values), path, data_roots), []
     except ScenarioError as error:
         return None, str(error).splitlines()
 
 
-def _data_place(path: Path) -> dict[str, str]:
-    """Where the data file lies, as seen from the run directory: as its `scenario.yaml` says, otherwise the record's equal."""
+def _placed(section: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The record's data section with files as seen from the run directory: as its `scenario.yaml`, else its equal, says."""
     data = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values["data"]
-    return {"path": data["path"]} if "path" in data else {}
+    at = lambda written: {name: written[name] for name in ("path",) if name in written}
+    return {**section, **at(data), "partition": {**section["partition"], **at(data["partition"])}}
 
 
 def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
@@ -214,10 +215,12 @@ def _built(
         experiment = build(scenario, devices=devices, **given)
     except ScenarioError as error:
         lines = str(error).splitlines()
-        elsewhere = all(problem.where == "data.path" for problem in error.problems)  # no such file, or not to be read
-        return None, Missing(
-            f"{record['scenario']['data']['path']} is elsewhere (--data-root DIR)"
-        ) if elsewhere else lines
+        data = record["scenario"]["data"]
+        files = {"data.path": data.get("path"), "data.partition.path": data["partition"].get("path")}
+        elsewhere = [files.get(problem.where) for problem in error.problems]  # no such file, or not to be read
+        return None, lines if None in elsewhere else Missing(
+            *(f"{file} is elsewhere (--data-root DIR)" for file in dict.fromkeys(elsewhere))
+        )
     except DataError as error:
         return None, str(error).splitlines()
     except OSError as error:

@@ -110,7 +110,8 @@ def _bounds(kind: Any, notes: tuple) -> str:
         return f" up to {top}" if top else ""
     if not top:
         return f" of at least {low.ge}" if isinstance(low, Ge) else f" above {low.gt}"
-    return f" from {low.ge} to {top}" if isinstance(low, Ge) else f" above {low.gt} and up to {top}"
+    upto = "" if top.startswith("below") else "up to "
+    return f" from {low.ge} to {top}" if isinstance(low, Ge) else f" above {low.gt} and {upto}{top}"
 
 
 def value_in_words(value: Any) -> str:

@@ -60,11 +60,12 @@ def scrubbed(text: str, roots: Sequence[str]) -> str:
 
 
 def resolved_from(scenario: Scenario, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """The resolved scenario with its data file as seen from a folder; None: from the scenario's own."""
+    """The resolved scenario with its data files as seen from a folder; None: from the scenario's own."""
     resolved, roots = scenario.resolved(), roots_of(scenario.document)
-    path = resolved["data"].get("path")
-    if isinstance(path, str):
-        places = [os.path.join(root, path) for root in roots]
-        place = next((place for place in places if os.path.exists(place)), places[0])
-        resolved["data"]["path"] = relative(place, os.fspath(folder or roots[0]), roots)
+    for section in (resolved["data"], resolved["data"]["partition"]):
+        path = section.get("path")
+        if isinstance(path, str):
+            places = [os.path.join(root, path) for root in roots]
+            place = next((place for place in places if os.path.exists(place)), places[0])
+            section["path"] = relative(place, os.fspath(folder or roots[0]), roots)
     return resolved

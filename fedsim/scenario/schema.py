@@ -22,6 +22,7 @@ import fedsim.data
 import fedsim.fleet
 import fedsim.models
 import fedsim.rules
+import fedsim.sources
 import fedsim.stages  # noqa: F401 (importing a family registers its members)
 from fedsim.compose import ALIASES, FAMILIES, registrations
 from fedsim.errors import ScenarioError, TooLargeError
@@ -90,18 +91,23 @@ class Scenario(NamedTuple):
 
 
 def placeless(resolved: dict[str, Any]) -> dict[str, Any]:
-    """Resolved values without the path of a data file whose SHA-256 they hold: moved, it is the same file."""
-    data = resolved["data"]
-    if not (isinstance(data, dict) and data.get("sha256")):
-        return resolved
-    return {**resolved, "data": {name: value for name, value in data.items() if name != "path"}}
+    """Resolved values without paths of data files whose SHA-256 they hold: moved, they are the same files."""
+    return {**resolved, "data": _without_paths(resolved["data"], hashed=True)}
 
 
 def pathless(resolved: dict[str, Any]) -> dict[str, Any]:
-    """Resolved values without the path of a data file, which depends on where it is looked at from."""
-    data = resolved.get("data")
-    known = isinstance(data, dict)
-    return {**resolved, "data": {name: data[name] for name in data if name != "path"}} if known else resolved
+    """Resolved values without paths of data files, which depend on where they are looked at from."""
+    return {**resolved, "data": _without_paths(resolved["data"], hashed=False)} if "data" in resolved else resolved
+
+
+def _without_paths(section: Any, hashed: bool) -> Any:
+    """A data section, and the partition in it, without `path`; of `hashed`, only where there is a SHA-256."""
+    if not isinstance(section, dict):
+        return section
+    known = {name: _without_paths(value, hashed) if name == "partition" else value for name, value in section.items()}
+    if not hashed or section.get("sha256"):
+        known.pop("path", None)
+    return known
 
 
 def per_registry(make: Callable) -> Callable:
@@ -118,8 +124,8 @@ def per_registry(make: Callable) -> Callable:
 @per_registry
 def scenario_model() -> type[BaseModel]:
     """The model of a whole scenario, from what is registered now."""
-    changes: dict[str, Any] = {"skew": list[union("skew")], "augment": list[union("augmentation")]}
-    Data = union("dataset", DataCommon, partition=union("partition"), **changes)
+    lists = {"partition": union("partition"), "skew": list[union("skew")], "augment": list[union("augmentation")]}
+    Data = union("dataset", DataCommon, "", (), **lists)
     rate = Annotated[float, Ge(0)] | union("schedule")
     optimizer = union("optimizer", without=("lr",))
     Client = union("client", ClientCommon, "sgd", optimizer=optimizer, lr=rate)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from fedsim.limits import MOST
@@ -20,6 +20,11 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
+class TestClients(Section):
+    clients: Annotated[float, Gt(0), Lt(1)]
+    """Share of the clients with samples that never train; their samples are the test set."""
+
+
 class DataCommon(Section):
     class Server(Section):
         samples: Index = 0
@@ -33,8 +38,10 @@ class DataCommon(Section):
     """What makes the samples of every client differ, training and own test samples alike, in this order; other sets stay."""
     augment: Any = []
     """What happens to the images of a batch in every local step, in this order, at random; never where a model is scored."""
-    test: Annotated[float, Ge(0), Lt(1)] = 0.2
-    """Share of the samples to test on, stratified by label; data that brings a test set keeps its own."""
+    test: Annotated[float, Ge(0), Lt(1)] | TestClients = 0.2
+    """Share of the samples to test on, stratified by label; data that brings a test set keeps its own. Or `{clients: 0.2}`:
+    a share of the clients with samples, drawn by `data.seed`, never trains: their samples are the test set, and their own
+    scores are over all of their samples."""
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Share of the training samples that no client gets, stratified by label: to choose hyper-parameters by."""
     client_test: Annotated[float, Ge(0), Lt(1)] = 0.0

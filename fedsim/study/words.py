@@ -1,6 +1,7 @@
 """Paths of a scenario and values along them in words: `fleet.malicious=0.2` is "20 % malicious"."""
 
 import contextlib
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -61,6 +62,16 @@ def axis(path: str, scenario: Mapping[str, Any] | None = None) -> str:
         return TITLES[path][0]
     owner, name = _owner(path, scenario)
     return f"{owner} {SIGNS.get(name, name.replace('_', ' '))}".strip()
+
+
+def shown(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a scenario as pages and pictures show it: a file by its name, and no hash.
+
+    >>> shown({"kind": "file", "path": "../splits/ten.csv", "sha256": "0f"})
+    {'kind': 'file', 'path': 'ten.csv'}
+    """
+    named = {name: value for name, value in part.items() if name != "sha256"}
+    return {**named, "path": os.path.basename(named["path"])} if isinstance(named.get("path"), str) else named
 
 
 def attacks(label: str) -> bool:

@@ -1,12 +1,14 @@
 """A partition as a figure: bars of samples per client, and where there are labels a heat map of label by client below."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
+from fedsim.study.words import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +39,7 @@ def figure_of_partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: 
         names = [literal(name, 12) for name in counts.labels]
         note = _note(counts, len(few), scenario) + ("" if seed is None else f", seed {seed}")
         places, ticks = _ticks(ids)
-        upright = sum(map(len, ticks)) > ABREAST
+        upright = _letters(ticks, ids) > ABREAST
         foot = FOOT + LETTER * max(map(len, ticks)) if upright else FOOT
         figure, all_axes = _sheet(str(scenario.get("name", "")), note, names, samples, foot)
         _bars(all_axes[0], samples.sum(1))
@@ -143,10 +145,19 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
     return np.interp(inside, ids, np.arange(len(ids))).tolist(), [f"{i:,}" for i in inside]
 
 
+def _letters(ticks: Sequence[str], ids: np.ndarray) -> float:
+    """Letters that the ticks take side by side: of names, all as long as the two longest neighbours are in the mean."""
+    lengths = [*map(len, ticks)]
+    if ids.dtype.kind == "i" or len(ticks) < 2:
+        return sum(lengths)
+    return max(a + b for a, b in pairwise(lengths)) / 2 * len(lengths)
+
+
 def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
     """The partition, and how many clients and samples there are."""
     section = scenario.get("data", {}).get("partition") or {}
-    arguments = ", ".join(f"{name} {value}" for name, value in section.items() if name != "kind" and value is not None)
+    values = shown(section)
+    arguments = ", ".join(f"{name} {value}" for name, value in values.items() if name != "kind" and value is not None)
     kind = [f"{section['kind']} ({arguments})" if arguments else str(section["kind"])] if "kind" in section else []
     n, without = len(counts.clients), int((counts.sizes == 0).sum())
     clients = f"{n:,} clients" if drawn == n else f"{n:,} clients (shown: {drawn}, evenly chosen)"

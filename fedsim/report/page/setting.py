@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.study.words import axis, variation
+from fedsim.study.words import axis, shown, variation
 
 
 def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
@@ -20,7 +20,7 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     attacked = bool(wire) and bool(malicious or "fleet.malicious" in vary)
     methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
     steps: list[tuple[str, str | list[str]]] = [
-        ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}"),
+        ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}{_held_out(data)}"),
         ("model", _named(scenario["model"])),
         ("cohort", _named(scenario["cohort"])),
         ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
@@ -41,9 +41,18 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {data.get('clients')} clients"}
 
 
+def _held_out(data: Mapping[str, Any]) -> str:
+    """The share of the clients that never train, where there is one."""
+    test = data.get("test")
+    return f", {100 * test['clients']:g} % of them never train" if isinstance(test, dict) and "clients" in test else ""
+
+
 def _named(part: Mapping[str, Any]) -> str:
     """A link as it would be written, `krum(f=6)`."""
-    rest = [f"{k}={v}" for k, v in part.items() if k != "kind" and isinstance(v, int | float | str | list) and v != []]
+    values = shown(part)
+    rest = [
+        f"{k}={v}" for k, v in values.items() if k != "kind" and isinstance(v, int | float | str | list) and v != []
+    ]
     return f"{part['kind']}({', '.join(rest)})" if rest else str(part["kind"])
 
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.cells import ids
-from fedsim.data.faults import Faults
-from fedsim.data.files import Name
-from fedsim.data.folders import folder_files
-from fedsim.data.pictures import SCALE, SUFFIXES, Channels, Size, decoded
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import ids
+from fedsim.sources.faults import Faults
+from fedsim.sources.files import Name
+from fedsim.sources.folders import folder_files
+from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
 
 TESTS = ("test", "val", "validation")
 HIDDEN = ("Thumbs.db", "desktop.ini")  # besides names with a dot in front

@@ -5,8 +5,8 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fedsim.data.files import opened
 from fedsim.errors import DataError
+from fedsim.sources.files import opened
 
 MOST_JSON_BYTES = 64 << 20
 SHARD = re.compile(r"(?P<stem>.+?)(-\d{5}-of-\d{5}(-[0-9a-f]+)?)?")

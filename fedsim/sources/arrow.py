@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedsim.data.files import MOST_BYTES, opened
 from fedsim.errors import DataError
+from fedsim.sources.files import MOST_BYTES, opened
 
 FILE_MAGIC = b"ARROW1\0\0"  # of an Arrow file: a stream stands behind it, and a list of its parts
 ROWS = 1024  # of a Parquet file that are read at a time

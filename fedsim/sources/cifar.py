@@ -6,14 +6,18 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.files import Name, opened
-from fedsim.data.folders import folder_files
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.files import Name, opened
+from fedsim.sources.folders import folder_files
 
 PIXELS = 3 * 32 * 32
 CIFAR10 = {"train": re.compile(r"data_batch_[1-5]\.bin"), "test": re.compile(r"test_batch\.bin")}
 CIFAR100 = {"train": re.compile(r"train\.bin"), "test": re.compile(r"test\.bin")}
+WHERE = (
+    "unpack cifar-10-binary.tar.gz or cifar-100-binary.tar.gz, the binary versions at www.cs.toronto.edu/~kriz/cifar.html, "
+    "and give the folder"
+)
 PICKLED = re.compile(r"(data_batch_[1-5]|test_batch|batches\.meta|train|test|meta)")
 
 

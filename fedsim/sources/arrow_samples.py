@@ -1,5 +1,6 @@
 """Rows of Arrow tables, with what their writer said about the columns -> `Arrays`. Imported where pyarrow is there."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.arrow import batches, schema_of
-from fedsim.data.arrow_columns import is_image, is_nested, is_numeric, is_scalar, lists, plain, spare
-from fedsim.data.cells import BLANK
-from fedsim.data.columns import Missing
-from fedsim.data.frame import of_frame
-from fedsim.data.pictures import SCALE, decoded
 from fedsim.errors import DataError, did_you_mean
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.arrow import batches, schema_of
+from fedsim.sources.arrow_columns import is_image, is_nested, is_numeric, is_scalar, lists, plain, spare
+from fedsim.sources.cells import BLANK
+from fedsim.sources.columns import Missing
+from fedsim.sources.frame import of_frame
+from fedsim.sources.pictures import SCALE, decoded
 
 UNLABELLED = -1  # how `datasets` writes that a row has no class
 IGNORED = -100  # and that a token has none
@@ -111,11 +112,7 @@ def of_one_column(
     if roles.client is not None:
         who = np.concatenate([_ids(table.column(roles.client), roles.client) for table in tables.values()])
     train = next(iter(tables.values()))
-    columns = {
-        name: spare(train.column(name), roles.classes.get(name))
-        for name in others
-        if name not in (roles.target, roles.client)
-    }
+    columns = _columns(train, roles)
     scale, labels = SCALE if roles.image else 1.0, roles.classes.get(roles.target)
     arrays = Arrays(x, y, who, scale=scale, labels=labels, columns=columns)
     return _parted(arrays, train.num_rows, len(parts) > 1)
@@ -134,8 +131,9 @@ def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missi
       DataError: naming rows, those of the test split behind those of training, and columns.
     """
     used = {*roles.features, roles.target, roles.client}
-    names = [name for name in map(str, schema.names) if name in used]
+    names = [name for name in map(str, schema.names) if name in used or is_scalar(schema.field(name).type)]
     tables = {split: _table(part, names, schema) for split, part in parts.items()}
+    columns = _columns(next(iter(tables.values())), roles)
     classes = roles.classes.get(roles.target)
     if classes is not None:
         for split, table in tables.items():
@@ -144,18 +142,29 @@ def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missi
     for name in set(roles.features) & roles.classes.keys():
         texts = pa.array(spare(table.column(name), roles.classes[name]).tolist(), pa.string())
         table = table.set_column(table.column_names.index(name), name, texts)
-    frame = table.to_pandas()
+    frame = table.select([name for name in names if name in used]).to_pandas()
     if missing == "drop":
-        kept = ~(frame.isna() | frame.isin(BLANK)).any(axis=1)
+        kept = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()
+        columns = {name: values[kept[:n]] for name, values in columns.items()}
         frame, n = frame[kept], int(kept[:n].sum())
     arrays = of_frame(frame, roles.target, roles.client, missing)
-    return _parted(arrays._replace(labels=classes), n, len(parts) > 1)
+    return _parted(arrays._replace(labels=classes, columns=columns), n, len(parts) > 1)
 
 
 def _table(part: Shards, names: list[str], schema: Any) -> Any:
     """Some columns of a split."""
     only = pa.schema([schema.field(name) for name in names])
     return pa.Table.from_batches([batch for path in part.values() for batch in batches(path, names)], only)
+
+
+def _columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
+    """The columns of the training rows that are neither features nor labels nor ids, but for long texts."""
+    columns, used = {}, {*roles.features, roles.target, roles.client}
+    for name in train.column_names:
+        if name not in used:
+            with contextlib.suppress(DataError):
+                columns[name] = spare(train.column(name), roles.classes.get(name))
+    return columns
 
 
 def _parted(arrays: Arrays, n: int, tested: bool) -> Arrays:
@@ -197,7 +206,7 @@ def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
     if column.null_count or not is_scalar(column.type):
         why = f"{column.null_count} rows have no label" if column.null_count else f"holds {column.type}, no labels"
         raise DataError(f"{place}: {why}")
-    y = plain(column)
+    y = _named(column, place)
     if y.dtype.kind in "iu" and len(y) and y.min() == UNLABELLED:
         text = f"row {int(y.argmin())} has the label -1, none; where a test split keeps its labels secret, name another"
         raise DataError(f"{place}: {text} as test_split")
@@ -208,7 +217,15 @@ def _ids(column: Any, name: str) -> np.ndarray:
     if column.null_count or not is_scalar(column.type):
         why = "holds blanks" if column.null_count else f"holds {column.type}, no ids"
         raise DataError(f"client: column {name[:60]!a} {why}")
-    return plain(column)
+    return _named(column, f"client: column {name[:60]!a}")
+
+
+def _named(column: Any, place: str) -> np.ndarray:
+    """Numbers or names, a fault with its place."""
+    try:
+        return plain(column)
+    except DataError as error:
+        raise error.within(place) from None
 
 
 def _only(schema: Any, names: list[str]) -> Any:

@@ -7,9 +7,9 @@ import numpy as np
 from annotated_types import Ge, Gt, Lt, MinLen
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
+from fedsim.sources.arrays import Arrays
 
 Count = Annotated[int, Ge(1)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fedsim.data.cifar import CIFAR10, CIFAR100
-from fedsim.data.delimited import header_of
-from fedsim.data.files import opened
-from fedsim.data.folders import folder_files
-from fedsim.data.idx import FILE as IDX
-from fedsim.data.pictures import SUFFIXES
 from fedsim.errors import DataError
+from fedsim.sources.cifar import CIFAR10, CIFAR100
+from fedsim.sources.delimited import header_of
+from fedsim.sources.files import opened
+from fedsim.sources.folders import folder_files
+from fedsim.sources.idx import FILE as IDX
+from fedsim.sources.pictures import SUFFIXES
 
 STARTS = 4096  # bytes at the start of a file that tell one format from another
 LABELS = ("y", "label", "labels", "target", "class", "outcome")  # what columns of labels are called
@@ -56,11 +56,10 @@ def _is_medmnist(place: Place) -> bool:
 
 
 def _is_leaf(place: Place) -> bool:
-    if place.folder:
-        return place.any(r"((data/)?(train|test)/)?[^/]*\.json") and not place.any(r"(.*/)?(state|dataset_info)\.json")
-    if not place.any(r".*\.json"):
+    named = [name for name in place.names if re.fullmatch(r"((data/)?(train|test)/)?[^/]*\.json", name)]
+    if not named:
         return False
-    with opened(str(place.path)) as file:
+    with opened(str(place.path / named[0] if place.folder else place.path)) as file:
         return re.search(rb'"users"|"user_data"', file.read(STARTS)) is not None
 
 
@@ -75,7 +74,7 @@ FORMATS = (
     Format("cifar100", "train.bin, test.bin", _cifar(CIFAR100, r"train|file\.txt~"), FOLDER),
     Format("huggingface", "save_to_disk's files, parquet files", lambda p: p.any(SAVED), FOLDER),
     Format("tff_hdf5", "FILE.h5", lambda p: p.any(r"[^/]*\.(h5|hdf5)"), EITHER),
-    Format("leaf", "json with users and user_data", _is_leaf, EITHER),
+    Format("leaf", "train/*.json with users and user_data", _is_leaf, FOLDER),
     Format(
         "imagefolder", "CLASS/IMAGE.png", lambda p: p.any(rf".*/[^/]+({'|'.join(map(re.escape, SUFFIXES))})"), FOLDER
     ),
@@ -132,7 +131,7 @@ def columns_of(kind: str, path: str) -> list[str]:
         with opened(path) as file:
             return header_of(file)
     if kind == "parquet":
-        from fedsim.data.arrow import schema_of
+        from fedsim.sources.arrow import schema_of
 
         return [str(name) for name in schema_of(Path(path)).names]
     return []

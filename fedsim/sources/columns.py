@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.cells import MOST_CATEGORIES, Features, ids, is_blank, labels
-from fedsim.data.faults import Faults
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import MOST_CATEGORIES, Features, ids, is_blank, labels
+from fedsim.sources.faults import Faults
 
 Missing = Literal["refuse", "mean", "median", "drop"]
 BLANK_CATEGORY = "(blank)"
@@ -23,9 +23,12 @@ class Roles(NamedTuple):
     target: int
     client: int | None
     features: list[int]
+    kept: list[int]  # neither: they are kept for the partition
 
 
-def roles(names: Sequence[str], target: str, client: str | None, drop: Sequence[str]) -> Roles:
+def roles(
+    names: Sequence[str], target: str, client: str | None, drop: Sequence[str], columns: Sequence[str] = ()
+) -> Roles:
     """What the columns of a table are.
 
     Args:
@@ -33,6 +36,7 @@ def roles(names: Sequence[str], target: str, client: str | None, drop: Sequence[
       target: of the labels.
       client: of the ids; None: `client`, if there is such a column.
       drop: columns that are left out.
+      columns: that are kept, and are no features.
 
     Raises:
       DataError: for names that are not there, or stand twice, and for a table without features; all of it at once.
@@ -46,24 +50,30 @@ def roles(names: Sequence[str], target: str, client: str | None, drop: Sequence[
             *(f"{_number(n)} columns are called {name[:40]!a}; give each its own name" for name, n in twice[:5])
         )
     named = [("target", target), *([("client", client)] if client is not None else []), *(("drop", d) for d in drop)]
+    named += [("column", c) for c in columns]
     lines = [f"{role}: no column {name[:40]!a}; {_instead(name, names)}" for role, name in named if name not in names]
     if client is None and "client" in names and "client" not in (target, *drop):
         client = "client"
     if target == client:
         lines.append(f"column {target[:40]!a} cannot be both target and client")
-    lines += [
-        f"drop: column {name[:40]!a} is the {role}" for role, name in named[: len(named) - len(drop)] if name in drop
-    ]
-    features = [place for place, name in enumerate(names) if name not in (target, client, *drop)]
+    lines += [f"drop: column {name[:40]!a} is the {role}" for role, name in named if role != "drop" and name in drop]
+    features = [place for place, name in enumerate(names) if name not in (target, client, *drop, *columns)]
     if not features and not lines:
         lines.append(f"no feature columns besides {target[:40]!a}")
     if lines:
         raise DataError(*lines)
-    return Roles(names, names.index(target), None if client is None else names.index(client), features)
+    kept = [names.index(name) for name in dict.fromkeys(columns)]
+    return Roles(names, names.index(target), None if client is None else names.index(client), features, kept)
 
 
 def arrays_of(
-    roles: Roles, features: Features, target: Sequence[str], client: Sequence[str], missing: Missing, faults: Faults
+    roles: Roles,
+    features: Features,
+    target: Sequence[str],
+    client: Sequence[str],
+    kept: Sequence[Sequence[str]],
+    missing: Missing,
+    faults: Faults,
 ) -> Arrays:
     """The samples of a table that was read.
 
@@ -75,6 +85,7 @@ def arrays_of(
       features: the feature columns.
       target: cells of the target column.
       client: cells of the client column; none where there is none.
+      kept: cells of each column that is kept.
       missing: what happens to blanks.
       faults: what was wrong so far.
 
@@ -87,6 +98,9 @@ def arrays_of(
         raise DataError("no samples")
     y = labels(target, numbers, roles.target, faults, drop)
     who = None if roles.client is None else ids(client, numbers, roles.client, faults)
+    columns = {
+        roles.names[j]: ids(cells, numbers, j, faults, "value") for j, cells in zip(roles.kept, kept, strict=True)
+    }
     x = features.table()
     for row, j in np.argwhere(~np.isfinite(x)):
         if np.isinf(x[row, j]):
@@ -102,12 +116,13 @@ def arrays_of(
             )
     faults.raise_any()
     if drop:
-        kept = ~np.isnan(x).any(1) & ~np.array([is_blank(cell) for cell in target], bool)
-        x, y, who = x[kept], y[kept], None if who is None else who[kept]
+        whole = ~np.isnan(x).any(1) & ~np.array([is_blank(cell) for cell in target], bool)
+        x, y, who = x[whole], y[whole], None if who is None else who[whole]
+        columns = {name: values[whole] for name, values in columns.items()}
     if not len(y):
         raise DataError("every sample has a blank")
     names = [roles.names[place] for place in roles.features]
-    return _one_hot(Arrays(x, y, who), names, features.texts)
+    return _one_hot(Arrays(x, y, who, columns=columns), names, features.texts)
 
 
 def _one_hot(arrays: Arrays, names: Sequence[str], texts: Sequence[dict[str, int] | None]) -> Arrays:

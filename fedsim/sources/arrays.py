@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.mapped import Mapped, chunks, in_file
 from fedsim.errors import DataError
+from fedsim.sources.mapped import Mapped, chunks, in_file
 
 MOST_CLASSES = 1_000_000
 
@@ -25,7 +25,8 @@ class Arrays(NamedTuple):
         clients by number, client k is the one with the k-th smallest id.
       x_test: optional test features; without them a share `data.test` of the samples is kept to test on.
       y_test: optional test labels.
-      client_test: optional ids of the clients that the test samples belong to.
+      client_test: optional ids of the clients that the test samples belong to: under the natural partition these are the
+        client's own test samples, and all of them together the test set. An id may stand there alone.
       scale: features are what x holds, times this: 1/255 for the bytes of images.
       vocabulary: above 0, x holds tokens `[n, T]`, integers from 0 to vocabulary − 1. Integer x and y of one shape `[n, T]`
         are tokens without it.

@@ -1,6 +1,9 @@
 """Encoded images -> one array of bytes: sizes are read from the headers first, then the images are decoded one by one."""
 
 import io
+import math
+import shutil
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -11,9 +14,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Len
 
-from fedsim.data.files import opened
-from fedsim.errors import DataError
-from fedsim.limits import require_memory
+from fedsim.errors import DataError, megabytes
+from fedsim.sources.files import MOST_RATIO, opened
 
 Encoded = Iterable[tuple[str, Path | bytes]]  # what faults call each image, and where it is
 Side = Annotated[int, Ge(1)]
@@ -24,10 +26,11 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".t
 GREY = ("1", "L", "LA", "La")  # Pillow's modes of one channel
 DEEP = ("I", "F")  # and of more than 8 bits in a channel
 SCALE = 1 / 255
+MEMORY_BYTES = 1 << 30  # of decoded images that are held in memory; more lie in a temporary file
 
 
 def decoded(images: Callable[[], Encoded], size: list[int] | None, channels: int | None) -> np.ndarray:
-    """Images as bytes `[n, height, width, channels]`.
+    """Images as bytes `[n, height, width, channels]`, above 1 GiB in a temporary file that rows are read from.
 
     Args:
       images: gives all of them in their order; called twice.
@@ -36,27 +39,56 @@ def decoded(images: Callable[[], Encoded], size: list[int] | None, channels: int
 
     Raises:
       DataError: for what is no sound image, one of more than 8 bits in a channel or of more pixels than Pillow takes for
-        safe, and sizes that differ.
-      TooLarge: where the memory cannot hold them.
+        safe, sizes that differ, and more than there is room for.
     """
     with warnings.catch_warnings():
         from PIL import Image  # imported where images are read: it costs a tenth of a second
 
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        sizes, colours = Counter(), 0
+        sizes, colours, packed = Counter(), 0, 0
         for name, source in images():
             with _image(name, source) as image:
+                packed += len(source) if isinstance(source, bytes) else source.stat().st_size
                 sizes[image.height, image.width] += 1
                 colours = max(colours, _channels(image))
         height, width = _one_size(sizes) if size is None else size
-        n, depth = sizes.total(), channels or colours
-        require_memory(images=n * height * width * depth)
-        x = np.empty((n, height, width, depth), np.uint8)
+        depth = channels or colours
+        x = _room((sizes.total(), height, width, depth), packed)
         for row, (name, source) in zip(x, images(), strict=True):
             with _image(name, source) as image:
                 row[:] = _pixels(image, height, width, depth)
     return x
+
+
+def _room(shape: tuple[int, ...], packed: int) -> np.ndarray:
+    """Bytes of this shape for images that are so many bytes as they lie: in memory, or in a file without a name.
+
+    Raises:
+      DataError: where they would fill the disk, or are a bomb.
+    """
+    size, form = math.prod(shape), " x ".join(map(str, shape))
+    if size <= MEMORY_BYTES:
+        return np.empty(shape, np.uint8)
+    if size > MOST_RATIO * packed:
+        raise DataError(f"images of {form} bytes from {packed} bytes; at most {MOST_RATIO}-fold")
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if size > free:
+        where = (
+            f"{tempfile.gettempdir()} has {megabytes(free)} left; choose a smaller size, or another folder by TMPDIR"
+        )
+        raise DataError(f"images of {form} bytes are {megabytes(size)}, and {where}")
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, np.uint8, "w+", shape=shape)
+
+
+def as_bytes(values: np.ndarray) -> np.ndarray:
+    """Numbers as the bytes that they are 1/255 of, where all of them are; else as they are."""
+    if not values.size or values.min() < 0 or values.max() > 1:
+        return values
+    scaled = values * 255
+    whole = np.rint(scaled)
+    return whole.astype(np.uint8) if np.abs(scaled - whole).max() < 1e-4 else values
 
 
 @contextmanager

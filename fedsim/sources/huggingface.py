@@ -1,14 +1,15 @@
 """Sets of the package `datasets` (Hugging Face) on disk, read by pyarrow alone: nothing is fetched, nothing executed."""
 
 from fedsim.compose import alias, dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.arrow import require_pyarrow, sound
-from fedsim.data.columns import Missing
-from fedsim.data.files import Name
-from fedsim.data.folders import folder_files
-from fedsim.data.pictures import Channels, Size
-from fedsim.data.snapshots import declared, splits_of
 from fedsim.errors import DataError, did_you_mean
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.arrow import require_pyarrow, sound
+from fedsim.sources.columns import Missing
+from fedsim.sources.files import Name
+from fedsim.sources.folders import folder_files
+from fedsim.sources.pictures import Channels, Size
+from fedsim.sources.snapshots import WHERE as WHERE
+from fedsim.sources.snapshots import declared, splits_of
 
 alias(hf="huggingface", arrow="huggingface")
 
@@ -61,7 +62,7 @@ def huggingface(
                 raise DataError(f"{key}: no split '{name[:60]}'{did_you_mean(name, splits)}")
         named = test_split or ("test" if "test" in splits and split != "test" else None)
         parts = {name: splits[name] for name in (split, named) if name is not None}
-        from fedsim.data.arrow_samples import of_one_column, of_table, one_schema, roles_of
+        from fedsim.sources.arrow_samples import of_one_column, of_table, one_schema, roles_of
 
         schema = one_schema({name: file for part in parts.values() for name, file in part.items()})
         roles = roles_of(schema, declared(files, schema.metadata), target, features, client)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from fedsim.data.dates import as_days
-from fedsim.data.faults import Faults
+from fedsim.sources.dates import as_days
+from fedsim.sources.faults import Faults
 
 BLANK = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"))  # cells without a value
 JUDGED = 1000  # rows that decide whether a column holds numbers, dates or text
@@ -126,11 +126,13 @@ def labels(cells: Sequence[str], numbers: Sequence[int], place: int, faults: Fau
     return y
 
 
-def ids(cells: Sequence[str], numbers: Sequence[int], place: int, faults: Faults) -> np.ndarray:
+def ids(
+    cells: Sequence[str], numbers: Sequence[int], place: int, faults: Faults, noun: str = "client id"
+) -> np.ndarray:
     """Client ids `[n]`: whole numbers if all are written as such, so that 10 comes behind 9; else text."""
     cells = [cell.strip() for cell in cells]
     for number in _where([cell in BLANK for cell in cells], numbers):
-        faults.add(number, place, "a sample without a client id")
+        faults.add(number, place, f"a sample without a {noun}")
     try:
         whole = list(map(int, cells))
         if all(str(number) == cell for number, cell in zip(whole, cells, strict=True)):  # 007 stays 007

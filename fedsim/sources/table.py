@@ -3,12 +3,12 @@
 from typing import Any
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.columns import Missing
-from fedsim.data.delimited import of_text
-from fedsim.data.files import MOST_BYTES, Name, opened
-from fedsim.data.frame import of_frame
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.columns import Missing
+from fedsim.sources.delimited import of_text
+from fedsim.sources.files import MOST_BYTES, Name, opened
+from fedsim.sources.frame import of_frame
 
 
 @dataset
@@ -19,6 +19,7 @@ def csv(
     missing: Missing = "refuse",
     standardize: bool = False,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
+    columns: list[str] = [],  # noqa: B006
     delimiter: Name = "auto",
     sha256: str | None = None,
 ) -> Arrays:
@@ -42,6 +43,7 @@ def csv(
       standardize: subtract the mean of every feature and divide by its standard deviation, both over the training samples;
         features that are 0 or 1 stay, constant ones become 0.
       drop: columns that are left out.
+      columns: columns that are no features, and that a partition may name; the one that it names need not stand here.
       delimiter: between cells, one character, or `tab`; `auto`: the one of `,` `;` `|` and tab that fits the header.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
@@ -50,7 +52,7 @@ def csv(
     """
     del standardize  # by `prepare`, which knows the training samples
     with opened(path, sha256) as file:
-        return of_text(file, target, client, missing, drop, delimiter)
+        return of_text(file, target, client, missing, drop, delimiter, columns)
 
 
 @dataset
@@ -61,6 +63,7 @@ def parquet(
     missing: Missing = "refuse",
     standardize: bool = False,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
+    columns: list[str] = [],  # noqa: B006
     sha256: str | None = None,
 ) -> Arrays:
     """A table in the Parquet format: one row per sample, a target column, perhaps a client column, as in `csv`.
@@ -76,6 +79,7 @@ def parquet(
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
       drop: columns that are left out.
+      columns: as in `csv`.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -90,6 +94,7 @@ def parquet(
         try:
             table = ParquetFile(file)
             _require_size(table.metadata)
+            _require_flat(table.schema_arrow, drop)
             texts = [field.name for field in table.schema_arrow if str(field.type) in ("string", "large_string")]
             frame = (
                 ParquetFile(file, read_dictionary=texts).read().to_pandas()
@@ -99,7 +104,16 @@ def parquet(
         except Exception as error:  # pyarrow's own errors, and what they wrap
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(f"not a sound parquet file: {reason[:200]}") from None
-        return of_frame(frame, target, client, missing, drop)
+        return of_frame(frame, target, client, missing, drop, columns)
+
+
+def _require_flat(schema: Any, drop: list[str]) -> None:
+    """Refuse columns whose cells are lists or records, such as images."""
+    nested = [field.name for field in schema if field.type.num_fields and field.name not in drop]
+    if nested:
+        text = "holds lists or records, and a table has a number or a text in each cell"
+        instead = "kind: huggingface reads images and lists from the folder of such files"
+        raise DataError(f"column {nested[0][:40]!a}: {text}; {instead}")
 
 
 def _require_size(metadata: Any) -> None:

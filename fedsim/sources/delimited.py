@@ -9,12 +9,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.cells import JUDGED, Features
-from fedsim.data.columns import Missing, Roles, arrays_of, roles
-from fedsim.data.faults import Faults
-from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import JUDGED, Features
+from fedsim.sources.columns import Missing, Roles, arrays_of, roles
+from fedsim.sources.faults import Faults
+from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 
 MOST_CHARACTERS = 4 << 20  # of a line
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows
@@ -23,7 +23,13 @@ GZIP = b"\x1f\x8b"
 
 
 def of_text(
-    file: BinaryIO, target: str, client: str | None, missing: Missing, drop: Sequence[str], delimiter: str
+    file: BinaryIO,
+    target: str,
+    client: str | None,
+    missing: Missing,
+    drop: Sequence[str],
+    delimiter: str,
+    columns: Sequence[str] = (),
 ) -> Arrays:
     """The samples of a table in UTF-8 with a header, plain or gzipped.
 
@@ -34,12 +40,13 @@ def of_text(
       missing: what happens to blanks.
       drop: columns that are left out.
       delimiter: a character, `tab` or `auto`.
+      columns: that are kept for the partition, and are no features.
 
     Raises:
       DataError: naming lines and columns.
     """
-    with _unpacked(file) as (source, most):
-        lines = _lines(source, most)
+    with unpacked(file) as (source, most):
+        lines = lines_of(source, most)
         first = list(itertools.islice(lines, 100))
         between = _delimiter(first, delimiter, target)
         rows = text.reader(itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True)
@@ -47,7 +54,7 @@ def of_text(
             header = [name.strip() for name in next(rows, [])]
         except text.Error as error:
             raise DataError(f"line {rows.line_num}: {error}") from None
-        return _table(rows, roles(header, target, client, drop), missing)
+        return _table(rows, roles(header, target, client, drop, columns), missing)
 
 
 def header_of(file: BinaryIO) -> list[str]:
@@ -56,14 +63,14 @@ def header_of(file: BinaryIO) -> list[str]:
     Raises:
       DataError: for what is no table.
     """
-    with _unpacked(file) as (source, most):
-        first = list(itertools.islice(_lines(source, most), 100))
+    with unpacked(file) as (source, most):
+        first = list(itertools.islice(lines_of(source, most), 100))
         header = next(text.reader(first, delimiter=_delimiter(first, "auto", ""), skipinitialspace=True), [])
         return [name.strip() for name in header]
 
 
 @contextlib.contextmanager
-def _unpacked(file: BinaryIO) -> Iterator[tuple[io.TextIOWrapper, int]]:
+def unpacked(file: BinaryIO) -> Iterator[tuple[io.TextIOWrapper, int]]:
     """The text of a file, plain or gzipped, and how many characters it may have."""
     most, packed = MOST_BYTES, file.read(2) == GZIP
     if packed:
@@ -74,7 +81,7 @@ def _unpacked(file: BinaryIO) -> Iterator[tuple[io.TextIOWrapper, int]]:
         yield lines, most
 
 
-def _lines(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
+def lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
     """Lines of text, none of them, and not all together, so long that they would fill the memory."""
     read = 0
     for number in itertools.count(1):
@@ -135,12 +142,15 @@ def _table(rows: Any, places: Roles, missing: Missing) -> Arrays:
     features = Features(places.features, faults)
     target: list[str] = []
     client: list[str] = []
+    kept: list[list[str]] = [[] for _ in places.kept]
     for chunk, numbers in _chunks(rows, len(places.names), faults):
         columns = list(zip(*chunk, strict=True))
         features.read([columns[place] for place in places.features], numbers)
         target += columns[places.target]
         client += columns[places.client] if places.client is not None else ()
-    return arrays_of(places, features, target, client, missing, faults)
+        for cells, place in zip(kept, places.kept, strict=True):
+            cells += columns[place]
+    return arrays_of(places, features, target, client, kept, missing, faults)
 
 
 def _chunks(rows: Any, width: int, faults: Faults) -> Iterator[tuple[list[list[str]], list[int]]]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedsim.data.files import sha256_of
 from fedsim.errors import DataError
+from fedsim.sources.files import sha256_of
 
 MOST_FILES = 1_000_000
 

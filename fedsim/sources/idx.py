@@ -11,11 +11,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.files import MOST_BYTES, Name, opened
-from fedsim.data.folders import folder_files
-from fedsim.data.mapped import STAYS_BYTES
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.files import MOST_BYTES, Name, opened
+from fedsim.sources.folders import folder_files
+from fedsim.sources.mapped import STAYS_BYTES
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 FILE = re.compile(
@@ -23,7 +23,8 @@ FILE = re.compile(
 )
 WHERE = (
     "the four files of MNIST are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
-    "t10k-labels-idx1-ubyte.gz; Fashion-MNIST and EMNIST are distributed alike"
+    "t10k-labels-idx1-ubyte.gz (yann.lecun.com/exdb/mnist); those of Fashion-MNIST (github.com/zalandoresearch/fashion-mnist) "
+    "and EMNIST (nist.gov) are alike"
 )
 
 

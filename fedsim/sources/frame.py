@@ -6,19 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays
-from fedsim.data.cells import Features
-from fedsim.data.columns import Missing, arrays_of, roles
-from fedsim.data.dates import days_of
-from fedsim.data.faults import Faults
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import Features
+from fedsim.sources.columns import Missing, arrays_of, roles
+from fedsim.sources.dates import days_of
+from fedsim.sources.faults import Faults
 
 NESTED = (list, tuple, dict, set, bytes, np.ndarray)
 CHUNK = 1 << 16  # rows that are copied at a time
 
 
 def of_frame(
-    frame: Any, target: str = "y", client: str | None = None, missing: Missing = "refuse", drop: Sequence[str] = ()
+    frame: Any,
+    target: str = "y",
+    client: str | None = None,
+    missing: Missing = "refuse",
+    drop: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> Arrays:
     """The samples of a pandas DataFrame, one in each row; its index does not count.
 
@@ -32,21 +37,23 @@ def of_frame(
       client: column of the ids; None: `client`, if there is such a column.
       missing: what happens to blanks.
       drop: columns that are left out.
+      columns: that are kept for the partition, and are no features.
 
     Raises:
       DataError: naming rows, counted from 0, and columns.
     """
     names = [str(name).strip() for name in frame.columns]
-    places = roles(names, target, client, drop)
+    places = roles(names, target, client, drop, columns)
     faults = Faults("row", names)
     features = Features(places.features, faults)
-    columns = [_feature(frame.iloc[:, place]) for place in places.features]
+    cells = [_feature(frame.iloc[:, place]) for place in places.features]
     for first in range(0, len(frame), CHUNK):
         rows = range(first, min(first + CHUNK, len(frame)))
-        features.read([column[first : first + CHUNK] for column in columns], rows)
+        features.read([column[first : first + CHUNK] for column in cells], rows)
     y = _cells(frame.iloc[:, places.target])
     who = [] if places.client is None else _cells(frame.iloc[:, places.client])
-    return arrays_of(places, features, y, who, missing, faults)
+    kept = [_cells(frame.iloc[:, place]) for place in places.kept]
+    return arrays_of(places, features, y, who, kept, missing, faults)
 
 
 def _feature(column: Any) -> np.ndarray | list[str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays
-from fedsim.data.columns import Missing
-from fedsim.data.files import Name
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.columns import Missing
+from fedsim.sources.files import Name
 
 
 @dataset
@@ -113,6 +113,7 @@ def supplied(
     missing: Missing = "refuse",
     standardize: bool = False,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
+    columns: list[str] = [],  # noqa: B006
 ) -> Arrays:
     """Samples that a Python program hands over: `fedsim.run(..., data=fedsim.Arrays(x, y))`, `(x, y)`, or a DataFrame.
 
@@ -122,11 +123,12 @@ def supplied(
       missing: what happens to blanks, NaN in arrays; as in `csv`.
       standardize: as in `csv`.
       drop: columns that are left out.
+      columns: of a DataFrame, as in `csv`.
 
     Raises:
       DataError: always, on the command line: a scenario file holds no samples.
     """
-    del target, client, missing, standardize, drop
+    del target, client, missing, standardize, drop, columns
     raise DataError(
         "data.kind: supplied: these samples came from a Python program; pass them as fedsim.run(..., data=)"
     )

@@ -4,18 +4,18 @@ import math
 import re
 import stat
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.arrays import Arrays, checked, classes_named
-from fedsim.data.columns import Missing
-from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
-from fedsim.data.mapped import STAYS_BYTES
 from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays, checked, classes_named
+from fedsim.sources.columns import Missing
+from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
+from fedsim.sources.mapped import STAYS_BYTES
 
 MOST_LIST_BYTES, MOST_HEADER_BYTES = 1 << 20, 10_000  # of a zip's list of members, of an array's header
 TAIL_BYTES = 22 + 65_535  # where a zip keeps its end: a record and a comment
@@ -26,7 +26,13 @@ MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "col
 
 
 @dataset
-def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha256: str | None = None) -> Arrays:
+def npz(
+    path: Name,
+    missing: Missing = "refuse",
+    standardize: bool = False,
+    columns: list[str] = [],  # noqa: B006 (read, never changed)
+    sha256: str | None = None,
+) -> Arrays:
     """A NumPy archive with arrays `x [n, ...]`, `y [n]` and, optionally, `client [n]`, `x_test`, `y_test`, `client_test`.
 
     Other optional members are `scale`, `vocabulary` and `labels`, all as in `fedsim.Arrays`. Integer labels are classes, text
@@ -38,6 +44,7 @@ def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha2
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
       missing: what happens to features that are NaN, as in `csv`.
       standardize: as in `csv`.
+      columns: further arrays `[n]`, of numbers or text, that a partition may name; the one that it names need not stand here.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -45,15 +52,16 @@ def npz(path: Name, missing: Missing = "refuse", standardize: bool = False, sha2
     """
     del standardize  # by `prepare`, which knows the training samples
     with opened(path, sha256, math.inf) as file:
-        members: dict[str, Any] = arrays_in(file, MEMBERS, needed=("x", "y"))
+        members: dict[str, Any] = arrays_in(file, dict.fromkeys((*MEMBERS, *columns)), needed=("x", "y", *columns))
         for name in NUMBERS.keys() & members.keys():
             members[name] = _number(name, members[name])
-        arrays = Arrays(**members)
+        kept = {name: members[name] if name in MEMBERS else members.pop(name) for name in dict.fromkeys(columns)}
+        arrays = Arrays(**members, columns=kept)
         checked(classes_named(arrays)[0], None, missing != "refuse")
         return arrays
 
 
-def arrays_in(file: BinaryIO, known: Sequence[str], needed: Sequence[str]) -> dict[str, np.ndarray]:
+def arrays_in(file: BinaryIO, known: Collection[str], needed: Sequence[str]) -> dict[str, np.ndarray]:
     """The arrays of an archive by their names, features that are large and stored unpacked as maps of the file.
 
     Args:
@@ -75,7 +83,7 @@ def arrays_in(file: BinaryIO, known: Sequence[str], needed: Sequence[str]) -> di
         raise DataError(f"not a sound npz archive: {reason}") from None
 
 
-def _require_short_list(file: BinaryIO, known: Sequence[str]) -> None:
+def _require_short_list(file: BinaryIO, known: Collection[str]) -> None:
     """Refuse a list of members that is too long, before it is read into memory as a whole."""
     size = file.seek(0, 2)
     file.seek(max(size - TAIL_BYTES, 0))
@@ -86,7 +94,7 @@ def _require_short_list(file: BinaryIO, known: Sequence[str]) -> None:
     file.seek(0)
 
 
-def _members(archive: zipfile.ZipFile, known: Sequence[str], needed: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
+def _members(archive: zipfile.ZipFile, known: Collection[str], needed: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
     """The members that hold known arrays, after a check of what all members would unpack to."""
     members = archive.infolist()
     loaded = [m for m in members if not _stays(m)]
@@ -106,7 +114,7 @@ def _members(archive: zipfile.ZipFile, known: Sequence[str], needed: Sequence[st
         other = "; this is a set of MedMNIST: write kind: medmnist" if "train_images" in named else ""
         raise DataError(f"no array '{missing[0]}'; there are {listed}{other}")
     for name in named.keys() - set(known):
-        if near := get_close_matches(name, known, 1, 0.8):
+        if near := get_close_matches(name, list(known), 1, 0.8):
             raise DataError(f"array {name!a} has no meaning here; did you mean '{near[0]}'?")
     return {name: named[name] for name in known if name in named}
 
@@ -130,7 +138,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
         start = file.tell()
         if dtype.hasobject:
             raise DataError(f"{name}: holds Python objects, which are never loaded; save numbers instead")
-        if dtype.kind not in KINDS.get(name, "biuf"):
+        if dtype.kind not in KINDS.get(name, "biuf" if name in (*MEMBERS, *FEATURES) else "biufSU"):
             raise DataError(f"{name}: numbers are needed, found {dtype}")
         body = member.file_size - start
         if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fedsim.data.dates import days_of
 from fedsim.errors import DataError
+from fedsim.sources.dates import days_of
+
+MOST_CHARACTERS = 500  # of a text that names a class, a client or a group
 
 
 def lists(name: str, column: Any) -> np.ndarray:
@@ -36,16 +38,27 @@ def _length(column: Any) -> int | None:
 
 
 def plain(column: Any) -> np.ndarray:
-    """Numbers, or texts, as NumPy holds them."""
+    """Numbers, or texts, as NumPy holds them.
+
+    Raises:
+      DataError: for long texts, which name nothing, and of which NumPy gives each the room of the longest.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return np.array(column.to_pylist(), str)
+        texts = column.to_pylist()
+        if (longest := max(map(len, texts), default=0)) > MOST_CHARACTERS:
+            raise DataError(f"texts of up to {longest} characters, and names have {MOST_CHARACTERS} at most")
+        return np.array(texts, str)
     return column.to_numpy()
 
 
 def spare(column: Any, names: list[str] | None) -> np.ndarray:
-    """A column for partitions: numbers, dates as days, texts and names of classes; blanks NaN or empty."""
+    """A column for partitions: numbers, dates as days, texts and names of classes; blanks NaN or empty.
+
+    Raises:
+      DataError: for long texts.
+    """
     if names is not None:
         codes = column.to_pylist()
         return np.array(["" if k is None or not 0 <= k < len(names) else names[k] for k in codes], str)

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays, classes_named, numbered, per_token, vocabulary_of
-from fedsim.data.mapped import Mapped, chunks, in_file
+from fedsim.sources.arrays import Arrays, classes_named, numbered, per_token, vocabulary_of
+from fedsim.sources.mapped import Mapped, chunks, in_file
 
 
 def described(arrays: Arrays) -> dict[str, Any]:

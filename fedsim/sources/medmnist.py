@@ -6,11 +6,11 @@ from typing import Literal
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.data.archive import arrays_in
-from fedsim.data.arrays import Arrays
-from fedsim.data.files import Name, opened
-from fedsim.data.pictures import SCALE
 from fedsim.errors import DataError
+from fedsim.sources.archive import arrays_in
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.files import Name, opened
+from fedsim.sources.pictures import SCALE
 
 PARTS = ("train", "val", "test")
 MEMBERS = tuple(f"{part}_{content}" for part in PARTS for content in ("images", "labels"))

@@ -1,0 +1,222 @@
+"""Clients that never train, test samples that have clients, and ids from any column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.build.federation import federations_of
+from fedsim.build.memory import partition_notes
+from fedsim.errors import DataError, ScenarioError
+from fedsim.scenario import read
+from fedsim.sources import fcube
+from fedsim.sources.mapped import Mapped
+
+F32 = np.dtype("float32")
+RNG = np.random.default_rng(0)
+NAMES = np.array(["ann", "bob", "cid", "dan", "eve"])
+ROWS = fedsim.Arrays(np.arange(100.0)[:, None], RNG.integers(0, 3, 100), NAMES[RNG.integers(0, 5, 100)])
+TESTED = ROWS._replace(
+    x_test=np.arange(100.0, 130)[:, None],
+    y_test=RNG.integers(0, 3, 30),
+    client_test=np.array(["cid", "ann", "zoe"] * 10),
+)
+
+
+def federations(arrays, seeds=(0,), **data):
+    kind = {} if arrays is None else {"kind": "supplied"}
+    scenario = {"name": "held", "seeds": list(seeds), "data": {**kind, **data}}
+    return federations_of(read(scenario), arrays, F32)
+
+
+def own_tests(f):
+    """Numbers of every client's own test samples, by its name."""
+    everything = np.concatenate([f.x, f.x_test]).ravel()
+    lists = np.split(everything[f.test_indices], f.test_offsets[1:-1])
+    return {name: set(rows.astype(int).tolist()) for name, rows in zip(f.client_names.tolist(), lists, strict=True)}
+
+
+@pytest.mark.parametrize("partition", ["natural", "iid", "dirichlet"])
+def test_a_share_of_the_clients_never_trains(partition):
+    both = federations(ROWS, (0, 1), partition=partition, clients=10, test={"clients": 0.4}, validation=0.1)
+    for f in both.values():
+        held = np.flatnonzero(f.held_out)
+        assert len(held) == round(0.4 * f.N) and (f.sizes[held] == 0).all() and (f.sizes[~f.held_out] > 0).all()
+        tests = own_tests(f)
+        assert set().union(*tests.values()) == set(f.x_test.ravel().astype(int))
+        assert {name for name, rows in tests.items() if rows} == set(f.client_names[held].tolist())
+        trained, kept = (set(x.ravel().astype(int)) for x in (f.x[f.indices], f.x_validation))
+        assert not trained & set(f.x_test.ravel().astype(int)) and not kept & trained
+        assert len(trained) + len(kept) + len(f.x_test) == 100 and f.unused == 0
+        assert partition_notes(f) == [
+            f"{len(held)} of {f.N} clients never train, and are tested on {len(f.x_test)} samples of their own"
+        ]
+    one, other = both.values()
+    assert np.array_equal(one.held_out, other.held_out) and one.x is other.x  # drawn by data.seed
+    assert (one.x_test is other.x_test) == (partition == "natural")
+    if partition == "natural":
+        owner = ROWS.client[one.x_test.ravel().astype(int)]
+        assert set(owner) == set(one.client_names[one.held_out])
+        assert not set(ROWS.client[one.x_validation.ravel().astype(int)]) & set(owner)
+        assert any(
+            not np.array_equal(one.held_out, federations(ROWS, test={"clients": 0.4}, seed=seed)[0].held_out)
+            for seed in range(1, 5)
+        )
+
+
+def test_those_who_train_may_keep_samples_of_their_own_besides():
+    (f,) = federations(ROWS, partition="iid", clients=5, test={"clients": 0.2}, client_test=0.5).values()
+    assert np.diff(f.test_offsets).tolist() == [20 if held else 10 for held in f.held_out]
+    assert f.sizes.tolist() == [0 if held else 10 for held in f.held_out]
+
+
+def test_statistics_are_those_of_clients_that_train():
+    x = np.where(np.isin(ROWS.client, NAMES[:4]), 1.0, 1000.0)[:, None] + ROWS.x / 1000
+    for seed in range(20):
+        (f,) = federations(ROWS._replace(x=x), test={"clients": 0.2}, standardize=True, seed=seed).values()
+        if f.client_names[f.held_out].tolist() == ["eve"]:
+            break
+    assert np.abs(f.x[f.indices].mean()) < 1e-4 and f.x_test.min() > 1000
+
+
+def test_clients_that_have_no_samples_are_not_drawn():
+    data = {"partition": {"kind": "quantity", "min_samples": 0, "sigma": 4.0}, "clients": 8, "test": {"clients": 0.5}}
+    for seed, f in federations(ROWS, range(8), **data).items():
+        present = f.held_out.sum() + (f.sizes > 0).sum()
+        assert f.held_out.sum() == round(present / 2) and len(f.x_test) and len(f.indices), seed
+
+
+@pytest.mark.parametrize(
+    ("arrays", "data", "said"),
+    [
+        (TESTED, {"test": {"clients": 0.2}}, r"data.test: the samples bring a test set of their own"),
+        (TESTED, {"client_test": 0.2}, r"data.client_test: the samples bring test samples of every client"),
+        (ROWS, {"partition": "iid", "clients": 1, "test": {"clients": 0.2}}, r"data.test: 1 client has samples"),
+        (ROWS, {"test": {"clients": 1.0}}, r"data.test.clients: should be a number above 0 and below 1, found 1.0"),
+        (
+            ROWS,
+            {"partition": {"kind": "natural", "column": "ward"}},
+            r"data.partition.column: .*no column 'ward'.*none",
+        ),
+        (ROWS, {"partition": {"kind": "domains", "column": "ward"}}, r"data.partition.column: .*no column 'ward'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(arrays, data, said):
+    with pytest.raises(ScenarioError, match=said) as error:
+        federations(arrays, **data)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_test_rows_that_have_clients_are_their_own_and_all_of_them_the_global_set():
+    (f,) = federations(TESTED).values()
+    assert f.client_names.tolist() == [*NAMES, "zoe"] and f.sizes[-1] == 0 and f.sizes.sum() == 100
+    tests = own_tests(f)
+    assert tests["cid"] == set(range(100, 130, 3)) and tests["zoe"] == set(range(102, 130, 3)) and not tests["bob"]
+    assert len(f.x_test) == 30 and f.held_out.tolist() == [False] * 5 + [True]
+    assert len(f.x) == 100 and f.test_indices.min() == 100  # nothing is copied
+    (iid,) = federations(TESTED, partition="iid", clients=4, client_test=0.2).values()
+    assert iid.client_names.tolist() == [0, 1, 2, 3] and iid.test_indices.max() < 100
+
+
+def test_ids_of_the_test_rows_stand_beside_those_of_the_others():
+    with pytest.raises(DataError, match="give client, whose the others are, as well"):
+        federations(TESTED._replace(client=None))
+    with pytest.raises(DataError, match="client_test: ids of int64, those of client are <U3"):
+        federations(TESTED._replace(client_test=np.arange(30)))
+
+
+def test_samples_that_stay_in_their_file_are_not_copied(tmp_path):
+    np.save(tmp_path / "x.npy", ROWS.x)
+    arrays = ROWS._replace(x=np.load(tmp_path / "x.npy", mmap_mode="r"))
+    (f,) = federations(arrays, test={"clients": 0.4}).values()
+    assert isinstance(f.x, Mapped) and isinstance(f.x_test, Mapped) and f.x_test.base is f.x.base
+    assert set(f.x_test[:].ravel()) == set(ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel())
+
+
+@pytest.mark.long
+def test_scores_of_clients_are_over_their_own_samples():
+    scenario = {"name": "held", "rounds": 3, "seeds": [0, 1], "client": {"lr": 1e-4}, "data": {}}
+    result = fedsim.run(scenario, data=TESTED)
+    table = result.clients[result.clients["seed"] == 0].set_index("client")
+    assert table.loc["zoe", "samples"] == 0 and pd.isna(table.loc["bob", "global_accuracy"])
+    scored = table["global_accuracy"].dropna()
+    final = result.rounds[(result.rounds["seed"] == 0)].iloc[-1]
+    assert scored.mean() == pytest.approx(final["test_accuracy"])  # three clients, ten samples each
+    scenario["data"] = {"test": {"clients": 0.4}}
+    result = fedsim.run(scenario, data=ROWS)
+    table = result.clients[result.clients["seed"] == 1].set_index("client")
+    assert not table["global_accuracy"].isna().any() and (table["samples"] == 0).sum() == 2
+    held = table[table["samples"] == 0]
+    sizes = [int((ROWS.client == name).sum()) for name in held.index]
+    final = result.rounds[(result.rounds["seed"] == 1)].iloc[-1]
+    assert np.average(held["global_accuracy"], weights=sizes) == pytest.approx(final["test_accuracy"])
+
+
+@pytest.mark.long
+def test_seeds_whose_test_sets_differ_in_size_train_side_by_side():
+    data = {"kind": "digits", "clients": 9, "partition": "quantity", "test": {"clients": 0.3}}
+    both = fedsim.run({"name": "held", "rounds": 3, "seeds": [0, 1], "data": data}).rounds
+    for seed in (0, 1):
+        alone = fedsim.run({"name": "held", "rounds": 3, "seeds": [seed], "data": data}).rounds
+        assert alone.reset_index(drop=True).equals(both[both["seed"] == seed].reset_index(drop=True))
+
+
+def test_natural_by_a_column_that_the_arrays_bring():
+    columns = {"ward": np.array(["n", "s"])[np.arange(100) % 2], "year": 2000 + np.arange(100) % 4}
+    arrays = TESTED._replace(columns=columns)
+    (f,) = federations(arrays, partition="natural(column=ward)").values()
+    assert f.client_names.tolist() == ["n", "s"] and not len(f.test_indices) and len(f.x_test) == 30
+    assert [set(f.x[rows].ravel().astype(int) % 2) for rows in np.split(f.indices, f.offsets[1:-1])] == [{0}, {1}]
+    (f,) = federations(ROWS._replace(columns=columns), partition="natural(column=year)", test={"clients": 0.5}).values()
+    assert f.client_names.tolist() == [2000, 2001, 2002, 2003] and f.held_out.sum() == 2
+    (f,) = federations(arrays, partition="domains(column=year)", clients=8).values()
+    assert f.client_names.tolist() == [*range(8)]
+    held = [set(f.x[rows].ravel().astype(int) % 4) for rows in np.split(f.indices, f.offsets[1:-1])]
+    assert [len(values) for values in held] == [1] * 8 and set.union(*held) == {0, 1, 2, 3}
+
+
+TABLE = "age,ward,doctor,y\n" + "".join(f"{i},{'ns'[i % 2]},d{i % 5},{i % 3}\n" for i in range(60))
+
+
+@pytest.mark.parametrize("source", ["csv", "frame", "parquet", "npz"])
+def test_a_column_that_the_partition_names_is_no_feature(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.csv").write_text(TABLE)
+    frame = pd.read_csv(tmp_path / "w.csv")
+    arrays, data = None, {"kind": source, "path": f"w.{source}", "columns": ["doctor"]}
+    if source == "frame":
+        arrays, data = frame, {"columns": ["doctor"]}
+    elif source == "parquet":
+        frame.to_parquet(tmp_path / "w.parquet")
+    elif source == "npz":
+        rest = {name: frame[name].to_numpy(str) for name in ("ward", "doctor")}
+        np.savez(tmp_path / "w.npz", x=frame[["age"]].to_numpy(float), y=frame["y"].to_numpy(), **rest)
+    (f,) = federations(arrays, **data, test=0, partition={"kind": "natural", "column": "ward"}).values()
+    assert f.client_names.tolist() == ["n", "s"] and f.x.shape == (60, 1)
+    (f,) = federations(arrays, **data, test=0, partition="domains(column=doctor)", clients=5).values()
+    assert [len(set(f.x[rows, 0] % 5)) for rows in np.split(f.indices, f.offsets[1:-1])] == [1] * 5
+    if source != "npz":
+        assert f.names.features == ("age", "ward=n", "ward=s")  # what no partition names is a feature
+    (by_class,) = federations(arrays, **data, test=0, partition="natural(column=y)").values()
+    assert by_class.N == 3 and (by_class.label_counts() > 0).sum() == 3
+    with pytest.raises((DataError, ScenarioError), match=r"no (column|array) 'wart'"):
+        federations(arrays, **data, partition="natural(column=wart)")
+
+
+def test_a_blank_in_such_a_column_is_refused_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.csv").write_text(TABLE + "1,,d0,1\n")
+    with pytest.raises(DataError, match=r"w.csv: line 62, column 'ward': a sample without a value"):
+        federations(None, kind="csv", path="w.csv", columns=["doctor"], partition="natural(column=ward)")
+
+
+def test_fcube_has_two_opposite_octants_per_client():
+    arrays = fcube()
+    assert arrays.x.shape == (4000, 3) and arrays.x_test.shape == (1000, 3) and np.abs(arrays.x).max() <= 1
+    signs = [set(map(tuple, np.sign(arrays.x[arrays.client == k]).astype(int))) for k in range(4)]
+    assert signs == [{(1, a, b), (-1, -a, -b)} for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+    for x, y in ((arrays.x, arrays.y), (arrays.x_test, arrays.y_test)):
+        assert np.array_equal(y, (x[:, 0] < 0).astype(int))
+    assert all(np.bincount(arrays.y[arrays.client == k]).tolist() == [500, 500] for k in range(4))
+    (f,) = federations(None, kind="fcube", samples=10, test_samples=0).values()
+    assert f.N == 4 and len(f.x_test) == 8 and np.array_equal(fcube(5, 5, 3).x, fcube(5, 5, 3).x)

@@ -1,0 +1,157 @@
+"""LEAF's data sets: written in their true form, read, kept, and refused where a file contradicts itself."""
+
+import json
+
+import numpy as np
+import pytest
+from leaf_sets import femnist, written
+
+import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError
+from fedsim.sources.leaf import LETTERS
+from fedsim.sources.mapped import in_file
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "fedsim" / "data"
+
+
+def read(path, **keys):
+    return FAMILIES["dataset"]["leaf"](path=str(path), **keys)
+
+
+def test_femnist(tmp_path, home):
+    total = femnist(tmp_path / "data", clients=12, files=3)
+    arrays = read(tmp_path)
+    assert arrays.x.shape[1:] == (28, 28, 1) and arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
+    assert len(arrays.y) + len(arrays.y_test) == total and set(arrays.client_test) == set(arrays.client)
+    assert sorted(set(arrays.client))[:2] == ["f0000_00", "f0000_01"]
+    whole = json.loads(next((tmp_path / "data/train").iterdir()).read_text())
+    name = whole["users"][0]
+    rows = np.flatnonzero(arrays.client == name)
+    np.testing.assert_allclose(arrays.x[rows].reshape(len(rows), -1) / 255, whole["user_data"][name]["x"])
+    assert arrays.y[rows].tolist() == whole["user_data"][name]["y"]
+    assert len(list(home.iterdir())) == 1 and home.stat().st_mode & 0o077 == 0
+
+
+def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monkeypatch):
+    femnist(tmp_path, clients=3, files=1)
+    first = read(tmp_path)
+    monkeypatch.setattr("fedsim.sources.leaf_files.json.loads", None)
+    again = read(tmp_path)
+    np.testing.assert_array_equal(first.x, again.x)
+    (kept,) = home.iterdir()
+    (kept / "x.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(TypeError):  # it would be parsed again
+        read(tmp_path)
+    monkeypatch.undo()
+
+
+def test_large_arrays_stay_where_they_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedsim.sources.cache.STAYS_BYTES", 1000)
+    femnist(tmp_path, clients=4, files=1)
+    assert in_file(read(tmp_path).x)
+
+
+def test_shakespeare(tmp_path):
+    text = "To be, or not to be: that is the question; whether 'tis nobler in the mind to suffer the slings"
+    x = [text[i : i + 80] for i in range(10)]
+    y = [text[i + 80] for i in range(10)]
+    written(tmp_path, "train", {"HAMLET": (x, y), "YORICK": (["é" * 80], ["~"])})
+    arrays = read(tmp_path)
+    assert arrays.vocabulary == 80 and arrays.labels == list(LETTERS) and arrays.x.shape == (11, 80)
+    assert "".join(LETTERS[code] for code in arrays.x[3]) == x[3] and [LETTERS[code] for code in arrays.y[:10]] == y
+    assert (arrays.x[10] == 79).all() and arrays.y[10] == 79 and arrays.x_test is None
+
+
+def test_sent140(tmp_path):
+    row = lambda text: ["1", "Mon", "NO_QUERY", "someone", text]
+    written(tmp_path, "train", {"a": ([row("Good day, good DAY!"), row("bad")], [4, 0]), "b": ([row("good")], [4])})
+    written(tmp_path, "test", {"a": ([row("good unseen")], [4])})
+    arrays = read(tmp_path, length=6, vocabulary=5)
+    words = ["<padding>", "<unknown>", "good", "day", "!"]  # the third of those that stand once, ties in their order
+    assert arrays.vocabulary == 5 and arrays.y.tolist() == [1, 0, 1]
+    assert [words[code] for code in arrays.x[0]] == ["good", "day", "<unknown>", "good", "day", "!"]
+    assert arrays.x[1].tolist() == [1, 0, 0, 0, 0, 0] and arrays.x_test.tolist() == [[2, 1, 0, 0, 0, 0]]
+
+
+def test_synthetic_and_targets(tmp_path):
+    written(tmp_path, "train", {"u": ([[0.5, 2.0], [1.5, -1.0]], [0.25, 1.0]), "v": ([[3, 4]], [2.5])})
+    arrays = read(tmp_path)
+    assert arrays.x.tolist() == [[0.5, 2.0], [1.5, -1.0], [3, 4]] and arrays.y.tolist() == [0.25, 1.0, 2.5]
+
+
+def test_celeba(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "raw").mkdir()
+    for i in range(3):
+        image.new("RGB", (9, 8), (10 * i, 0, 0)).save(tmp_path / "raw" / f"{i}.png")
+    written(tmp_path, "train", {"7": (["0.png", "2.png"], [0, 1])})
+    written(tmp_path, "test", {"8": (["1.png"], [1])})
+    arrays = read(tmp_path, images="raw", size=[4, 4])
+    assert arrays.x.shape == (2, 4, 4, 3) and arrays.x[1, 0, 0, 0] == 20 and arrays.x_test[0, 0, 0, 0] == 10
+    assert arrays.client.tolist() == ["7", "7"] and arrays.client_test.tolist() == ["8"]
+    (tmp_path / "raw" / "2.png").unlink()
+    with pytest.raises(DataError, match=r"no image '2.png', nor 0 others; put them into a folder"):
+        read(tmp_path, images="raw", size=[4, 4])
+
+
+GOOD = {"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1.0, 2.0]], "y": [0]}}}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}', "NaN is no number"),
+        ('{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1]], "y": [1' + "0" * 5000 + "]}}}", "5001 digits"),
+        ("{", "not sound JSON"),
+        (b"\xff\xfe{", "not UTF-8 text"),
+        ("[1]", "no `users` and `user_data`; LEAF's preprocess.sh writes"),
+        ({**GOOD, "num_samples": [2]}, "`num_samples` promises 2, there are 1 x, 1 y"),
+        ({**GOOD, "num_samples": []}, "`num_samples` has no number for every user"),
+        ({**GOOD, "users": ["u", "u"], "num_samples": [1, 1]}, "or stands there twice"),
+        ({**GOOD, "users": ["w"]}, "user 'w' has no lists x and y"),
+        ({**GOOD, "user_data": {"u": {"x": [["1.0", 2.0]], "y": [0]}}}, "the tweet as its fifth"),
+        ({**GOOD, "user_data": {"u": {"x": [[1.0, "2"]], "y": [0]}}}, "x is not rows of equally many numbers"),
+        ({**GOOD, "user_data": {"u": {"x": [[1.0, None]], "y": [0]}}}, "x is not rows of equally many numbers"),
+        ({**GOOD, "user_data": {"u": {"x": [[]], "y": [0]}}}, "x is not rows of equally many numbers"),
+        ({**GOOD, "user_data": {"u": {"x": [[1.0, 2.0]], "y": [[0]]}}}, "y is not one number, or one text"),
+        ({"users": [], "num_samples": [], "user_data": {}}, "no samples"),
+    ],
+)  # fmt: skip
+def test_files_that_contradict_themselves_are_refused(tmp_path, content, says):
+    (tmp_path / "train").mkdir()
+    raw = (
+        content
+        if isinstance(content, bytes)
+        else (content if isinstance(content, str) else json.dumps(content)).encode()
+    )
+    (tmp_path / "train" / "a.json").write_bytes(raw)
+    with pytest.raises(DataError) as error:
+        read(tmp_path)
+    assert says in str(error.value) and "\n" not in str(error.value) and str(error.value).startswith(str(tmp_path))
+
+
+def test_rows_of_different_shapes_and_users_in_two_files(tmp_path):
+    written(tmp_path, "train", {"u": ([[1.0, 2.0]], [0]), "v": ([[1.0]], [0])})
+    with pytest.raises(DataError, match="x has rows of different shapes"):
+        read(tmp_path)
+    written(tmp_path, "train", {"u": ([[1.0, 2.0]], [0]), "v": ([[1.0, 3.0]], [0])})
+    (tmp_path / "train" / "b.json").write_text(json.dumps(GOOD))
+    with pytest.raises(DataError, match="user 'u' stands there twice"):
+        read(tmp_path)
+    with pytest.raises(DataError, match=r"no such files; LEAF's preprocess.sh"):
+        read(tmp_path / "train" / "empty" if (tmp_path / "train" / "empty").mkdir() is None else "")
+
+
+@pytest.mark.long
+def test_a_scenario_over_leaf_trains_by_writer(tmp_path):
+    femnist(tmp_path / "femnist", clients=20, files=2)
+    scenario = {"name": "leaf", "rounds": 3, "data": {"kind": "leaf", "path": str(tmp_path / "femnist")}}
+    more = {"cohort": {"kind": "uniform", "size": 5}, "model": {"kind": "mlp", "hidden": [16]}}
+    result = fedsim.run({**scenario, **more})
+    assert result.status == "done" and len(result.clients) == 20 and result.clients["client"].iloc[0] == "f0000_00"

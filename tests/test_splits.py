@@ -1,0 +1,228 @@
+"""Splits in files: what other tools wrote comes in, what `fedsim partition` wrote comes back, and faults have their line."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fedsim
+from fedsim.build.federation import dealt, federated, federations_of
+from fedsim.cli.partition import partition_command
+from fedsim.data import Parts, Pool, file, split_text
+from fedsim.errors import DataError, MissingFileError, PartitionError, ScenarioError
+from fedsim.scenario import read
+
+F32 = np.dtype("float32")
+BLOBS = {"kind": "gaussian_blobs", "samples": 120, "classes": 3, "shape": [2], "clients": 6}
+
+
+def federation(data, arrays=None, name="split"):
+    kind = {} if arrays is None else {"kind": "supplied"}
+    return federations_of(read({"name": name, "data": {**kind, **data}}), arrays, F32)[0]
+
+
+def written(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def held(assign, n=10, **pool):
+    parts = assign(Pool(np.zeros(n, np.int32), 1, **pool), 99, np.random.default_rng(0))
+    lists = np.split(parts.indices, parts.offsets[1:-1])
+    return dict(zip(parts.names or range(len(lists)), [rows.tolist() for rows in lists], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.csv", "sample,client\n3,0\n1,1\n0,0\n", {0: [3, 0], 1: [1]}),
+        ("b.csv", "client,sample\nann,4\nbob,2\nann,1\n", {"ann": [4, 1], "bob": [2]}),
+        ("c.csv", 'sample,client,note\n 5 ,"x, y",z\n\n2,w,\n', {"w": [2], "x, y": [5]}),
+        ("d.csv", "sample,client\n1,10\n2,9\n,11\n", {9: [2], 10: [1], 11: []}),
+        ("e.csv", "\ufeffsample,client\r\n1,007\r\n2,8\r\n", {"007": [1], "8": [2]}),
+        ("f.csv.gz", gzip.compress(b"sample,client\n3,0\n"), {0: [3]}),
+        ("g.json", '{"1": [5, 3], "0": [], "10": [2]}', {0: [], 1: [5, 3], 10: [2]}),
+        ("h.json", ' \n{"ann": [1],\n "bob": [0]}\n', {"ann": [1], "bob": [0]}),
+    ],
+)
+def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name, text, expected):
+    assert held(file(written(tmp_path / name, text))) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "sample,client\n1,a\nx,a\n-3,b\n",
+            ["line 3, column 'sample': 'x' is no sample", "line 4, column 'sample': '-3'"],
+        ),
+        ("sample,client\n1.0,a\n", ["line 2, column 'sample': '1.0' is no sample; samples are 0, 1, 2, ..."]),
+        ("sample,client\n1_0,a\n", ["line 2, column 'sample': '1_0' is no sample"]),
+        ("sample,client\n" + "9" * 30 + ",a\n", ["line 2, column 'sample': '9999"]),
+        ("sample,client\n1,\n", ["line 2, column 'client': a sample without a client id"]),
+        ("sample,client\n1,a\n2,b\n1,b\n", ["line 4: sample 1 stands in line 2 already"]),
+        ("sample,client\n1,a,7\n", ["line 2: 3 cells, the header names 2 columns"]),
+        ("sample,client\n1,a\n12,b\n10,a\n", ["line 3: sample 12: there are 10 samples, 0 to 9", "line 4: sample 10"]),
+        ("index,client\n1,a\n", ["line 1: the columns sample and client are needed, found 'index', 'client'"]),
+        ("1,a\n2,b\n", ["line 1: the columns sample and client are needed, found '1', 'a'; write 'sample,client'"]),
+        ("", ["line 1: the columns sample and client are needed, found nothing"]),
+        ("sample,client\n", ["no samples"]),
+        ('sample,client\n1,"a\n', ["line 2: unexpected end of data"]),
+        (b"sample,client\n1,\xff\n", ["not UTF-8 text"]),
+        (b"\x1f\x8b\x08nonsense", ["not a sound gzip file"]),
+        ('{"a": [1],\n "b" [2]}', ["line 2: not JSON: Expecting ':' delimiter"]),
+        ('{"a": [1], "a": [2]}', ["not JSON: client 'a' stands there twice"]),
+        ('{"a": [1, 2], "b": [3, 1]}', ["client b, place 2: sample 1 stands in client a, place 1 already"]),
+        ('{"a": [1, 2.0]}', ["client 'a', place 2: '2.0' is no sample"]),
+        ('{"a": [true]}', ["client 'a', place 1: 'True' is no sample"]),
+        ('{"a": 3}', ["client 'a': a list of its samples is needed"]),
+        ('{"a": [1], "": [2]}', ["entry 2, column 'client': a sample without a client id"]),
+        ('{"a": [10]}', ["client a, place 1: sample 10: there are 10 samples, 0 to 9"]),
+        ("[[1, 2], [3]]", ["a mapping from clients to their samples is needed"]),
+        ("[" * 100_000, ["not JSON"]),
+        ("{}", ["no samples"]),
+    ],
+)
+def test_what_is_no_split_is_refused_with_its_lines(tmp_path, text, lines):
+    path = written(tmp_path / "split", text)
+    with pytest.raises(DataError) as error:
+        held(file(path))
+    told = str(error.value).splitlines()
+    assert len(told) == len(lines)
+    assert all(one.startswith(f"{path}: {line}") for one, line in zip(told, lines, strict=True))
+
+
+def test_of_many_faults_some_are_told(tmp_path):
+    path = written(tmp_path / "s.csv", "sample,client\n" + "5,a\n" * 100)
+    with pytest.raises(DataError, match="and 79 more problems"):
+        file(path)
+    with pytest.raises(DataError, match="another file than the one meant"):
+        file(path, sha256="0" * 64)
+
+
+def test_numbers_count_the_rows_that_were_read_and_those_set_apart_are_left_out(tmp_path):
+    path = written(tmp_path / "s.csv", "sample,client\n0,a\n7,a\n4,a\n8,b\n")
+    assert held(file(path), n=3, rows=np.array([2, 4, 7]), read=9) == {"a": [2, 1], "b": []}
+    with pytest.raises(PartitionError, match="none of the samples"):
+        held(file(path), n=3, rows=np.array([1, 2, 3]), read=9)
+
+
+def test_a_federation_comes_back_from_its_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = {
+        **BLOBS,
+        "partition": {"kind": "dirichlet", "alpha": 0.1, "min_samples": 0},
+        "test": 0.25,
+        "client_test": 0.3,
+    }
+    scenario = read({"name": "own", "data": data})
+    given = dealt(scenario, None, F32)
+    one = federated(scenario, given)[0]
+    for name in ("s.csv", "s.json"):
+        (tmp_path / name).write_text(split_text(given.parts[0], given.sets.rows, name.endswith("json")))
+        again = federation({**data, "partition": {"kind": "file", "path": name}})
+        assert again.fingerprint() == one.fingerprint() and again.N == 6
+    assert (one.sizes == 0).any() and again.names.clients is None
+
+
+def test_a_natural_federation_comes_back_with_its_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    wards = np.array(["ö, north", "south", "west"])[rng.integers(0, 3, 60)]
+    arrays = fedsim.Arrays(rng.normal(size=(60, 2)), rng.integers(0, 2, 60), wards)
+    for test in (0.2, {"clients": 0.4}):
+        scenario = read({"name": "own", "data": {"kind": "supplied", "test": test}})
+        given = dealt(scenario, arrays, F32)
+        one = federated(scenario, given)[0]
+        (tmp_path / "s.csv").write_text(split_text(given.parts[0], given.sets.rows))
+        again = federation({"partition": {"kind": "file", "path": "s.csv"}, "test": test}, arrays)
+        assert again.fingerprint() == one.fingerprint()
+        assert again.client_names.tolist() == ["south", "west", "ö, north"]
+
+
+def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
+    """Flower Datasets: `json.dump(partitioner.partition_id_to_indices, file)`; FedLab: `client_dict`, arrays by client."""
+    monkeypatch.chdir(tmp_path)
+    order = np.random.default_rng(0).permutation(120)
+    flower = {partition: rows.tolist() for partition, rows in enumerate(np.array_split(order, 11))}
+    (tmp_path / "flower.json").write_text(json.dumps(flower))
+    fedlab = dict(enumerate(np.split(order, [30, 80])))
+    (tmp_path / "fedlab.json").write_text(json.dumps({client: rows.tolist() for client, rows in fedlab.items()}))
+    lines = ["sample,client", *(f"{row},{client}" for client, rows in fedlab.items() for row in rows)]
+    (tmp_path / "fedlab.csv").write_text("\n".join(lines))
+    data = {name: BLOBS[name] for name in BLOBS if name != "clients"}
+    for path, lists in (("flower.json", flower), ("fedlab.json", fedlab), ("fedlab.csv", fedlab)):
+        f = federation({**data, "partition": f"file(path='{path}')", "test": 0})
+        assert [rows.tolist() for rows in np.split(f.indices, f.offsets[1:-1])] == [
+            list(rows) for rows in lists.values()
+        ]
+
+
+def test_a_split_of_another_number_of_clients_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.csv").write_text("sample,client\n0,a\n1,b\n")
+    with pytest.raises(ScenarioError, match=r"data.clients: 6 clients, but the partition's file names 2; leave it out"):
+        federation({**BLOBS, "partition": {"kind": "file", "path": "s.csv"}})
+    with pytest.raises(MissingFileError, match=r"data.partition.path: there is no file 's.cvs'; did you mean 's.csv'"):
+        federation({**BLOBS, "partition": {"kind": "file", "path": "s.cvs"}})
+
+
+def test_a_strangers_scenario_names_no_split_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "far.csv").write_text("sample,client\n0,a\n")
+    scenario = tmp_path / "study" / "s.yaml"
+    for path in ("../far.csv", str(tmp_path / "far.csv"), "/etc/passwd"):
+        scenario.write_text(f"name: x\ndata: {{kind: digits, partition: {{kind: file, path: {path}}}}}\n")
+        with pytest.raises(
+            ScenarioError, match=r"s.yaml:2:.*data.partition.path: .*lies outside the scenario's folder"
+        ):
+            federations_of(read(scenario), None, F32)
+
+
+@pytest.mark.long
+def test_the_command_writes_a_split_that_a_run_reads_records_and_verifies(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arrays = np.random.default_rng(0)
+    wards = np.array(["<b>ann</b>", "bob", "=1+1"])[arrays.integers(0, 3, 90)]
+    np.savez("w.npz", x=arrays.normal(size=(90, 2)), y=arrays.integers(0, 2, 90), client=wards)
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("name: s\nrounds: 2\ndata: {kind: npz, path: w.npz}\n")
+    printed = CliRunner().invoke(partition_command, [str(scenario), "--split", "split.csv", "--out", "who"])
+    assert printed.exit_code == 0 and "split.csv  seed 0: who holds which sample" in printed.output
+    text = (tmp_path / "split.csv").read_text().splitlines()
+    assert text[0] == "sample,client" and len(text) == 73 and {line.split(",", 1)[1] for line in text[1:]} == set(wards)
+    one = fedsim.run(scenario, out="one")
+    scenario.write_text(
+        "name: s\nrounds: 2\ndata: {kind: npz, path: w.npz, partition: {kind: file, path: split.csv}}\n"
+    )
+    two = fedsim.run(scenario, out="two")
+    assert one.clients.equals(two.clients) and one.rounds.equals(two.rounds) and one.partition.equals(two.partition)
+    record = json.loads((tmp_path / "two" / "run.json").read_text())
+    section = record["scenario"]["data"]["partition"]
+    assert section["path"] == "split.csv" and len(section["sha256"]) == 64
+    assert fedsim.verify("two").equal
+    (tmp_path / "split.csv").rename(tmp_path / "who" / "moved.csv")
+    assert fedsim.verify("two").equal is not True  # elsewhere
+
+
+def test_a_split_is_one_of_all_clients_and_none_of_the_test_samples():
+    parts = Parts(np.array([2, 0, 1], np.int32), np.array([0, 1, 1, 3]), ("a", "b, c", "d"))
+    rows = np.array([5, 7, 9])
+    assert split_text(parts, rows) == 'sample,client\n9,a\n,"b, c"\n5,d\n7,d\n'
+    assert json.loads(split_text(parts, None, True)) == {"a": [2], "b, c": [], "d": [0, 1]}
+
+
+def test_pictures_name_a_split_by_its_file_and_long_names_stand_upright():
+    from fedsim.report.figures.partition import _letters, _note  # fmt: skip
+    from fedsim.study.label_skew import LabelCounts
+
+    counts = LabelCounts(np.array(["Aarhus", "Bergen hospital"]), [0], np.array([[3], [0]]))
+    section = {"kind": "file", "path": "/home/ann/ten.csv", "sha256": "0f" * 32}
+    note = _note(counts, 2, {"data": {"partition": section}})
+    assert note == "file (path ten.csv), 2 clients, 3 samples, 1 clients without any"
+    wards = ["Aarhus", "Bergen hospital", "Cádiz", "Dover", "Évora"]
+    assert _letters(wards, np.array(wards)) == 52.5 and _letters(["0", "50", "100"], np.arange(101)) == 6
