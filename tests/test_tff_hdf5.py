@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedsim.compose import FAMILIES
+from fedsim.data.hdf5_files import examples
 from fedsim.data.tff_hdf5 import LETTERS
 from fedsim.errors import DataError
 
@@ -227,6 +228,32 @@ def test_what_leads_elsewhere_or_lies_is_refused(tmp_path, name):
         read(spoiled(name, tmp_path / "a.h5"))
     assert SPOILED[name] in str(error.value) and "\n" not in str(error.value)
     assert str(error.value).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (2,)}, {"chunks": (2,), "compression": "gzip"}])
+def test_texts_are_those_that_hdf5_reads(tmp_path, options):
+    texts = [b"abc", b"", b"\xc3\xa9" * 3000, b"x" * 7, b"last"]
+    path = written(tmp_path / "a.h5", {"a": {"tokens": texts}, "b": {"tokens": [b"y" * 9] * 3}}, **options)
+    with examples(path) as file:
+        assert file.read("a", "tokens").tolist() == texts and file.read("b", "tokens").tolist() == [b"y" * 9] * 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (b"GCOL\1", b"GCOX\1", "where none are"),
+        (b"GCOL\1\0\0\0\0\x10", b"GCOL\1\0\0\0\0\x7f", "where none are"),
+        (b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello", b"\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0hello", "is not there"),
+        (b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello", b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\1hello", "behind their end"),
+    ],
+)
+def test_texts_that_are_not_there(tmp_path, old, new, says):
+    path = written(tmp_path / "a.h5", {"a": {"snippets": [b"hello"]}})
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+    with pytest.raises(DataError, match=says):
+        read(path)
 
 
 @pytest.mark.parametrize(

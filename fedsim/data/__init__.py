@@ -57,6 +57,7 @@ from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
 from fedsim.data.table import csv as csv
 from fedsim.data.table import parquet as parquet
+from fedsim.data.text import text as text
 from fedsim.data.tff_hdf5 import tff_hdf5 as tff_hdf5
 from fedsim.errors import DataError as DataError
 from fedsim.errors import PartitionError as PartitionError

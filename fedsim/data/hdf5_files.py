@@ -5,6 +5,7 @@ loaded as programs; sizes in it are promises. All of that is looked at before a 
 """
 
 import math
+import mmap
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.data.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, opened
+from fedsim.data.hdf5_heap import POINTER, Heap
 from fedsim.errors import DataError
 
 SHUFFLE, DEFLATE, CHECKSUM = 2, 1, 3  # numbers of the filters that HDF5 itself brings
@@ -23,7 +25,6 @@ PIPELINES = [[f for f in (SHUFFLE, DEFLATE, CHECKSUM) if f in some] for some in 
 )]  # fmt: skip
 MOST_CHUNK = 64 << 20  # bytes of a chunk, which is unpacked at once
 MOST_NAME = 200  # characters of a client's id
-POINTER = np.dtype([("length", "<u4"), ("place", "<u8"), ("index", "<u4")])  # of a text in the file
 PLAIN = "an examples group with a group of arrays for each client is needed, as TensorFlow Federated writes it"
 
 
@@ -32,14 +33,18 @@ class Examples:
 
     Args:
       file: opened by h5py.
-      size: of the file, in bytes.
+      content: of the file.
 
     Attributes:
       clients: their ids, sorted.
     """
 
-    def __init__(self, file: Any, size: int):
-        self.size, self.left = size, min(MOST_BYTES, max(MOST_RATIO * size, SMALL_BYTES))
+    def __init__(self, file: Any, content: mmap.mmap):
+        created = file.id.get_create_plist()
+        if created.get_sizes() != (8, 8):
+            raise DataError(f"addresses and sizes of {created.get_sizes()} bytes; those of 8 bytes are read")
+        self.content, self.heap = content, Heap(content, created.get_userblock())
+        self.left = min(MOST_BYTES, max(MOST_RATIO * len(content), SMALL_BYTES))
         self.group = _hard(file, "examples", "group")
         self.clients = sorted(self.group)
         for name in self.clients:
@@ -58,46 +63,73 @@ class Examples:
         """
         try:
             values = _hard(_hard(self.group, client, "group"), field, "dataset")
-            self._require_plain(values)
-            return values[...]
+            return self._texts(values) if _varies(values) else self._numbers(values)
         except DataError as error:
             raise DataError(f"client {client!a}, {field}: {error}") from None
 
-    def _require_plain(self, values: Any) -> None:
-        """Refuse an array whose bytes are elsewhere, are no numbers or texts, or are more than the file can hold."""
+    def _numbers(self, values: Any) -> np.ndarray:
+        if values.dtype.kind not in "biufS":
+            raise DataError(f"numbers or texts are needed, found {values.dtype}")
+        for _ in self._content(values, values.dtype.itemsize):
+            pass  # it is there, all of it
+        return values[...]
+
+    def _texts(self, values: Any) -> np.ndarray:
+        content = b"".join(self._content(values, POINTER.itemsize))
+        pointers = np.frombuffer(content, POINTER)[: math.prod(values.shape)]
+        self._take(values, int(pointers["length"].sum(dtype=np.int64)))
+        texts = np.empty(len(pointers), object)
+        texts[:] = self.heap.texts(pointers)
+        return texts.reshape(values.shape)
+
+    def _content(self, values: Any, item: int) -> Iterator[bytes]:
+        """The bytes of an array in the file; those of chunks unpacked, one after another.
+
+        Raises:
+          DataError: where they lie elsewhere, are not there, or unpack to more than they say.
+        """
         if values.is_virtual or values.external:
             raise DataError("its values lie in other files, which are not read")
         if values.shape is None or values.ndim == 0:
             raise DataError(f"an array with a row for each example is needed; {PLAIN}")
-        pipeline = [
-            values.id.get_create_plist().get_filter(i)[0] for i in range(values.id.get_create_plist().get_nfilters())
-        ]
+        if _varies(values) and values.ndim != 1:
+            raise DataError(f"texts are needed one by one, found {values.shape}")
+        created = values.id.get_create_plist()
+        pipeline = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
         if pipeline not in PIPELINES:
             raise DataError(f"packed by filters {pipeline}; write it plain or with gzip")
-        size = self._unpacked(values, pipeline)
-        if size > self.left:
+        self._take(values, math.prod(values.shape) * item)
+        if values.chunks:
+            yield from _chunks(values, pipeline, item)
+        else:
+            yield self._plain(values, item)
+
+    def _take(self, values: Any, size: int) -> None:
+        """Count bytes of an array, and refuse more than a file of this size may hold."""
+        self.left -= size
+        if self.left < 0:
             text = f"with those before it, unpacks to more than {MOST_BYTES} bytes, or {MOST_RATIO} times its size"
             raise DataError(f"{values.dtype} {values.shape}: {text}")
-        self.left -= size
 
-    def _unpacked(self, values: Any, pipeline: list[int]) -> int:
-        """Bytes of an array in memory, of which each is there."""
-        import h5py
+    def _plain(self, values: Any, item: int) -> bytes:
+        """The bytes of an array that lies in one piece; of numbers none, once it is known that they are there."""
+        size, there = math.prod(values.shape) * item, values.id.get_storage_size()
+        if there != size:
+            raise DataError(f"promises {size} bytes, and {there} are there")
+        place = values.id.get_offset()
+        if not size or not _varies(values):
+            return b""
+        if place is None or place + size > len(self.content):
+            raise DataError("its texts are not where they should be")
+        return self.content[place : place + size]
 
-        text = h5py.check_string_dtype(values.dtype)
-        varies = text is not None and text.length is None
-        if not varies and values.dtype.kind not in "biufS":
-            raise DataError(f"numbers or texts are needed, found {values.dtype}")
-        item = POINTER.itemsize if varies else values.dtype.itemsize
-        size = math.prod(values.shape) * item
-        if size > self.left:
-            return size
-        content = _chunks(values, pipeline, size, item) if values.chunks else _plain(values, size)
-        if not varies:
-            for _ in content:
-                pass
-            return size
-        return size + sum(int(np.frombuffer(part, POINTER)["length"].sum(dtype=np.int64)) for part in content)
+
+def _varies(values: Any) -> bool:
+    """Whether an array holds texts of any length."""
+    import h5py
+
+    text = h5py.check_string_dtype(values.dtype)
+    return text is not None and text.length is None
 
 
 @contextmanager
@@ -113,8 +145,11 @@ def examples(path: Path) -> Iterator[Examples]:
         raise DataError("tff_hdf5 needs h5py: pip install 'fedsim-jax[hdf5]', or pip install h5py") from None
     with opened(str(path), None, math.inf) as raw:
         try:
-            with h5py.File(path, "r", locking=False) as file:
-                yield Examples(file, raw.seek(0, 2))
+            with (
+                mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content,
+                h5py.File(path, "r", locking=False) as file,
+            ):
+                yield Examples(file, content)
         except DataError:
             raise
         except (OSError, RuntimeError, KeyError, ValueError, TypeError, zlib.error) as error:
@@ -140,54 +175,34 @@ def _hard(group: Any, name: str, kind: str) -> Any:
     return member
 
 
-def _plain(values: Any, size: int) -> Iterator[bytes]:
-    """The bytes of an array that lies in one piece.
+def _chunks(values: Any, pipeline: list[int], item: int) -> Iterator[bytes]:
+    """The unpacked bytes of the chunks of an array, in its order; of numbers that are not packed, none.
 
     Raises:
-      DataError: where they are not in the file.
-    """
-    if values.id.get_storage_size() != size:
-        raise DataError(f"promises {size} bytes, and {values.id.get_storage_size()} are there")
-    if values.dtype.kind != "O" or not size:
-        return
-    place = values.id.get_offset()
-    if place is None:
-        raise DataError("texts within the header of an array are not read")
-    with open(values.file.filename, "rb") as file:
-        file.seek(place)
-        content = file.read(size)
-    if len(content) != size:
-        raise DataError("ends before its texts")
-    yield content
-
-
-def _chunks(values: Any, pipeline: list[int], size: int, item: int) -> Iterator[bytes]:
-    """The unpacked bytes of the chunks of an array; of numbers none, once it is known that they unpack to as much as they say.
-
-    Raises:
-      DataError: for chunks that unpack to more, or are not there.
+      DataError: for chunks that unpack to more than they should, or are not there.
     """
     whole = math.prod(values.chunks) * item
     if whole > MOST_CHUNK:
         raise DataError(f"chunks of {whole} bytes; at most {MOST_CHUNK}")
     needed = math.prod(-(-side // chunk) for side, chunk in zip(values.shape, values.chunks, strict=True))
     if values.id.get_num_chunks() != needed:
+        size = math.prod(values.shape) * item
         raise DataError(f"promises {size} bytes in {needed} chunks, and {values.id.get_num_chunks()} are there")
-    texts = values.dtype.kind == "O"
-    if texts and SHUFFLE in pipeline:
-        raise DataError("texts packed with a shuffle filter are not read")
+    if _varies(values) and pipeline not in ([], [DEFLATE]):
+        raise DataError("texts packed otherwise than with gzip are not read")
     chunks: list[Any] = []
     values.id.chunk_iter(chunks.append)
-    for info in chunks:
-        if info.filter_mask or info.size > whole + (whole >> 8) + 1024:
-            raise DataError(f"a chunk of {info.size} bytes, which should unpack to {whole}")
-        if not texts and DEFLATE not in pipeline:
-            continue
-        content = values.id.read_direct_chunk(info.chunk_offset)[1]
-        if DEFLATE in pipeline:
-            unpacking = zlib.decompressobj()
-            content = unpacking.decompress(content, whole + 1)
-        if len(content) < whole or (DEFLATE in pipeline and len(content) > whole):
-            raise DataError(f"a chunk does not unpack to {whole} bytes")
-        if texts:
-            yield content[:whole]
+    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_offset):
+        if chunk.filter_mask or chunk.size > whole + (whole >> 8) + 1024:
+            raise DataError(f"a chunk of {chunk.size} bytes, which should unpack to {whole}")
+        if _varies(values) or DEFLATE in pipeline:
+            yield _unpacked(values.id.read_direct_chunk(chunk.chunk_offset)[1], pipeline, whole)
+
+
+def _unpacked(content: bytes, pipeline: list[int], whole: int) -> bytes:
+    """A chunk of so many bytes."""
+    if DEFLATE in pipeline:
+        content = zlib.decompressobj().decompress(content, whole + 1)
+    if len(content) != whole:
+        raise DataError(f"a chunk does not unpack to {whole} bytes")
+    return content
