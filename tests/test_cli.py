@@ -128,7 +128,8 @@ def test_record_and_resolved_scenario(out):
 
 def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
     params = fedsim.load_model(out / "model.fedavg.0.safetensors")["params"]
-    from fedsim.data import digits, prepare
+    from fedsim.data import prepare
+    from fedsim.sources import digits
 
     arrays, _ = prepare(digits(), test=0.2, seed=0, dtype=np.dtype("float32"))
     h = np.maximum(arrays.x_test.reshape(len(arrays.x_test), -1) @ params["layer0"]["W"] + params["layer0"]["b"], 0)

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.build.federation import federations_of, settled_data
-from fedsim.data import Arrays, Pool, digits, federate, iid, natural, prepare
+from fedsim.data import Arrays, Pool, federate, iid, natural, prepare
 from fedsim.data.splits import stratified
 from fedsim.errors import DataError, PartitionError
 from fedsim.scenario import read
+from fedsim.sources import digits
 
 F32 = np.dtype("float32")
 

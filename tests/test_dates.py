@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim.data import csv, of_frame, parquet
-from fedsim.data.dates import as_days, days_of
 from fedsim.errors import DataError
+from fedsim.sources import csv, of_frame, parquet
+from fedsim.sources.dates import as_days, days_of
 
 CELLS = {
     "1970-01-01": 0,

@@ -16,11 +16,11 @@ from test_image_files import as_idx, binary, records
 from fedsim.build.federation import federations_of
 from fedsim.cli import cli
 from fedsim.compose import FAMILIES
-from fedsim.data import sha256_of_data
-from fedsim.data.formats import FORMATS, kind_of
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.description import describe
 from fedsim.scenario import read
+from fedsim.sources import sha256_of_data
+from fedsim.sources.formats import FORMATS, kind_of
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (40, 8, 8), np.uint8)
@@ -100,6 +100,18 @@ def as_folders(folder):
     return folder
 
 
+def as_leaf(folder):
+    users = {"b": 15, "a": 25}
+    data = {
+        user: {"x": [[0.5, float(i)] for i in range(n)], "y": [i % 2 for i in range(n)]} for user, n in users.items()
+    }
+    for part in ("train", "test"):
+        (folder / part).mkdir()
+        text = json.dumps({"users": [*users], "num_samples": [*users.values()], "user_data": data})
+        (folder / part / "all_data.json").write_text(text)
+    return folder
+
+
 FORMS = {
     "npz": (as_npz, "npz", {"clients": None}),
     "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
@@ -111,6 +123,7 @@ FORMS = {
     "save_to_disk": (as_saved, "huggingface", {"clients": 4}),
     "parquet files": (as_parquets, "huggingface", {"clients": 4}),
     "imagefolder": (as_folders, "imagefolder", {"clients": 4}),
+    "leaf": (as_leaf, "leaf", {"clients": None}),
 }
 
 
@@ -151,6 +164,12 @@ def test_blanks_are_counted_and_filled(tmp_path):
     told = describe(str(path))
     assert told["missing"] == {"age": 18} and told["data"]["missing"] == "mean"
     assert describe(str(path), ["missing=drop"])["rows"] == 9
+    x = np.where(np.arange(40.0)[:, None] > 37, np.nan, 1.0)
+    np.savez(tmp_path / "w.npz", x=x, y=LABELS)
+    assert describe(str(tmp_path / "w.npz"))["missing"] == {"feature 0": 2}
+    np.savez(tmp_path / "w.npz", x=np.full((40, 1), np.inf), y=LABELS)
+    with pytest.raises(DataError, match="x: row 0 is not finite"):
+        describe(str(tmp_path / "w.npz"))
 
 
 def test_keys_are_set_as_in_a_scenario(tmp_path):
@@ -173,10 +192,47 @@ def test_the_command(tmp_path, monkeypatch):
     assert yaml.safe_load(shown.partition("\n\n")[2]) == {"data": {"kind": "npz", "path": "w.npz"}}
 
 
+def test_paths_are_written_from_the_working_directory(tmp_path, monkeypatch):
+    path = made("npz", tmp_path)
+    told = describe(path)
+    assert told["data"]["path"] == path and told["notes"] == [
+        f"a scenario elsewhere reads it with --data-root {tmp_path}"
+    ]
+    monkeypatch.chdir(tmp_path)
+    told = describe(path)
+    assert told["data"]["path"] == "w.npz" and told["notes"] == []
+
+
+def test_a_table_with_images_is_a_set(tmp_path):
+    as_parquets(tmp_path)
+    with pytest.raises(
+        DataError, match=r"column 'image': holds lists or records, .*; kind: huggingface reads images and"
+    ):
+        describe(str(tmp_path / "data/train-00000-of-00001.parquet"))
+
+
 def test_every_kind_of_file_has_a_row():
     rows = {row.kind for row in FORMATS}
     known = {kind for kind, make in FAMILIES["dataset"].items() if "path" in make.__annotations__}
     assert {kind for kind in known if FAMILIES["dataset"][kind].__module__.startswith("fedsim.")} <= rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [("idx", "yann.lecun.com/exdb/mnist"), ("cifar10", "www.cs.toronto.edu"), ("cifar100", "cifar-100-binary.tar.gz"),
+     ("medmnist", "zenodo.org"), ("huggingface", "ds.save_to_disk(FOLDER)"), ("imagefolder", "CLASS/IMAGE.png"),
+     ("leaf", "LEAF's preprocess.sh")],
+)  # fmt: skip
+def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source, tmp_path):
+    """Where there is nothing, and where there is a folder of something else."""
+    with pytest.raises(ScenarioError) as error:
+        federations_of(read({"name": "x", "data": {"kind": kind, "path": "none"}}), None, np.dtype("float32"))
+    path, where = str(error.value).splitlines()
+    assert "there is no file 'none'" in path and source in where and len(where) <= 300
+    if kind != "medmnist":
+        (tmp_path / "notes.txt").write_text("")
+        with pytest.raises(DataError, match=r"MNIST|cifar-100?-binary|save_to_disk|CLASS/IMAGE|LEAF"):
+            FAMILIES["dataset"][kind](path=str(tmp_path))
 
 
 OTHER = {
@@ -197,6 +253,16 @@ def test_other_files_get_a_line(tmp_path, name):
     with pytest.raises(DataError, match=OTHER[name]) as error:
         describe(str(tmp_path / name))
     assert len(error.value.lines) == 1
+
+
+def test_a_file_of_leaf_is_a_part_of_its_folder(tmp_path):
+    path = as_leaf(tmp_path) / "train/all_data.json"
+    with pytest.raises(DataError, match=r"is a file of a set of kind leaf; describe its folder, .*/train"):
+        describe(str(path))
+    as_folders(tmp_path)
+    for part in ("train", "test"):
+        (tmp_path / part / "all_data.json").write_text('{"categories": 4}')
+    assert kind_of(str(tmp_path)) == "imagefolder"  # JSON that describes images
 
 
 def test_other_folders_get_a_line(tmp_path):

@@ -3,14 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.build.memory import partition_notes
-from fedsim.data import fcube
-from fedsim.data.mapped import Mapped
+from fedsim.cli.partition import partition_command
 from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read
+from fedsim.sources import fcube
+from fedsim.sources.mapped import Mapped
+from fedsim.study.label_skew import column_counts
 
 F32 = np.dtype("float32")
 RNG = np.random.default_rng(0)
@@ -201,6 +204,30 @@ def test_a_column_that_the_partition_names_is_no_feature(source, tmp_path, monke
     assert by_class.N == 3 and (by_class.label_counts() > 0).sum() == 3
     with pytest.raises((DataError, ScenarioError), match=r"no (column|array) 'wart'"):
         federations(arrays, **data, partition="natural(column=wart)")
+
+
+@pytest.mark.long
+def test_the_command_draws_domains_by_their_column(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.csv").write_text(TABLE)
+    data = "kind: csv, path: w.csv, test: 0, clients: 5, partition: 'domains(column=doctor)'"
+    (tmp_path / "s.yaml").write_text(f"name: s\ndata: {{{data}}}\n")
+    printed = CliRunner().invoke(partition_command, ["s.yaml"]).output
+    lines = [line for line in printed.splitlines() if line.startswith("d")]
+    assert [line[:4] for line in lines] == ["d0 |", "d1 |", "d2 |", "d3 |", "d4 |"] and "of a doctor" in printed
+    assert all(line.count("█" * 4) == 1 and line.count(" ") == 17 for line in lines)
+    assert "of a label" in CliRunner().invoke(partition_command, ["s.yaml", "--by", "label"]).output
+    assert "of a ward" in CliRunner().invoke(partition_command, ["s.yaml", "--by", "ward"]).output
+    with pytest.raises(DataError, match="column: no column 'warp'; did you mean 'ward'"):
+        CliRunner().invoke(partition_command, ["s.yaml", "--by", "warp"], catch_exceptions=False)
+
+
+def test_columns_are_counted_in_place_of_labels():
+    ward = np.array(["n", "s", "w"])[np.arange(100) % 3]
+    (f,) = federations(ROWS._replace(columns={"ward": ward})).values()
+    counts = column_counts(f, "ward", ward)
+    expected = [[int(((ROWS.client == name) & (ward == place)).sum()) for place in "nsw"] for name in NAMES]
+    assert counts.samples.tolist() == expected and counts.labels == ["n", "s", "w"] and counts.noun == "ward"
 
 
 def test_a_blank_in_such_a_column_is_refused_with_its_line(tmp_path, monkeypatch):

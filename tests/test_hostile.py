@@ -15,6 +15,7 @@ import hostile.images
 import hostile.scenarios
 import hostile.tables  # noqa: F401 (importing them registers attacks)
 import pytest
+from click.testing import CliRunner
 from conftest import some
 from hostile.book import Mistake, mistakes
 from hostile.planted import PLANTED, SCENARIO
@@ -23,8 +24,10 @@ from hostile.registry import ATTACKS, canary
 import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
+from fedsim.cli import cli
 from fedsim.engine.machine import memory_now
 from fedsim.errors import CheckpointError, DataError, DirectoryError, LockedError, ScenarioError
+from fedsim.runs.description import describe
 from fedsim.scenario import read
 
 MISTAKES = mistakes()
@@ -124,6 +127,22 @@ def test_a_stranger_s_scenario_or_data(name, tmp_path, monkeypatch):
     act = ATTACKS[name](folder)
     lines = refused(act, folder).splitlines()
     assert lines and all(line.isprintable() and len(line) < 400 + len(str(folder)) for line in lines)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in ATTACKS if re.match("archive|table: (?!a gigabyte)|image", name)])
+def test_a_stranger_s_data_are_described_or_refused(name, tmp_path, monkeypatch):
+    (tmp_path / "study").mkdir()
+    ATTACKS[name](tmp_path / "study")
+    monkeypatch.chdir(tmp_path / "study")
+    before, held = contents(tmp_path, tmp_path / "none"), memory_now()
+    forget_peak()
+    path = next(path for path in ("w.npz", "t.csv", "set") if Path(path).exists())
+    with within(10), contextlib.suppress(*OURS):
+        assert describe(path)["rows"]
+    assert contents(tmp_path, tmp_path / "none") == before and peak() - held < 1 << 30
+    done = CliRunner().invoke(cli, ["data", "describe", path])
+    assert done.exit_code == 0 or isinstance(done.exception, OURS), done.exception
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,9 @@ LARGE = {  # --set -> (where the line puts it, exit code)
     "model={kind: mlp, hidden: [100000000000000000]}": ("model.hidden[0]", 2),
     "model={kind: mlp, hidden: [2000000000, 2000000000]}": ("model", 8),
     "model={kind: cnn, kernel: 1000000000}": ("model", 2),
+    "model={kind: char_lstm, width: 1000000000}": ("model", 8),
+    "model={kind: char_gru, layers: 1000000000}": ("model.layers", 2),
+    "model={kind: transformer, heads: 1, width: 1000000000}": ("model", 8),
     "client.epochs=1000000000000000": ("client.epochs", 2),
     "client.epochs=1000000000": ("client.epochs", 8),
     "client.steps=100000000000000000": ("client.steps", 2),
@@ -61,7 +64,11 @@ LARGE = {  # --set -> (where the line puts it, exit code)
 @pytest.mark.parametrize("edit", LARGE)
 def test_what_does_not_fit_is_a_line_with_its_place(edit):
     where, code = LARGE[edit]
-    images = {**TINY["data"], "shape": [4, 4, 1]} if "cnn" in edit else TINY["data"]
+    images = (
+        {**TINY["data"], "shape": [4, 4, 1]}
+        if any(kind in edit for kind in ("cnn", "char_", "transformer"))
+        else TINY["data"]
+    )
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with confined(3 << 30), pytest.raises(ScenarioError) as refused:
         scenario = read({**TINY, "data": images}, (edit,))

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from encoded import FORM, classes, encoded, image_column, parquets, png_of, saved, saved_splits, streamed, typed
 
-from fedsim.data import huggingface
 from fedsim.errors import DataError
+from fedsim.scenario import read
+from fedsim.sources import huggingface
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (8, 6, 5), np.uint8)
@@ -74,6 +75,12 @@ def test_every_form_of_a_set(tmp_path, form):
     return None
 
 
+@pytest.mark.parametrize("kind", ["huggingface", "hf", "arrow"])
+def test_its_names(tmp_path, kind):
+    section = read({"name": "x", "data": {"kind": kind, "path": saved(images(), tmp_path)}}).spec.data
+    assert section.kind == "huggingface" and section.features == [] and section.size is None
+
+
 def test_columns_by_name(tmp_path):
     path = saved(images(writer=WHO, fold=LABELS[::-1], day=[dt.date(1970, 1, 3)] * 8), tmp_path)
     arrays = huggingface(path, client="writer", target="fold")
@@ -109,6 +116,10 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
     arrays = huggingface(path, target="ill")
     assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]] and list(arrays.labels) == ["no", "yes"]
     assert arrays.x_test.tolist() == [[60, 1.5]] and arrays.y_test.tolist() == [0]
+    assert {name: values.tolist() for name, values in arrays.columns.items()} == {
+        "town": ["a", "b", "a"],
+        "sex": ["f", "m", "m"],
+    }
     arrays = huggingface(path, target="ill", features=["age", "town", "sex"])
     assert list(arrays.features) == ["age", "town=a", "town=b", "sex=f", "sex=m"]
     assert arrays.x.tolist()[0] == [30, 1, 0, 1, 0]
@@ -116,12 +127,24 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
         huggingface(path)
 
 
+def test_long_texts_are_no_names(tmp_path):
+    path = saved(images(caption=["a" * 10_000, *"bcdefgh"], writer=WHO), tmp_path)
+    assert huggingface(path).columns.keys() == {"writer"}
+    with pytest.raises(
+        DataError, match="client: column 'caption': texts of up to 10000 characters, and names have 500"
+    ):
+        huggingface(path, client="caption")
+    with pytest.raises(DataError, match="split 'train', column 'caption': texts of up to 10000 characters"):
+        huggingface(path, target="caption")
+
+
 def test_blanks(tmp_path):
-    table = rows_of(a=[1.0, None, 3.0, 4.0], label=[0, 1, 0, 1])
+    table = rows_of(a=[1.0, None, 3.0, 4.0], label=[0, 1, 0, 1], town=["p", "q", "r", "s"])
     path = saved_splits({"train": table.slice(0, 3), "test": table.slice(2)}, tmp_path)
     with pytest.raises(DataError, match="row 1, column 'a': blank; write missing: mean, median or drop"):
         huggingface(path)
     arrays = huggingface(path, missing="drop")
+    assert arrays.columns["town"].tolist() == ["p", "r"]
     assert arrays.x.tolist() == [[1], [3]] and arrays.x_test.tolist() == [[3], [4]]
     assert np.isnan(huggingface(path, missing="mean").x[1, 0])
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fedsim.compose import FAMILIES
-from fedsim.data.idx import read_idx
-from fedsim.data.mapped import in_file
 from fedsim.errors import DataError
+from fedsim.sources.idx import read_idx
+from fedsim.sources.mapped import in_file
 
 RNG = np.random.default_rng(0)
 IMAGES, LABELS = RNG.integers(0, 256, (7, 28, 28), np.uint8), RNG.integers(0, 10, 7, np.uint8)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from encoded import encoded, png_of
 
-from fedsim.data import imagefolder
-from fedsim.errors import DataError, TooLarge
+from fedsim.data import prepare
+from fedsim.errors import DataError
+from fedsim.sources import imagefolder, pictures
+from fedsim.sources.mapped import Mapped, in_file
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (6, 5, 4), np.uint8)
@@ -115,10 +117,27 @@ def test_what_is_no_image_is_named(tmp_path, case):
     assert len(error.value.lines) == 1 and len(str(error.value)) < 300 + len(str(tmp_path))
 
 
-def test_memory_is_counted_before_an_image_is_decoded(tmp_path):
+def test_room_is_counted_before_an_image_is_decoded(tmp_path, monkeypatch):
     path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
-    with pytest.raises(TooLarge, match=r"needs .* MB .*images"):
+    with pytest.raises(
+        DataError, match=r"images of 2 x 10000000 x 10000000 x 3 bytes from 2.. bytes; at most 200-fold"
+    ):
         imagefolder(path, size=[10**7, 10**7])
+    monkeypatch.setattr(pictures, "MOST_RATIO", 10**13)
+    with pytest.raises(DataError, match=r"are 600,000,000\.0 MB, and .* has .* MB left; choose a smaller size, or"):
+        imagefolder(path, size=[10**7, 10**7])
+
+
+def test_many_images_lie_in_a_file(tmp_path, monkeypatch):
+    path = folder_of(tmp_path, ["train/a/1.png", "train/b/2.png", "test/b/3.png"])
+    held = imagefolder(path)
+    monkeypatch.setattr(pictures, "MEMORY_BYTES", 100)
+    mapped = imagefolder(path)
+    assert in_file(mapped.x) and in_file(mapped.x_test) and not in_file(held.x)
+    np.testing.assert_array_equal(mapped.x, held.x)
+    np.testing.assert_array_equal(mapped.x_test, held.x_test)
+    sets, classes = prepare(mapped, test=0, seed=0, dtype=np.dtype("float32"))
+    assert classes == 2 and isinstance(sets.x, Mapped) and sets.x.dtype == np.uint8
 
 
 def test_links_and_pipes(tmp_path):

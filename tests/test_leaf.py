@@ -8,9 +8,9 @@ from leaf_sets import femnist, written
 
 import fedsim
 from fedsim.compose import FAMILIES
-from fedsim.data.leaf import LETTERS
-from fedsim.data.mapped import in_file
 from fedsim.errors import DataError
+from fedsim.sources.leaf import LETTERS
+from fedsim.sources.mapped import in_file
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_femnist(tmp_path, home):
 def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monkeypatch):
     femnist(tmp_path, clients=3, files=1)
     first = read(tmp_path)
-    monkeypatch.setattr("fedsim.data.leaf_files.json.loads", None)
+    monkeypatch.setattr("fedsim.sources.leaf_files.json.loads", None)
     again = read(tmp_path)
     np.testing.assert_array_equal(first.x, again.x)
     (kept,) = home.iterdir()
@@ -51,7 +51,7 @@ def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monk
 
 
 def test_large_arrays_stay_where_they_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedsim.data.cache.STAYS_BYTES", 1000)
+    monkeypatch.setattr("fedsim.sources.cache.STAYS_BYTES", 1000)
     femnist(tmp_path, clients=4, files=1)
     assert in_file(read(tmp_path).x)
 

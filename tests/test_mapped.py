@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.data import archive, mapped
 from fedsim.errors import DataError
+from fedsim.sources import archive, mapped
 
 
 def file(folder, kind="f4", n=600, **other):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedsim.data import medmnist, npz
 from fedsim.errors import DataError
+from fedsim.sources import medmnist, npz
 
 RNG = np.random.default_rng(0)
 

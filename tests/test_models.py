@@ -120,6 +120,9 @@ class TestLaws:
     [
         (cnn(), (28, 28, 1), 10, 1_663_370),  # McMahan et al. 2017, section 3
         (cnn(), (28, 28), 10, 1_663_370),
+        (cnn(hidden=2048), (28, 28, 1), 62, 6_603_710),  # LEAF's FEMNIST
+        (cnn([64, 64], hidden=[384, 192]), (24, 24, 3), 10, 1_068_298),  # the TensorFlow tutorial's: "about 10^6"
+        (cnn([64, 64], hidden=[384, 192], padding="valid"), (32, 32, 3), 10, 797_962),  # FedDyn's
         (cnn([8], 3, 16), (8, 8, 1), 10, 80 + (4 * 4 * 8 + 1) * 16 + 17 * 10),
         (cnn([4, 8], 2, 5), (9, 7, 3), 3, 52 + 136 + (2 * 1 * 8 + 1) * 5 + 6 * 3),
         (mlp([200, 200]), (28, 28, 1), 10, 199_210),  # the same paper's 2NN
@@ -128,7 +131,7 @@ class TestLaws:
     ],
 )
 def test_parameters(build, shape, outputs, count):
-    assert size(build(shape, outputs).init(KEY)["params"]) == count
+    assert size(jax.eval_shape(build(shape, outputs).init, KEY)["params"]) == count
 
 
 @pytest.mark.long
@@ -140,10 +143,18 @@ def test_linear_learns_least_squares():
     close(params, {"W": jnp.asarray(W), "b": jnp.full(2, 5.0)}, 1e-4)
 
 
-@pytest.mark.parametrize(("shape", "says"), [((64,), "height, width"), ((2, 8, 1), "halved 2 times")])
-def test_cnn_refuses_what_is_no_image(shape, says):
+@pytest.mark.parametrize(
+    ("build", "shape", "says"),
+    [
+        (cnn(), (64,), "height, width"),
+        (cnn(), (2, 8, 1), "halved 2 times; give fewer `channels`"),
+        (cnn(padding="valid"), (12, 15, 1), "halved 2 times inside 5×5 convolutions"),
+        (cnn(kernel=24), (8, 12), "`kernel` at most 23"),
+    ],
+)
+def test_cnn_refuses_what_is_no_image(build, shape, says):
     with pytest.raises(ValueError, match=says):
-        cnn()(shape, 10)
+        build(shape, 10)
 
 
 # The convolution
@@ -179,6 +190,7 @@ def test_convolution_is_xlas(B, H, W, C, out, k, x64):
             (cnn([8, 16, 32], 3, 8), (8, 8, 1)),
             (cnn([4, 8], 4, 16), (9, 13, 3)),
             (cnn([6], 2, 8), (8, 8)),
+            (cnn([4, 8], 3, [16, 8], "valid"), (13, 12, 2)),
         ]
     ),
 )

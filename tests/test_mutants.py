@@ -322,7 +322,7 @@ ROBUST = [
     Mutant(
         "norm bounding scales every row to the bound",
         "stages/clip.py",
-        {"tree.select(scale * rest > norm, clipped, updates.delta)": "clipped"},
+        {"tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)": "jax.tree.map(shorter, delta)"},
         aggregates("norm_bounding/n7_d20_f2_outliers"),
     ),
 ]

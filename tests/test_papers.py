@@ -22,8 +22,8 @@ import pytest
 import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.data import Arrays
-from fedsim.data.generators import fedexp_regression, lower_bound_pair
 from fedsim.scenario import read
+from fedsim.sources.generators import fedexp_regression, lower_bound_pair
 
 FOLDER = Path(__file__).parents[1] / "scenarios" / "papers"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -314,7 +314,7 @@ def test_the_pair_with_a_straight_line(G, K, lr, x):
 
 
 def test_the_pair_as_least_squares_has_its_slopes_and_curvatures():
-    x, y, client, x_test, y_test = lower_bound_pair(mu=0.7, slope=3.0, curvature=1e-4)
+    x, y, client, x_test, y_test, *_ = lower_bound_pair(mu=0.7, slope=3.0, curvature=1e-4)
 
     def f(k, at):
         return np.mean((x[client == k, 0] * at - y[client == k]) ** 2) / 2

@@ -25,9 +25,9 @@ from fedsim.data import (
     similarity,
 )
 from fedsim.data.draws import allocate, dirichlet_draw
-from fedsim.data.mapped import Mapped
 from fedsim.data.splits import apportion, apportion_within
 from fedsim.errors import PartitionError
+from fedsim.sources.mapped import Mapped
 
 # parameters to try, and the minimum that every client must then hold; `file` has tests of its own
 TABLE = {

@@ -149,7 +149,7 @@ def test_bytes_stay_bytes_in_the_federation():
 
 
 def test_bytes_beside_numbers_become_numbers():
-    from fedsim.data.arrays import checked
+    from fedsim.sources.arrays import checked
 
     pair = fedsim.Arrays(BYTES, LABELS, None, BYTES / 2, LABELS)
     arrays, _ = checked(pair, np.dtype("float32"))

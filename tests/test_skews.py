@@ -1,6 +1,8 @@
 """Skews of the clients' own samples: what they change, what they leave alone, and labels that move with the rounds."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,12 +14,15 @@ import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Skew, archive, numbers_of, skewed
+from fedsim.data import Skew, numbers_of, skewed
 from fedsim.engine.layout import Part, lay_out
+from fedsim.engine.loop import alike
 from fedsim.engine.pack import Width, capacity, longest_first
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
+from fedsim.runs import sweep
 from fedsim.scenario import read
+from fedsim.sources import archive
 from fedsim.study.label_skew import heterogeneity
 
 RNG = np.random.default_rng(0)
@@ -219,6 +224,8 @@ TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
         (link("concept_shift"), TARGETS, "concept_shift changes classes, and these targets are numbers"),
         (link("concept_shift", groups=6), IMAGES, "concept_shift: 6 groups, and there are 5 classes; groups at most 5"),
         (link("rotation", max=3.0, degrees=[1.0]), IMAGES, "degrees and max are both given; take one of them out"),
+        (link("feature_noise", std=1e39), IMAGES, "feature_noise: features: gave float64"),
+        (link("feature_noise", std=1e308), IMAGES, "needed are finite float32 features"),
         (link("label_noise", least=0.9), IMAGES, "least 0.9 is above rate 0.2"),
     ],
 )
@@ -253,7 +260,10 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
         (Skew(lambda clients, rng: rng.random(3), features=lambda x, a, rng: x), "draw: gave float64 (3,)"),
         (Skew(lambda clients, rng: np.full(clients, np.nan), features=lambda x, a, rng: x), "a finite number for each"),
         (Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x[1:]), "features: gave"),
-        (Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x / 0), "needed are finite features"),
+        (
+            Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x / 0),
+            "needed are finite float32 features",
+        ),
         (Skew(lambda clients, rng: np.ones(clients), labels=lambda y, a, c, rng: y + c), "needed are labels 0 to 4"),
     ],
 )
@@ -398,6 +408,25 @@ def test_seeds_side_by_side_have_their_own_samples(skew):
     for seed in (0, 1):
         alone = fedsim.run({**scenario, "seeds": [seed]})
         jax.tree.map(np.testing.assert_array_equal, alone.model(), both.model(seed=seed))
+
+
+def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
+    """A cell is alike itself: what is alike the first of those that wait is what leaves them."""
+    program = SimpleNamespace(mesh=1, probe=None, width=2)
+    plans = {seed: SimpleNamespace(federation=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
+    scenario = SimpleNamespace(spec=SimpleNamespace(numerics=1))
+    planned: Any = SimpleNamespace(experiment=SimpleNamespace(program=program, plans=plans, scenario=scenario))
+    assert sweep._alike(planned, planned)
+    seeds: Any = list(plans.values())
+    assert not alike([program, program], seeds)
+
+
+@pytest.mark.long
+def test_a_comparison_of_skews():
+    data = {"kind": "digits", "clients": 6, "test": 0.2}
+    scenario = {"name": "seeds", "rounds": 1, "data": data, "seeds": [0, 1]}
+    vary = {"data.skew": [[], [{"kind": "rotation"}], [{"kind": "concept_shift", "groups": 4}]]}
+    assert len(fedsim.compare(scenario, methods=["fedavg"], vary=vary).table) == 3
 
 
 @pytest.mark.long

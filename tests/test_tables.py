@@ -10,14 +10,15 @@ import pytest
 import fedsim
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.memory import data_warnings
-from fedsim.data import Arrays, csv, npz, of_frame, parquet, prepare
-from fedsim.data.arrays import Names
+from fedsim.data import Arrays, prepare
 from fedsim.data.completion import scale_remark
 from fedsim.disk import tables
 from fedsim.errors import DataError
 from fedsim.report import figures
 from fedsim.report.partition_text import text
 from fedsim.scenario import read
+from fedsim.sources import csv, npz, of_frame, parquet
+from fedsim.sources.arrays import Names
 from fedsim.study.label_skew import counts_of_rows, heterogeneity
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")

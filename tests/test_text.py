@@ -7,8 +7,8 @@ import pytest
 
 import fedsim
 from fedsim.compose import FAMILIES
-from fedsim.data.tokens import next_tokens
 from fedsim.errors import DataError
+from fedsim.sources.tokens import next_tokens
 
 
 def read(path, content, **keys):

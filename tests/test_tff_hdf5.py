@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedsim.compose import FAMILIES
-from fedsim.data.hdf5_files import examples
-from fedsim.data.tff_hdf5 import LETTERS
 from fedsim.errors import DataError
+from fedsim.sources.hdf5_files import examples
+from fedsim.sources.tff_hdf5 import LETTERS
 
 h5py = pytest.importorskip("h5py")
 RNG = np.random.default_rng(0)

@@ -25,9 +25,24 @@ def images():
     return fedsim.Arrays(x, y, client=np.sort(rng.integers(0, 12, 300)), x_test=x[:60], y_test=y[:60])
 
 
+def letters():
+    """Texts of an alphabet in order, each from a letter of its own on, with a label for every letter, on 12 clients."""
+    rng = np.random.default_rng(0)
+    text = (rng.integers(0, 9, (200, 1)) + np.arange(13)) % 9
+    x, y = text[:, :-1], text[:, 1:]
+    return fedsim.Arrays(x, y, np.sort(rng.integers(0, 12, 200)), x[:40], y[:40], vocabulary=9)
+
+
+DATA = {"cnn": images, "char_lstm": letters, "char_gru": letters, "transformer": letters}
 DIGITS = {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}}
 MLP = {"kind": "mlp", "hidden": [16]}
 SOME = {"kind": "uniform", "size": 10}
+TEXT = {
+    "rounds": 3,
+    "data": {"kind": "supplied"},
+    "cohort": {"kind": "uniform", "size": 6},
+    "client": {"lr": 0.5, "batch": 4},
+}
 WORKLOADS = {
     "cnn": {
         "model": "cnn",
@@ -51,14 +66,16 @@ WORKLOADS = {
         "rounds": 4,
         "cohort": SOME,
     },
+    "char_lstm": {**TEXT, "model": {"kind": "char_lstm", "width": 24}},
+    "transformer": {**TEXT, "model": {"kind": "transformer", "width": 32}},
+    "char_gru": {**TEXT, "model": {"kind": "char_gru", "width": 24}},
     "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
 }
 
 
 def run(name: str, edits=(), **options):
     scenario = {"name": name, "numerics": {"threads": 4}, **WORKLOADS[name]}
-    data = images() if name == "cnn" else None
-    return fedsim.run(scenario, data=data, edits=edits, **options)
+    return fedsim.run(scenario, data=DATA[name]() if name in DATA else None, edits=edits, **options)
 
 
 def digest(result) -> str:

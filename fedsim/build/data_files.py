@@ -4,15 +4,17 @@ import contextlib
 import functools
 import itertools
 import os
+import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedsim.data import sha256_of_data
+from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, MissingFileError, nearest, shortened
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.schema import Scenario
+from fedsim.sources import sha256_of_data
 
 Place = tuple[str, ...]  # keys from the top of a scenario
 DATA, PARTITION = ("data",), ("data", "partition")  # sections that may name a file
@@ -77,7 +79,7 @@ def _holds(sha256: str, place: str) -> bool:
 
 
 def _missing_file(scenario: Scenario, key: Place, path: str, places: list[str]) -> MissingFileError:
-    """A data file that is in none of the places where it may be."""
+    """A data file that is in none of the places where it may be; a reader's `WHERE` says where such files come from."""
     document, near = scenario.document, _similar_file(places)
     outside = ", or allow its folder with --data-root DIR" * bool(document.roots)
     instead = f"did you mean '{near}'?" if near else f"write its path from the scenario's folder{outside}"
@@ -85,7 +87,11 @@ def _missing_file(scenario: Scenario, key: Place, path: str, places: list[str]) 
     text = (
         f"there is no file {value_in_words(os.path.basename(os.path.normpath(path)))}; {instead} (looked in {folders})"
     )
-    return MissingFileError(scenario.error(key, text).problems, document.file)
+    problems, kind = scenario.error(key, text).problems, scenario.spec.data.kind
+    source = getattr(sys.modules[FAMILIES["dataset"][kind].__module__], "WHERE", "") if key == ("data", "path") else ""
+    if source:
+        problems += scenario.error(("data", "kind"), f"{kind}: {source}").problems
+    return MissingFileError(problems, document.file)
 
 
 def _similar_file(places: list[str]) -> str | None:

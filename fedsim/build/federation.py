@@ -9,14 +9,15 @@ from fedsim.build.data_files import DATA, PARTITION, data_file, section_at
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
 from fedsim.build.skews import skewed_as_written
-from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, of_frame, prepare, sha256_of_data
-from fedsim.data.arrays import per_token
-from fedsim.data.mapped import take_rows
+from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare
 from fedsim.data.partition import column_of, even, offsets_of
 from fedsim.data.splits import drawn_clients
 from fedsim.errors import DataError, PartitionError, TooLarge
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.schema import Scenario
+from fedsim.sources import of_frame, sha256_of_data
+from fedsim.sources.arrays import per_token
+from fedsim.sources.mapped import take_rows
 
 
 class Dealt(NamedTuple):
@@ -189,7 +190,7 @@ def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
     Raises:
       PartitionError: naming the key.
     """
-    brought = arrays.y_test is not None and len(arrays.y_test) > 0
+    brought = arrays.y_test is not None and np.size(arrays.y_test) > 0
     if brought and _test_clients(section):
         text = "the samples bring a test set of their own, and clients that never train would be another; take it out"
         raise PartitionError(text, "test")

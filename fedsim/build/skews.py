@@ -8,6 +8,7 @@ from fedsim.build.hooks import located_hooks, make_link
 from fedsim.build.memory import check_memory
 from fedsim.build.problems import Problems
 from fedsim.compose import named, tag_of
+from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation, Skew, numbers_of, refusal, skewed, with_own_tests
 from fedsim.errors import PartitionError
 from fedsim.fleet.streams import Stream, generator
@@ -45,7 +46,7 @@ def _skewed(
         with located_hooks(scenario, place, section):
             numbers = numbers_of(skew, f.N, generator(seed, Stream.SKEW, tag_of(name)))
             return skewed(f, name, skew, numbers, of_client, dtype, given)
-    except PartitionError as error:
+    except (PartitionError, ContractError) as error:
         raise scenario.error(place, f"{section.kind}: {error}") from None
 
 

@@ -22,9 +22,12 @@ from fedsim.cli import options
     metavar="FILE",
     help="Also write who holds which sample: sample,client as CSV, or {client: [samples]} where FILE ends in .json.",
 )
+@click.option(
+    "--by", metavar="COLUMN", help="Draw the values of a column in place of the labels [of domains: its column]."
+)
 @options.as_json("the table")
 @options.debug
-def partition_command(out: Path | None, split: Path | None, as_json: bool, **arguments: Any) -> None:
+def partition_command(out: Path | None, split: Path | None, by: str | None, as_json: bool, **arguments: Any) -> None:
     """Show who holds what: a table and a picture, in the terminal and as files; trains nothing.
 
     \b
@@ -34,14 +37,15 @@ def partition_command(out: Path | None, split: Path | None, as_json: bool, **arg
       fedsim partition scenarios/pathological.yaml --json
       fedsim partition scenarios/dirichlet.yaml --split split.csv
 
-    A split is read by partition: {kind: file, path: split.csv}; of several seeds it is the first one's.
+    A split is read by partition: {kind: file, path: split.csv}; of several seeds it is the first one's. --by label draws
+    the labels where a column would be drawn.
     """
     checked = options.understood(arguments)
     from fedsim.report.partition_text import text
     from fedsim.runs.partition import write_partition
 
     folder = out or Path("reports") / f"{checked.spec.name}-partition"
-    partitions, notes = write_partition(checked, folder, split)
+    partitions, notes = write_partition(checked, folder, split, by)
     if as_json:
         click.echo(json.dumps({str(seed): partition.plain() for seed, partition in partitions.items()}))
         return

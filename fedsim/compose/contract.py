@@ -51,14 +51,19 @@ def check_rule(
 
 def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, present: Any, file: str = "") -> None:
     """A stage (or an attack) keeps the structure and the shapes of the stack, or of the one row it is written for."""
-    if isinstance(stage, RowStage):
-        row, ids, malicious = _row((updates, context.ids, context.malicious))
-        with reported(file):
-            returned = traced(stage.apply, row, context._replace(ids=ids, malicious=malicious))
-            _require_stack(returned, row, "one row")
-        return
     with reported(file, "init"):
         state = traced(stage.init, context.shared["params"], present)
+    if isinstance(stage, RowStage):
+        row, ids, malicious = _row((updates, context.ids, context.malicious))
+        context = context._replace(ids=ids, malicious=malicious, state=state)
+        with reported(file):
+            _require_stack(traced(stage.apply, row, context), row, "one row")
+        with reported(file, "measure"):
+            info = {} if stage.measure is None else traced(stage.measure, row, context)
+        if stage.after is not None:
+            with reported(file, "after"):
+                require_like(traced(stage.after, state, info), state, "what init made", "state")
+        return
     with reported(file):
         returned = traced(stage.apply, updates, state, context)
         require_parts(returned, ("updates", "state", "info"))

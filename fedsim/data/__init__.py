@@ -1,27 +1,10 @@
-"""Data: sources and readers -> `Arrays`, partitions -> client index lists; together a `Federation`. NumPy only."""
+"""Data: samples, a partition and skews -> a `Federation`: which client holds what. NumPy only."""
 
-from fedsim.data.archive import npz as npz
-from fedsim.data.arrays import Arrays as Arrays
-from fedsim.data.cifar import cifar10 as cifar10
-from fedsim.data.cifar import cifar100 as cifar100
 from fedsim.data.completion import scale_remark as scale_remark
-from fedsim.data.fcube import fcube as fcube
 from fedsim.data.federation import Federation as Federation
 from fedsim.data.federation import federate as federate
-from fedsim.data.folders import sha256_of_data as sha256_of_data
-from fedsim.data.frame import of_frame as of_frame
-from fedsim.data.generators import gaussian_blobs as gaussian_blobs
-from fedsim.data.generators import leaf_synthetic as leaf_synthetic
-from fedsim.data.generators import linear_regression as linear_regression
-from fedsim.data.generators import quadratics as quadratics
-from fedsim.data.generators import synthetic as synthetic
 from fedsim.data.groups import domains as domains
 from fedsim.data.groups import semantic as semantic
-from fedsim.data.huggingface import huggingface as huggingface
-from fedsim.data.idx import idx as idx
-from fedsim.data.imagefolder import imagefolder as imagefolder
-from fedsim.data.leaf import leaf as leaf
-from fedsim.data.medmnist import medmnist as medmnist
 from fedsim.data.mixtures import extended_dirichlet as extended_dirichlet
 from fedsim.data.mixtures import long_tail as long_tail
 from fedsim.data.mixtures import mixed as mixed
@@ -45,19 +28,10 @@ from fedsim.data.skewing import numbers_of as numbers_of
 from fedsim.data.skewing import refusal as refusal
 from fedsim.data.skewing import skewed as skewed
 from fedsim.data.skewing import with_own_tests as with_own_tests
-from fedsim.data.sources import breast_cancer as breast_cancer
-from fedsim.data.sources import diabetes as diabetes
-from fedsim.data.sources import digits as digits
-from fedsim.data.sources import iris as iris
-from fedsim.data.sources import supplied as supplied
-from fedsim.data.sources import wine as wine
 from fedsim.data.split_file import file as file
 from fedsim.data.split_file import split_text as split_text
 from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
-from fedsim.data.table import csv as csv
-from fedsim.data.table import parquet as parquet
-from fedsim.data.text import text as text
-from fedsim.data.tff_hdf5 import tff_hdf5 as tff_hdf5
 from fedsim.errors import DataError as DataError
 from fedsim.errors import PartitionError as PartitionError
+from fedsim.sources.arrays import Arrays as Arrays

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.mapped import chunks
 from fedsim.errors import DataError
+from fedsim.sources.mapped import chunks
 
 ROWS = 1 << 16  # that are completed at a time
 APART = 1000  # times the narrowest feature's range: a wider one deserves a remark

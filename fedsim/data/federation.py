@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Names, per_token
-from fedsim.data.mapped import chunks
 from fedsim.data.partition import Parts, parts_of
 from fedsim.data.splits import Sets
+from fedsim.sources.arrays import Names, per_token
+from fedsim.sources.mapped import chunks
 
 
 class Federation(NamedTuple):
@@ -98,7 +98,7 @@ class Federation(NamedTuple):
         return sum((max(round, 1) - 1) // every for every in self.moves) % max(self.classes, 1)
 
     def labels_in(self, round: int) -> np.ndarray:
-        """Labels of the clients' samples in a round; only those of skewed clients change from round to round."""
+        """Labels of the clients' samples in a round `[n]`, training and own test samples alike."""
         shift = self.label_shift(round)
         return ((self.y + shift) % self.classes).astype(self.y.dtype) if shift else self.y
 

@@ -7,13 +7,13 @@ import numpy as np
 from annotated_types import Ge, MinLen
 
 from fedsim.compose import partition
-from fedsim.data.arrays import numbered
-from fedsim.data.mapped import chunks
 from fedsim.data.partition import Assign, Pool, column_of, require_minimum
 from fedsim.data.skew import dealt_in_groups
 from fedsim.data.splits import by_label
 from fedsim.errors import PartitionError
 from fedsim.limits import require_memory
+from fedsim.sources.arrays import numbered
+from fedsim.sources.mapped import chunks
 
 COMPONENTS = 32  # of the features, that clusters are formed by
 STARTS: Any = 4  # of k-means, of which the best counts

@@ -51,7 +51,7 @@ def rotation(
 ) -> Skew:
     """Feature skew: every client's images are turned, counterclockwise, by its own angle.
 
-    With `degrees`, clients fall into groups of equal size (±1), drawn at random, one for each angle; with `max`, client i
+    With `degrees`, clients fall into groups of equal size (±1) at random, one group for each angle; with `max`, client i
     has its own angle θ_i ~ U(−max, max). Without either, the groups are 0°, 90°, 180° and 270°. Quarter turns of square
     images (half turns of any) only move pixels, to the bit; other angles are bilinear interpolation in the same frame,
     with 0 outside the image. Training images and the client's own test images are turned alike.

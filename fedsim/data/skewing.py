@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
-from fedsim.data.mapped import Mapped
+from fedsim.sources.mapped import Mapped
 
 
 class Skew(NamedTuple):
@@ -142,14 +142,21 @@ def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
 def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.random.Generator) -> None:
     """Write what a skew makes of ONE client's samples over them."""
     if skew.features is not None:
-        old, new = f.x, np.asarray(skew.features(f.x[rows], number, rng))
-        sound = bool(np.isfinite(new).all()) if new.dtype.kind == "f" else new.dtype.kind in "iub"
+        old, hook, needed = f.x, "features", "bytes" if f.x.dtype == np.uint8 else f"finite {f.x.dtype} features"
+        new = np.asarray(skew.features(f.x[rows], number, rng))
+        sound = new.dtype == old.dtype if old.dtype == np.uint8 else _finite(new, old.dtype)
     else:
         assert skew.labels is not None
-        old, new = f.y, np.asarray(skew.labels(f.y[rows], number, f.classes, rng))
+        old, hook, needed = f.y, "labels", f"labels 0 to {f.classes - 1}"
+        new = np.asarray(skew.labels(f.y[rows], number, f.classes, rng))
         sound = new.dtype.kind in "iu" and (new.size == 0 or 0 <= new.min() <= new.max() < f.classes)
     if new.shape != (len(rows), *old.shape[1:]) or not sound:
-        hook, needed = ("features", "finite features") if skew.features else ("labels", f"labels 0 to {f.classes - 1}")
         text = f"{hook}: gave {new.dtype} {new.shape}; needed are {needed} {(len(rows), *old.shape[1:])}"
-        raise ContractError(text)
+        raise ContractError(f"{text}, for {number!r}")
     old[rows] = new
+
+
+def _finite(values: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether values are finite numbers as floats of a type."""
+    with np.errstate(over="ignore"):
+        return values.dtype.kind in "fiub" and bool(np.isfinite(values.astype(dtype)).all())

@@ -13,13 +13,13 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from fedsim.compose import partition
-from fedsim.data.arrays import numbered
-from fedsim.data.cells import ids
-from fedsim.data.delimited import lines_of, unpacked
-from fedsim.data.faults import LISTED, Faults
-from fedsim.data.files import Name, opened
 from fedsim.data.partition import Assign, Parts, parts_of
 from fedsim.errors import DataError, PartitionError
+from fedsim.sources.arrays import numbered
+from fedsim.sources.cells import ids
+from fedsim.sources.delimited import lines_of, unpacked
+from fedsim.sources.faults import LISTED, Faults
+from fedsim.sources.files import Name, opened
 
 MOST_BYTES = 1 << 30  # of a file
 NOBODY, NOTHING = -1, -1  # the owner of a sample that is not listed, the sample of a line that names a client alone

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.arrays import Arrays, Names, checked, classes_named, numbered, per_token, vocabulary_of
 from fedsim.data.completion import completed, statistics
-from fedsim.data.mapped import in_file, take_rows
 from fedsim.errors import DataError, PartitionError
+from fedsim.sources.arrays import Arrays, Names, checked, classes_named, numbered, per_token, vocabulary_of
+from fedsim.sources.mapped import in_file, take_rows
 
 TEST_CLIENTS = 4  # of the draws by the data's seed; 1 to 3 are the splits below
 

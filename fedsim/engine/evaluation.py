@@ -12,11 +12,11 @@ from jax import lax
 from jaxtyping import Array
 
 from fedsim.data import Federation
-from fedsim.data.arrays import per_token
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.machine import platform
 from fedsim.engine.task import counted, per_label
 from fedsim.engine.threads import in_threads, jit_for_threads
+from fedsim.sources.arrays import per_token
 from fedsim.types import Shared
 
 BATCH_BYTES = 800_000  # of the samples in an evaluation batch on a CPU: what a core's cache holds beside the model

@@ -14,10 +14,10 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from fedsim import tree
-from fedsim.data.arrays import per_token
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
 from fedsim.engine.task import counted
+from fedsim.sources.arrays import per_token
 from fedsim.tree import Tree
 from fedsim.types import Batch, Client, Message, Shared, Task, Work
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsim.data.arrays import per_token
+from fedsim.sources.arrays import per_token
 from fedsim.types import Batch, Model, Task
 
 

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Le, MinLen
 
 from fedsim.compose import model
 from fedsim.types import Model
 
 Build = Callable[[tuple[int, ...], int], Model]  # (shape of one sample, outputs) -> Model
 Width = Annotated[int, Ge(1)]
+Layers = Annotated[int, Ge(1), Le(48)]  # of one kind, one on another: each is traced
 LARGE = 1 << 17  # numbers of a matrix whose transpose is worth avoiding (half the time at 3136 × 512)
 SHORT = 16  # rows of a batch whose outer products are summed one by one: from 20 on, a matrix product is faster
 

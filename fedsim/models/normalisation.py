@@ -1,4 +1,4 @@
-"""Normalisation of channels: group and batch normalisation on images `[B, H, W, C]`."""
+"""Normalisation: by groups of channels and by the batch on images `[B, H, W, C]`, and of every position `[..., C]`."""
 
 from typing import Literal
 
@@ -30,6 +30,12 @@ def group_norm(p, x, groups: int):
     var = jnp.mean(jnp.square(h - mean), (1, 3), keepdims=True)
     h = (h - mean) * lax.rsqrt(var + EPSILON)
     return h.reshape(x.shape) * p["scale"] + p["shift"]
+
+
+def layer_norm(p, x):
+    """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers of every position (Ba et al. 2016)."""
+    centred = x - jnp.mean(x, -1, keepdims=True)
+    return centred * lax.rsqrt(jnp.mean(jnp.square(centred), -1, keepdims=True) + EPSILON) * p["scale"] + p["shift"]
 
 
 def batch_norm(p, statistics: Statistics, x, mask, train: bool):

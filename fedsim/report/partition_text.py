@@ -143,7 +143,7 @@ def _legend(counts: LabelCounts, few: np.ndarray, steps: np.ndarray, shades: str
     clients = f"clients {first} to {last} from left to right" if len(few) > 1 else f"client {first}"
     yield clients if len(few) == n else f"{clients}: {len(few):,} of {n:,}, evenly chosen"
     scale = ", ".join(f"{shade} to {step:.3g}" for shade, step in zip(shades[1:], steps[1:], strict=True))
-    of = " of a label" if counts.labels else ""
+    of = f" of a {_label(counts.noun, ascii, CLIENT)}" if counts.labels else ""
     yield f"samples{of}{', mean of those on a line' if len(counts.labels) > ROWS else ''}: {scale}, blank 0"
 
 

@@ -98,11 +98,11 @@ def _same_samples(planned: Planned, other: Planned) -> bool:
 
 
 def _alike(planned: Planned, other: Planned) -> bool:
-    """Whether two cells can be executed side by side."""
+    """Whether two cells can be executed side by side; the seeds of one may have samples of their own."""
     one, two = planned.experiment, other.experiment
     same = one.scenario.spec.numerics == two.scenario.spec.numerics
-    plans = [*one.plans.values(), *two.plans.values()]
-    return same and alike([one.program, two.program], plans)
+    pairs = zip(one.plans.values(), two.plans.values(), strict=True)
+    return same and all(alike([one.program, two.program], pair) for pair in pairs)
 
 
 def _failed(cell: Cell, error: Exception) -> Outcome:

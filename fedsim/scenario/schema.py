@@ -22,6 +22,7 @@ import fedsim.data
 import fedsim.fleet
 import fedsim.models
 import fedsim.rules
+import fedsim.sources
 import fedsim.stages  # noqa: F401 (importing a family registers its members)
 from fedsim.compose import ALIASES, FAMILIES, registrations
 from fedsim.errors import ScenarioError, TooLargeError

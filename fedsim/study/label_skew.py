@@ -23,6 +23,7 @@ class LabelCounts(NamedTuple):
     clients: np.ndarray  # numbers or ids `[N]`, rising
     labels: list[Any]  # names `[C]` in order; none where targets are no classes
     samples: np.ndarray  # `[N, C]`; `[N, 1]` where targets are no classes
+    noun: str = "label"  # or the column whose values are counted in place of labels
 
     @property
     def sizes(self) -> np.ndarray:
@@ -61,6 +62,20 @@ def label_counts(federation: Federation) -> LabelCounts:
     labelled = federation.classes > 0 and not federation.per_token
     samples = federation.label_counts() if labelled else federation.sizes[:, None]
     return LabelCounts(federation.client_names, federation.label_names if labelled else [], samples)
+
+
+def column_counts(federation: Federation, name: str, values: np.ndarray) -> LabelCounts:
+    """The values of a column in place of the labels, counted.
+
+    Args:
+      federation: whose clients.
+      name: of the column.
+      values: of all training samples `[n]`.
+    """
+    known, code = np.unique(values, return_inverse=True)
+    flat = federation.owner * len(known) + code[federation.indices]
+    samples = np.bincount(flat, minlength=federation.N * len(known)).reshape(federation.N, len(known))
+    return LabelCounts(federation.client_names, known.tolist(), samples, name)
 
 
 def partition_rows(counts: LabelCounts, skews: Mapping[str, np.ndarray]) -> Record:

@@ -65,7 +65,8 @@ PERSISTENCE = (
 )
 COVERING = (
     "rules", "robust_oracles", "faults", "survivors", "resume", "power", "persistence", "scenario", "schema", "hostile",
-    "confined", "plugins", "stages", "commands", "public",
+    "confined", "plugins", "stages", "commands", "public", "memory", "locks", "commits", "records", "again", "verify",
+    "unfinished", "guesses", "check", "places", "compare", "methods", "cli", "diagnosis", "reports", "run_ends",
 )  # fmt: skip
 IMPORTED = (
     "beartype", "hypothesis", "jax", "jaxtyping", "jinja2", "matplotlib.figure", "optax", "pandas", "pydantic", "pytest",

@@ -45,6 +45,7 @@ def figure_of_partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: 
         _bars(all_axes[0], samples.sum(1))
         if names:
             _heat_map(all_axes[1], samples, names)
+            all_axes[1].set_ylabel(literal(counts.noun, LONGEST))
         for axes in all_axes:
             axes.set_xlim(-0.5, max(len(ids), 1) - 0.5)
             axes.set_xticks(places, ticks)
@@ -96,7 +97,6 @@ def _heat_map(axes: "Axes", samples: np.ndarray, names: Sequence[str]) -> None:
     pixels = _enlarged(paint.to_rgba(np.ma.masked_equal(samples.T, 0), bytes=True))
     axes.imshow(pixels, extent=extent, aspect="auto", origin="lower", interpolation="none")
     axes.grid(False)
-    axes.set_ylabel("label")
     every = next(n * 10**k for k in range(10) for n in (1, 2, 5) if n * 10**k * NAMED >= len(names))
     axes.set_yticks(range(0, len(names), every), names[::every])
     _scale(axes, paint)

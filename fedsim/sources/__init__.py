@@ -1,0 +1,31 @@
+"""Sources: files of many formats, bundled sets and generators -> `Arrays`. NumPy only."""
+
+from fedsim.errors import DataError as DataError
+from fedsim.sources.archive import npz as npz
+from fedsim.sources.arrays import Arrays as Arrays
+from fedsim.sources.arrays import per_token as per_token
+from fedsim.sources.bundled import breast_cancer as breast_cancer
+from fedsim.sources.bundled import diabetes as diabetes
+from fedsim.sources.bundled import digits as digits
+from fedsim.sources.bundled import iris as iris
+from fedsim.sources.bundled import supplied as supplied
+from fedsim.sources.bundled import wine as wine
+from fedsim.sources.cifar import cifar10 as cifar10
+from fedsim.sources.cifar import cifar100 as cifar100
+from fedsim.sources.fcube import fcube as fcube
+from fedsim.sources.folders import sha256_of_data as sha256_of_data
+from fedsim.sources.frame import of_frame as of_frame
+from fedsim.sources.generators import gaussian_blobs as gaussian_blobs
+from fedsim.sources.generators import leaf_synthetic as leaf_synthetic
+from fedsim.sources.generators import linear_regression as linear_regression
+from fedsim.sources.generators import quadratics as quadratics
+from fedsim.sources.generators import synthetic as synthetic
+from fedsim.sources.huggingface import huggingface as huggingface
+from fedsim.sources.idx import idx as idx
+from fedsim.sources.imagefolder import imagefolder as imagefolder
+from fedsim.sources.leaf import leaf as leaf
+from fedsim.sources.medmnist import medmnist as medmnist
+from fedsim.sources.table import csv as csv
+from fedsim.sources.table import parquet as parquet
+from fedsim.sources.text import text as text
+from fedsim.sources.tff_hdf5 import tff_hdf5 as tff_hdf5

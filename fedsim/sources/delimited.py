@@ -1,0 +1,192 @@
+"""Text with delimiters as a table: read so that every fault has a line and a column, and nothing fills the memory."""
+
+import contextlib
+import csv as text
+import gzip
+import io
+import itertools
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+from fedsim.errors import DataError
+from fedsim.sources.arrays import Arrays
+from fedsim.sources.cells import JUDGED, Features
+from fedsim.sources.columns import Missing, Roles, arrays_of, roles
+from fedsim.sources.faults import Faults
+from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
+
+MOST_CHARACTERS = 4 << 20  # of a line
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows
+CHUNK = 250  # rows that are read at a time, after the first JUDGED
+GZIP = b"\x1f\x8b"
+
+
+def of_text(
+    file: BinaryIO,
+    target: str,
+    client: str | None,
+    missing: Missing,
+    drop: Sequence[str],
+    delimiter: str,
+    columns: Sequence[str] = (),
+) -> Arrays:
+    """The samples of a table in UTF-8 with a header, plain or gzipped.
+
+    Args:
+      file: opened for bytes.
+      target: column of the labels.
+      client: column of the ids; None: `client`, if there is such a column.
+      missing: what happens to blanks.
+      drop: columns that are left out.
+      delimiter: a character, `tab` or `auto`.
+      columns: that are kept for the partition, and are no features.
+
+    Raises:
+      DataError: naming lines and columns.
+    """
+    with table_in(file, delimiter, target) as (header, rows):
+        return _table(rows, roles(header, target, client, drop, columns), missing)
+
+
+@contextlib.contextmanager
+def table_in(file: BinaryIO, delimiter: str, target: str) -> Iterator[tuple[list[str], Any]]:
+    """The names of a table's columns, and a reader of its rows.
+
+    Args:
+      file: opened for bytes.
+      delimiter: a character, `tab` or `auto`.
+      target: a column that it has.
+
+    Raises:
+      DataError: naming lines.
+    """
+    with unpacked(file) as (source, most):
+        lines = lines_of(source, most)
+        first = list(itertools.islice(lines, 100))
+        between = _delimiter(first, delimiter, target)
+        rows = text.reader(itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True)
+        try:
+            header = [name.strip() for name in next(rows, [])]
+        except text.Error as error:
+            raise DataError(f"line {rows.line_num}: {error}") from None
+        yield header, rows
+
+
+def header_of(file: BinaryIO) -> list[str]:
+    """The names of the columns of a table.
+
+    Raises:
+      DataError: for what is no table.
+    """
+    with unpacked(file) as (source, most):
+        first = list(itertools.islice(lines_of(source, most), 100))
+        header = next(text.reader(first, delimiter=_delimiter(first, "auto", ""), skipinitialspace=True), [])
+        return [name.strip() for name in header]
+
+
+@contextlib.contextmanager
+def unpacked(file: BinaryIO) -> Iterator[tuple[io.TextIOWrapper, int]]:
+    """The text of a file, plain or gzipped, and how many characters it may have."""
+    most, packed = MOST_BYTES, file.read(2) == GZIP
+    if packed:
+        most = min(most, max(MOST_RATIO * file.seek(0, 2), SMALL_BYTES))
+    file.seek(0)
+    source: Any = gzip.GzipFile(fileobj=file) if packed else file
+    with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as lines:
+        yield lines, most
+
+
+def lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
+    """Lines of text, none of them, and not all together, so long that they would fill the memory."""
+    read = 0
+    for number in itertools.count(1):
+        try:
+            line = lines.readline(MOST_CHARACTERS + 1)
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8 text near line {number}: {error.reason}; save the table as UTF-8") from None
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise DataError(f"not a sound gzip file near line {number}: {error}") from None
+        read += len(line)
+        if len(line) > MOST_CHARACTERS:
+            raise DataError(f"line {number}: longer than {MOST_CHARACTERS} characters; put a sample on each line")
+        if read > most:
+            raise DataError(f"line {number}: unpacks to more than {most} bytes, at most {MOST_RATIO}-fold")
+        if not line:
+            return
+        yield line
+
+
+def _delimiter(lines: list[str], delimiter: str, target: str) -> str:
+    """The character between cells: as asked, or the one that cuts header and first row into the most cells, equally many.
+
+    Raises:
+      DataError: for more than a character, or where none fits better than the others.
+    """
+    if delimiter != "auto":
+        if delimiter != "tab" and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise DataError(f"delimiter: {delimiter[:40]!a} is not one character; write auto, tab, or the character")
+        return "\t" if delimiter == "tab" else delimiter
+    widths = {between: _widths(lines, between) for between in DELIMITERS}
+    best = max(widths.values())
+    fitting = [between for between, width in widths.items() if width == best]
+    remedy = "write delimiter: and the character"
+    if best[1] < 2 and lines and lines[0].strip().strip('"') != target:
+        raise DataError(f"delimiter: none of {', '.join(DELIMITERS.values())} cuts {lines[0].strip()[:40]!a}; {remedy}")
+    if best[1] > 1 and len(fitting) > 1:
+        names = " and ".join(DELIMITERS[between] for between in fitting)
+        raise DataError(f"delimiter: {names} each cut the header into {best[1]} columns; {remedy}")
+    return fitting[0]
+
+
+def _widths(lines: list[str], between: str) -> tuple[bool, int]:
+    """Whether header and first row have equally many cells, more than one, and how many the header has."""
+    rows = (row for row in text.reader(lines, delimiter=between, skipinitialspace=True) if row)
+    widths = []
+    with contextlib.suppress(
+        text.Error
+    ):  # a cell without end: this is not the character, or the table is refused later
+        for row in itertools.islice(rows, 2):
+            widths.append(len(row))
+    header = widths[0] if widths else 0
+    return len(widths) > 1 and widths[1] == header > 1, header
+
+
+def _table(rows: Any, places: Roles, missing: Missing) -> Arrays:
+    """The rows below the header, chunk after chunk."""
+    faults = Faults("line", places.names)
+    features = Features(places.features, faults)
+    target: list[str] = []
+    client: list[str] = []
+    kept: list[list[str]] = [[] for _ in places.kept]
+    for chunk, numbers in chunks_of(rows, len(places.names), faults):
+        columns = list(zip(*chunk, strict=True))
+        features.read([columns[place] for place in places.features], numbers)
+        target += columns[places.target]
+        client += columns[places.client] if places.client is not None else ()
+        for cells, place in zip(kept, places.kept, strict=True):
+            cells += columns[place]
+    return arrays_of(places, features, target, client, kept, missing, faults)
+
+
+def chunks_of(rows: Any, width: int, faults: Faults) -> Iterator[tuple[list[list[str]], list[int]]]:
+    """Rows of the header's width, with their lines, some at a time; other rows are faults."""
+    chunk: list[list[str]] = []
+    numbers: list[int] = []
+    size = JUDGED
+    try:
+        for row in rows:
+            if not row:
+                continue  # an empty line
+            if len(row) != width:
+                faults.add(rows.line_num, -1, f"{len(row)} cells, the header names {width} columns")
+                continue
+            chunk.append(row)
+            numbers.append(rows.line_num)
+            if len(chunk) == size:
+                yield chunk, numbers
+                chunk, numbers, size = [], [], CHUNK
+    except text.Error as error:  # nothing behind it can be read
+        faults.add(rows.line_num, -1, str(error))
+    if chunk:
+        yield chunk, numbers

@@ -1,0 +1,256 @@
+"""Recurrent networks and the transformer: against plain NumPy, flax and differences; sizes of the papers, causality, bits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from plain_models import plain_gru, plain_lstm, plain_recurrent, plain_transformer
+from speed_of_models import Case, measured
+from test_bits import digest, random_packing
+
+import fedsim
+from fedsim.models import Tokens, char_gru, char_lstm, transformer
+from fedsim.models.recurrent import gru, gru_start, lstm, lstm_start
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(flax|orbax|tensorstore|treescope)")
+KEY = jax.random.key(3)
+V, T, B = 7, 5, 3
+TOKENS = np.random.default_rng(0).integers(0, V, (B, T)).astype(np.int32)
+NUMBERS = np.random.default_rng(1).normal(size=(B, T, 4))
+SMALL = {"lstm": char_lstm(3, 2, 5), "gru": char_gru(3, 2, 5), "transformer": transformer(2, 2, 6)}
+
+
+def close(a, b, tolerance):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), a, b)
+
+
+def numbers(*shape):
+    return np.random.default_rng(shape).normal(size=shape)
+
+
+def made(name, every, numbers=False):
+    """A model for small samples, its variables away from the start (biases are 0 there), and the samples."""
+    build = SMALL[name]
+    model = build(NUMBERS.shape[1:], 4, None) if numbers else build((T,), 4, Tokens(V, every))
+    variables = model.init(KEY)
+    leaves, tree = jax.tree.flatten(variables["params"])
+    rng = np.random.default_rng(5)
+    params = tree.unflatten([leaf + 0.3 * rng.normal(size=leaf.shape) for leaf in leaves])
+    return model, {"params": params, "stats": {}}, NUMBERS if numbers else TOKENS
+
+
+# Values and gradients
+
+
+@pytest.mark.parametrize(
+    ("layer", "start", "plain"),
+    [(lstm, lstm_start, plain_lstm), pytest.param(gru, gru_start, plain_gru, marks=pytest.mark.long)],
+)
+def test_a_layer_is_plain_numpys(layer, start, plain):
+    p = {name: numbers(*leaf.shape) for name, leaf in jax.eval_shape(lambda: start(KEY, 4, 5)).items()}
+    x = numbers(3, 2, 4)
+    close(jax.jit(layer)(p, x.astype(np.float32)), plain(p, x), 1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("every", "numbers"), [(True, False), (False, False), (False, True)])
+@pytest.mark.parametrize("name", SMALL)
+def test_outputs_are_those_of_plain_numpy(name, every, numbers):
+    with jax.enable_x64(True):
+        model, variables, x = made(name, every, numbers)
+        outputs, _ = jax.jit(model.apply)(variables, jnp.asarray(x))
+        params = jax.tree.map(np.asarray, variables["params"])
+        if name == "transformer":
+            expected = plain_transformer(params, x, causal=every)
+        else:
+            expected = plain_recurrent({"lstm": plain_lstm, "gru": plain_gru}[name], params, x)
+        assert outputs.dtype == jnp.float64
+        close(outputs, expected if every else expected[:, -1], 1e-12)
+        assert model.head is not None and model.features is not None
+        close(model.head(variables, model.features(variables, jnp.asarray(x))), outputs, 1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("every", "numbers"), [(True, False), (False, True)])
+@pytest.mark.parametrize("name", SMALL)
+def test_gradients_are_differences(name, every, numbers):
+    """Of every leaf along a direction of its own, and of numbers that come in."""
+    with jax.enable_x64(True):
+        model, variables, x = made(name, every, numbers)
+        loss = jax.jit(
+            lambda params, x: jnp.sum(jnp.sin(model.apply({"params": params, "stats": {}}, x, train=True)[0]))
+        )
+        point = (variables["params"], x) if numbers else (variables["params"],)
+        f = loss if numbers else lambda params: loss(params, x)
+        gradient = jax.grad(f, tuple(range(len(point))))(*point)
+        leaves, tree = jax.tree.flatten(point)
+        rng, step = np.random.default_rng(2), 1e-6
+        for i, (leaf, g) in enumerate(zip(leaves, jax.tree.leaves(gradient), strict=True)):
+            direction = rng.normal(size=leaf.shape)
+            ahead, behind = (
+                f(*tree.unflatten([*leaves[:i], leaf + sign * step * direction, *leaves[i + 1 :]])) for sign in (1, -1)
+            )
+            assert float(jnp.sum(g * direction)) == pytest.approx(
+                float(ahead - behind) / (2 * step), rel=1e-6, abs=1e-8
+            )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_layers_are_flaxs(name):
+    nn = pytest.importorskip("flax.linen")
+    F, H = 4, 6
+    with jax.enable_x64(True):
+        x = NUMBERS.swapaxes(0, 1)
+        start, layer = {"lstm": (lstm_start, lstm), "gru": (gru_start, gru)}[name]
+        p = jax.tree.map(lambda leaf: leaf + 0.1, start(KEY, F, H))
+        if name == "lstm":
+            (W, U), b = (np.split(part, 4, 1) for part in np.split(p["W"], (F,))), np.split(p["b"], 4)
+            theirs = {f"i{gate}": {"kernel": W[i]} for i, gate in enumerate("ifgo")}
+            theirs |= {f"h{gate}": {"kernel": U[i], "bias": b[i]} for i, gate in enumerate("ifgo")}
+        else:
+            W, U, b = np.split(p["W"], 3, 1), np.split(p["U"], 3, 1), np.split(p["b"], 4)
+            theirs = {f"i{gate}": {"kernel": W[i], "bias": b[i]} for i, gate in enumerate("rzn")}
+            theirs |= {f"h{gate}": {"kernel": U[i]} for i, gate in enumerate("rz")}
+            theirs["hn"] = {"kernel": U[2], "bias": b[3]}
+        cell = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}[name](H, param_dtype=jnp.float64)
+        rnn = nn.RNN(cell, time_major=True)
+        variables = {"params": {"cell": theirs}}
+        loss = lambda f: jax.jit(jax.value_and_grad(lambda p: jnp.sum(jnp.sin(f(p)))))
+        close(layer(p, x), rnn.apply(variables, x), 1e-12)
+        ours, flax = loss(lambda x: layer(p, x))(x), loss(lambda x: rnn.apply(variables, x))(x)
+        close(ours, flax, 1e-11)
+
+
+# What they are
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "tokens", "outputs", "count"),
+    [
+        (char_lstm(), (80,), Tokens(80, False), 80, 817_872),  # LEAF: 80 characters
+        (char_lstm(), (80,), Tokens(90, True), 90, 820_522),  # 86 characters and four marks, as TFF encodes them
+        (char_lstm(3, 1, 5), (9, 4), None, 2, 4 * 5 * (4 + 5 + 1) + 2 * 6),  # no embedding
+        (char_gru(), (80,), Tokens(80, False), 80, 619_216),
+        (transformer(), (80,), Tokens(80, True), 80, 427_600),
+        (transformer(1, 2, 4), (9, 3, 2), None, 2, 4 * 7 + 9 * 4 + 12 * 4**2 + 13 * 4 + 2 * 4 + 2 * 5),
+    ],
+)
+def test_parameters(build, shape, tokens, outputs, count):
+    params = jax.eval_shape(build(shape, outputs, tokens).init, KEY)["params"]
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == count
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: char_lstm()((64,), 10, None), "char_lstm needs sequences"),
+        (lambda: transformer()((64,), 10, None), "transformer needs sequences"),
+        (lambda: transformer(heads=3), "3 do not divide the width of 128"),
+    ],
+)
+def test_refusals(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SMALL)
+def test_no_token_changes_what_stands_before_it(name):
+    model, variables, x = made(name, every=True)
+    apply = jax.jit(lambda x: model.apply(variables, x)[0])
+    outputs = apply(x)
+    for t in range(1, T):
+        other = x.copy()
+        other[:, t] = (other[:, t] + 1) % V
+        changed = apply(other)
+        np.testing.assert_array_equal(changed[:, :t], outputs[:, :t])
+        assert (jnp.abs(changed[:, t:] - outputs[:, t:]).max((1, 2)) > 0).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize("name", SMALL)
+def test_one_program_for_several_weights(name, every):
+    with jax.enable_x64(True):
+        model, _, _ = made(name, every)
+        params = [model.init(jax.random.key(i))["params"] for i in range(3)]
+        x = np.random.default_rng(1).integers(0, V, (3, B, T))
+        step = jax.jit(
+            jax.grad(lambda p, x: jnp.sum(jnp.sin(model.apply({"params": p, "stats": {}}, x, train=True)[0])))
+        )
+        together = jax.jit(jax.vmap(step))(jax.tree.map(lambda *leaves: jnp.stack(leaves), *params), x)
+        for i in range(3):
+            close(jax.tree.map(lambda leaf: leaf[i], together), step(params[i], x[i]), 1e-11)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "products"), [("lstm", 2), ("gru", 2)])
+def test_a_step_of_a_recurrent_layer_is_one_product(name, products):
+    """And the way back another: the weights' gradient is made behind the loop, whoever's weights they are."""
+    model = SMALL[name]((T,), 4, Tokens(V, False))
+    params = jax.vmap(lambda key: model.init(key)["params"])(jax.random.split(KEY, 2))
+    loss = lambda p, x: jnp.sum(model.apply({"params": p, "stats": {}}, x, train=True)[0])
+    traced = jax.make_jaxpr(jax.vmap(jax.grad(loss)))(params, np.stack([TOKENS] * 2))
+    loops = [str(equation.params["jaxpr"]).count("dot_general") for equation in _scans(traced.jaxpr)]
+    assert loops == [1] * (2 * products)
+
+
+def _scans(jaxpr):
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "scan":
+            yield equation
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns") and equation.primitive.name != "scan":
+                yield from _scans(inner)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["char_gru", "transformer"])
+def test_the_speeds_are_those_of_one_network(kind):
+    records = list(measured(Case(kind, 2, 8, vocabulary=5, batch=2, length=3), 1))
+    assert [record["how"] for record in records] == ["fedsim", "flax"]
+    assert all(record["seconds"] > 0 and record["compile_seconds"] > 0 for record in records)
+
+
+# A run
+
+TEXT = np.array([(k + t) % 4 for k in range(120) for t in range(9)]).reshape(120, 9)  # abcdabcd ..., from any place on
+MODELS = {
+    "char_lstm": {"embedding": 4, "layers": 1, "width": 16},
+    "char_gru": {"embedding": 4, "layers": 1, "width": 16},
+    "transformer": {"layers": 1, "heads": 2, "width": 16},
+}
+
+
+def played(kind, every=True, pack=None, **sections):
+    x, y = TEXT[:, :-1], TEXT[:, 1:] if every else TEXT[:, -1]
+    sizes = np.repeat(np.arange(8), [3, 29, 8, 20, 20, 11, 19, 10])
+    data = fedsim.Arrays(x=x, y=y, client=sizes, x_test=x[:40], y_test=y[:40], vocabulary=4)
+    scenario = {
+        "name": "letters",
+        "rounds": 2,
+        "model": {"kind": kind, **MODELS[kind]},
+        "cohort": {"kind": "uniform", "size": 5},
+        "client": {"lr": 0.1, "batch": 4, "epochs": 1, "optimizer": {"kind": "adam"}},
+        "numerics": {"lanes": 4},
+    }
+    return fedsim.run(scenario | sections, data=data, **({} if pack is None else {"pack": pack}))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_text_that_repeats_is_learned(kind, every):
+    result = played(kind, every, rounds=12)
+    last = result.rounds.iloc[-1]
+    assert result.rounds["test_accuracy"].iloc[0] < 0.6 and last.test_accuracy == 1 and last.test_loss < 0.2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", MODELS)
+def test_bits_do_not_depend_on_blocks_or_packing(kind):
+    whole = digest(played(kind))
+    assert digest(played(kind, numerics={"lanes": 4, "block": 3})) == whole
+    assert digest(played(kind, pack=random_packing(1))) == whole
