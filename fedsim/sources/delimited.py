@@ -45,6 +45,22 @@ def of_text(
     Raises:
       DataError: naming lines and columns.
     """
+    with table_in(file, delimiter, target) as (header, rows):
+        return _table(rows, roles(header, target, client, drop, columns), missing)
+
+
+@contextlib.contextmanager
+def table_in(file: BinaryIO, delimiter: str, target: str) -> Iterator[tuple[list[str], Any]]:
+    """The names of a table's columns, and a reader of its rows.
+
+    Args:
+      file: opened for bytes.
+      delimiter: a character, `tab` or `auto`.
+      target: a column that it has.
+
+    Raises:
+      DataError: naming lines.
+    """
     with unpacked(file) as (source, most):
         lines = lines_of(source, most)
         first = list(itertools.islice(lines, 100))
@@ -54,7 +70,7 @@ def of_text(
             header = [name.strip() for name in next(rows, [])]
         except text.Error as error:
             raise DataError(f"line {rows.line_num}: {error}") from None
-        return _table(rows, roles(header, target, client, drop, columns), missing)
+        yield header, rows
 
 
 def header_of(file: BinaryIO) -> list[str]:
@@ -143,7 +159,7 @@ def _table(rows: Any, places: Roles, missing: Missing) -> Arrays:
     target: list[str] = []
     client: list[str] = []
     kept: list[list[str]] = [[] for _ in places.kept]
-    for chunk, numbers in _chunks(rows, len(places.names), faults):
+    for chunk, numbers in chunks_of(rows, len(places.names), faults):
         columns = list(zip(*chunk, strict=True))
         features.read([columns[place] for place in places.features], numbers)
         target += columns[places.target]
@@ -153,7 +169,7 @@ def _table(rows: Any, places: Roles, missing: Missing) -> Arrays:
     return arrays_of(places, features, target, client, kept, missing, faults)
 
 
-def _chunks(rows: Any, width: int, faults: Faults) -> Iterator[tuple[list[list[str]], list[int]]]:
+def chunks_of(rows: Any, width: int, faults: Faults) -> Iterator[tuple[list[list[str]], list[int]]]:
     """Rows of the header's width, with their lines, some at a time; other rows are faults."""
     chunk: list[list[str]] = []
     numbers: list[int] = []

@@ -9,6 +9,7 @@ import numpy as np
 NOTHING = -1  # the label of a token that has none
 PADDING, UNKNOWN = 0, 1  # tokens, where a vocabulary begins with both
 SPECIAL = ("<padding>", "<unknown>")
+BEGIN, END = "<begin>", "<end>"  # of a text, where a vocabulary has tokens for them
 WORD = re.compile(r"[\w']+|[.,!?;]")  # as LEAF cuts: words, and punctuation apart
 
 
@@ -45,16 +46,44 @@ def filled(codes: Sequence[int], length: int, padding: int = PADDING) -> np.ndar
     return row
 
 
-def next_tokens(codes: Sequence[int], length: int, padding: int = PADDING) -> tuple[np.ndarray, np.ndarray]:
+def next_tokens(
+    codes: Sequence[int] | np.ndarray, length: int, padding: int = PADDING, step: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """A text cut into sequences, and what comes next at each place -> (x, y), `[n, length]` each.
 
-    Every token but the first is to be foretold once; behind the last one, x is padding and y has no label.
+    Where nothing follows, y has no label; behind the end, x is padding. Sequences without any label are left out.
 
-    >>> next_tokens([5, 6, 7, 8], 2)[1].tolist()
-    [[6, 7], [8, -1]]
+    Args:
+      codes: tokens of the text `[S]`.
+      length: of a sequence.
+      padding: a token.
+      step: between the beginnings of two sequences; `length` by default: every token but the first is to be foretold once.
+
+    >>> x, y = next_tokens([5, 6, 7, 8], 2)
+    >>> x.tolist(), y.tolist()
+    ([[5, 6], [7, 8]], [[6, 7], [8, -1]])
     """
-    n = max(len(codes) - 1, 0)
-    rows = -(-n // length)
-    x, y = np.full(rows * length, padding, np.int32), np.full(rows * length, NOTHING, np.int32)
-    x[:n], y[:n] = codes[:-1], codes[1:]
-    return x.reshape(rows, length), y.reshape(rows, length)
+    step = step or length
+    rows = -(-max(len(codes) - 1, 0) // step)
+    text = np.full(rows * step + length + 1, NOTHING, np.int32)
+    text[: len(codes)] = codes
+    x = np.lib.stride_tricks.sliding_window_view(text, length + 1)[: rows * step : step]
+    x, y = x[:, :-1].copy(), x[:, 1:].copy()
+    x[x == NOTHING] = padding
+    return x, y
+
+
+def letter_codes(text: str, table: np.ndarray) -> np.ndarray:
+    """The numbers of a text's characters, from those of all code points."""
+    return table[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
+
+
+def letter_table(letters: Sequence[str], first: int, unknown: int) -> np.ndarray:
+    """Numbers of all code points: letters are counted from `first` on.
+
+    >>> letter_codes("cab?", letter_table("abc", 2, 1)).tolist()
+    [4, 2, 3, 1]
+    """
+    table = np.full(0x110000, unknown, np.int32)
+    table[[ord(letter) for letter in letters]] = np.arange(first, first + len(letters))
+    return table

@@ -1,0 +1,102 @@
+"""Texts as sequences of tokens: plain, by client in a table, and refused where there is none."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError
+from fedsim.sources.tokens import next_tokens
+
+
+def read(path, content, **keys):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return FAMILIES["dataset"]["text"](path=str(path), **keys)
+
+
+def spelled(arrays, rows):
+    return [[arrays.labels[code] if code >= 0 else None for code in row] for row in rows]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_plain_text(tmp_path, pack):
+    arrays = read(tmp_path / "a.txt", pack(b"banana\r\nb"), length=3)
+    pad = "<padding>"
+    assert arrays.labels == [pad, "<unknown>", "a", "b", "n", "\n"] and arrays.vocabulary == 6
+    assert spelled(arrays, arrays.x) == [list("ban"), list("ana"), ["\n", "b", pad]]
+    assert spelled(arrays, arrays.y) == [list("ana"), ["n", "a", "\n"], ["b", None, None]]
+    assert arrays.client is None
+
+
+def test_few_tokens_stand_for_the_others(tmp_path):
+    arrays = read(tmp_path / "a.txt", "banana", length=5, vocabulary=3)
+    assert arrays.x.tolist() == [[1, 2, 1, 2, 1]] and arrays.y.tolist() == [[2, 1, 2, 1, 2]]
+
+
+def test_words_by_client_of_a_table(tmp_path):
+    table = 'play\ttext\tclient\nx\t"To be, or not\nto be"\tHamlet\ny\tAlas!\tHamlet\nz\tWho?\t Yorick\nz\t\tYorick\n'
+    arrays = read(tmp_path / "a.tsv", table, column="text", tokens="word", length=4)
+    assert arrays.client.tolist() == ["Hamlet", "Hamlet", "Hamlet", "Yorick"]
+    assert spelled(arrays, arrays.x)[0] == ["to", "be", ",", "or"] and spelled(arrays, arrays.y)[2][:2] == ["!", None]
+    assert arrays.labels[2:4] == ["be", "to"]
+    arrays = read(tmp_path / "a.tsv", table, column="text", client="play", length=4)
+    assert set(arrays.client) == {"x", "y", "z"}
+
+
+def test_every_token_but_the_first_is_a_label_once():
+    rng = np.random.default_rng(0)
+    for size in range(12):
+        codes = rng.integers(2, 9, size)
+        for length in (1, 2, 3, 20):
+            x, y = next_tokens(codes, length)
+            assert y[y >= 0].tolist() == codes[1:].tolist() and (y >= 0).any(1).all()
+            assert x[y >= 0].tolist() == codes[:-1].tolist() and x.shape == y.shape == (
+                -(-max(size - 1, 0) // length),
+                length,
+            )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "keys", "says"),
+    [
+        ("a.txt", b"caf\xe9", {}, "not UTF-8 text: "),
+        ("a.txt", b"", {}, "no text of two characters or more"),
+        ("a.txt", b"a", {}, "no text of two characters or more"),
+        ("a.txt", b"one", {"tokens": "word"}, "no text of two words or more"),
+        ("a.txt", b"ab", {"client": "c"}, "client names a column, and a plain text has none"),
+        ("a.csv", b"a,b\n", {}, "is a table by its name; name the column of the texts with `column`"),
+        ("a.txt", gzip.compress(bytes(10 << 20)), {}, "unpacks to more than"),
+        ("a.txt", gzip.compress(b"hello")[:-4], {}, "not a sound gzip file"),
+        ("a.txt", b"\x1f\x8bxx", {}, "not a sound gzip file"),
+        ("a.csv", b"txt,n\na,1\n", {"column": "text"}, "column: no column 'text'; did you mean 'txt'?"),
+        ("a.csv", b"t,n\na,1\n", {"column": "t", "client": "who"}, "client: no column 'who'; there are 't', 'n'"),
+        ("a.csv", b"t,t\na,1\n", {"column": "t"}, "several columns are called 't'"),
+        ("a.csv", b"t,n\nab,1,2\nab,1\n", {"column": "t"}, "line 2: 3 cells, the header names 2 columns"),
+        ("a.csv", b"t,c\nab,\nab,1\n", {"column": "t", "client": "c"}, "line 2, column 'c': no client id"),
+        ("a.csv", b't,n\n"ab,1\n', {"column": "t"}, "unexpected end of data"),
+    ],
+)  # fmt: skip
+def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
+    with pytest.raises(DataError) as error:
+        read(tmp_path / name, content, **keys)
+    assert says in str(error.value) and "\n" not in str(error.value) and str(error.value).startswith(str(tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tokens", ["character", "word"])
+def test_a_language_model_learns_it(tmp_path, tokens):
+    table = "text,client\n" + "".join(f"{'the cat sat on the mat . ' * 9},{k % 4}\n" for k in range(24))
+    (tmp_path / "t.csv").write_text(table)
+    data = {"kind": "text", "path": str(tmp_path / "t.csv"), "column": "text", "tokens": tokens, "length": 16}
+    scenario = {
+        "name": "t",
+        "rounds": 20,
+        "data": data,
+        "model": {"kind": "char_gru", "hidden": 32},
+        "client": {"lr": 1.0, "batch": 8},
+    }
+    result = fedsim.run(scenario, out=tmp_path / "out")
+    assert result.rounds["test_accuracy"].iloc[-1] > result.rounds["test_accuracy"].iloc[0] + 0.3
+    assert result.clients["client"].tolist() == ["0", "1", "2", "3"]

@@ -1,0 +1,289 @@
+"""TensorFlow Federated's HDF5 files: written in their true form, read, and refused where they lead elsewhere or lie."""
+
+import sys
+import zlib
+
+import numpy as np
+import pytest
+
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError
+from fedsim.sources.hdf5_files import examples
+from fedsim.sources.tff_hdf5 import LETTERS
+
+h5py = pytest.importorskip("h5py")
+RNG = np.random.default_rng(0)
+TEXTS = h5py.string_dtype()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "fedsim" / "data"
+
+
+def written(path, clients, **options):
+    """A file of examples, `{client: {field: values}}`, as TensorFlow Federated writes them."""
+    path.parent.mkdir(exist_ok=True)
+    with h5py.File(path, "w") as file:
+        for client, fields in clients.items():
+            group = file.create_group(f"examples/{client}")
+            for name, values in fields.items():
+                kind = TEXTS if isinstance(values, list) else None
+                group.create_dataset(name, data=values, dtype=kind, **options)
+    return path
+
+
+def read(path, **keys):
+    return FAMILIES["dataset"]["tff_hdf5"](path=str(path), **keys)
+
+
+def emnist(n, seed=0):
+    rng = np.random.default_rng(seed)
+    pixels = (rng.integers(0, 256, (n, 28, 28)) / 255).astype(np.float32)
+    return {"pixels": pixels, "label": rng.integers(0, 62, n).astype(np.int32)}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"compression": "gzip", "shuffle": True, "fletcher32": True}, {"chunks": True}]
+)
+def test_emnist(tmp_path, options, home):
+    train = {"f0001_41": emnist(3), "f0000_14": emnist(2, 1)}
+    written(tmp_path / "d/fed_emnist_train.h5", train, **options)
+    written(tmp_path / "d/fed_emnist_test.h5", {"f0001_41": emnist(1, 2)}, **options)
+    arrays = read(tmp_path / "d")
+    assert arrays.client.tolist() == ["f0000_14"] * 2 + ["f0001_41"] * 3 and arrays.client_test.tolist() == ["f0001_41"]
+    assert arrays.x.shape == (5, 28, 28, 1) and arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
+    np.testing.assert_allclose(arrays.x[2:, ..., 0] / 255, train["f0001_41"]["pixels"], atol=1e-6)
+    assert arrays.y[2:].tolist() == train["f0001_41"]["label"].tolist()
+    again = read(tmp_path / "d")
+    np.testing.assert_array_equal(again.x, arrays.x)
+    assert len(list(home.iterdir())) == 1 and again.y_test.tolist() == arrays.y_test.tolist()
+    assert len(read(tmp_path / "d/fed_emnist_train.h5").y) == 5
+
+
+def test_other_values_than_bytes_stay_numbers(tmp_path):
+    whole, odd = emnist(2), emnist(2, 1)
+    odd["pixels"][0, 0, 0] = 0.5001
+    arrays = read(written(tmp_path / "a.h5", {"a": whole, "b": odd}))
+    assert arrays.x.dtype == np.float32 and arrays.scale == 1.0
+    np.testing.assert_allclose(arrays.x[..., 0], np.concatenate([whole["pixels"], odd["pixels"]]), atol=1e-6)
+    written(tmp_path / "d/s_train.h5", {"a": whole})
+    written(tmp_path / "d/s_test.h5", {"b": odd})
+    arrays = read(tmp_path / "d")
+    assert arrays.x.dtype == arrays.x_test.dtype == np.float32
+    np.testing.assert_allclose(arrays.x[..., 0], whole["pixels"], atol=1e-6)
+
+
+def test_cifar100(tmp_path):
+    fields = {
+        "image": RNG.integers(0, 256, (4, 32, 32, 3), np.uint8),
+        "label": np.arange(4),
+        "coarse_label": np.arange(4) // 2,
+    }
+    path = written(tmp_path / "a.h5", {"0": fields, "1": fields})
+    arrays = read(path, first_clients=1, first_samples=3)
+    np.testing.assert_array_equal(arrays.x, fields["image"][:3])
+    assert arrays.y.tolist() == [0, 1, 2] and arrays.scale == 1 / 255 and set(arrays.client) == {"0"}
+    assert read(path, coarse=True).y.tolist() == [0, 0, 1, 1] * 2
+
+
+def test_shakespeare(tmp_path):
+    assert len(set(LETTERS)) == 86
+    path = written(tmp_path / "shakespeare_train.h5", {"KING": {"snippets": [b"dhd\xc3", b"", b"lptx@"]}})
+    arrays = read(path, length=4)
+    # runs of five: 88 1 2 1 87 | 89 nothing; 88 89 nothing; 88 3 4 5 6 | 7 89 nothing
+    assert arrays.x.tolist() == [[88, 1, 2, 1], [88, 89, 0, 0], [88, 3, 4, 5], [7, 89, 0, 0]]
+    assert arrays.y.tolist() == [[1, 2, 1, 87], [89, -1, -1, -1], [3, 4, 5, 6], [89, -1, -1, -1]]
+    assert (
+        arrays.vocabulary == 90
+        and arrays.labels[1] == "d"
+        and arrays.labels[86:] == ["\r", "<unknown>", "<begin>", "<end>"]
+    )
+    assert read(path).x.shape == (3, 80)
+
+
+def test_stack_overflow(tmp_path):
+    fields = {"tokens": [b"how to sort a list", b"sort"], "title": [b"a", b"b"], "score": np.arange(2)}
+    written(tmp_path / "d/stackoverflow_train.h5", {"17": fields})
+    written(tmp_path / "d/stackoverflow_test.h5", {"9": {"tokens": [b"sort unseen"]}})
+    written(tmp_path / "d/stackoverflow_held_out.h5", {"8": {"tokens": [b"sort"]}})
+    arrays = read(tmp_path / "d", length=4, vocabulary=3)
+    assert arrays.labels == ["<padding>", "sort", "a", "how", "<unknown>", "<begin>", "<end>"]
+    assert arrays.x.tolist() == [[5, 3, 4, 1], [5, 1, 6, 0]]
+    assert arrays.y.tolist() == [[3, 4, 1, 2], [1, 6, -1, -1]]
+    assert arrays.y_test.tolist() == [[1, 4, 6, -1]] and arrays.vocabulary == 7 and arrays.client_test.tolist() == ["9"]
+
+
+def test_folders(tmp_path):
+    (tmp_path / "d").mkdir()
+    with pytest.raises(DataError, match="no such files; the files are fed_emnist_train"):
+        read(tmp_path / "d")
+    for name in ("fed_emnist", "fed_emnist_digitsonly"):
+        written(tmp_path / f"d/{name}_train.h5", {"a": emnist(len(name))})
+    with pytest.raises(DataError, match="holds fed_emnist, fed_emnist_digitsonly; choose one with `split`"):
+        read(tmp_path / "d")
+    assert len(read(tmp_path / "d", split="fed_emnist").y) == 10
+    with pytest.raises(DataError, match="split: none is called 'x'; there are fed_emnist"):
+        read(tmp_path / "d", split="x")
+    with pytest.raises(DataError, match="another file than the one meant"):
+        read(tmp_path / "d/fed_emnist_train.h5", sha256="0" * 64)
+
+
+def test_without_h5py_its_install_is_named(tmp_path, monkeypatch):
+    path = written(tmp_path / "a.h5", {"a": emnist(1)})
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(DataError, match=r"tff_hdf5 needs h5py: pip install 'fedsim-jax\[hdf5\]'"):
+        read(path)
+
+
+def spoiled(name, path):
+    """A file that leads elsewhere, or promises what is not there."""
+    written(path.parent / "secret.h5", {"a": emnist(3)})
+    with h5py.File(written(path, {"a": {"label": np.arange(3)}}), "r+") as file:
+        group = file["examples/a"]
+        if name == "a link to another file":
+            group["pixels"] = h5py.ExternalLink("secret.h5", "/examples/a/pixels")
+        elif name == "clients in another file":
+            del file["examples"]
+            file["examples"] = h5py.ExternalLink("secret.h5", "/examples")
+        elif name == "a link by name":
+            group["pixels"] = h5py.SoftLink("/examples/a/label")
+        elif name == "a virtual data set":
+            layout = h5py.VirtualLayout((3, 28, 28), "f4")
+            layout[:] = h5py.VirtualSource("secret.h5", "examples/a/pixels", (3, 28, 28))
+            group.create_virtual_dataset("pixels", layout)
+        elif name == "values in another file":
+            group.create_dataset("pixels", (3, 28, 28), "f4", external=[("/etc/passwd", 0, 9408)])
+        elif name == "a huge promise":
+            group.create_dataset("pixels", (1 << 40, 28, 28), "f4")
+        elif name == "a promise of chunks":
+            group.create_dataset("pixels", (1 << 24, 28, 28), "u1", chunks=(1024, 28, 28))
+        elif name == "a huge chunk":
+            group.create_dataset("pixels", (3, 28, 28), "f4", maxshape=(None, 28, 28), chunks=(1 << 20, 28, 28))
+        elif name == "a bomb":
+            group.create_dataset(
+                "pixels", data=np.zeros((1 << 13, 28, 28), "f4"), compression="gzip", compression_opts=9
+            )
+        elif name == "a chunk that is a bomb":
+            pixels = group.create_dataset("pixels", (3, 28, 28), "f4", chunks=(3, 28, 28), compression="gzip")
+            pixels.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(5_000_000), 9))
+        elif name == "another filter":
+            group.create_dataset("pixels", data=np.zeros((3, 28, 28), "f4"), compression="lzf")
+        elif name == "references":
+            group.create_dataset("pixels", data=[file.ref] * 3, dtype=h5py.ref_dtype)
+        elif name == "records":
+            group.create_dataset("pixels", data=np.zeros(3, [("a", "f4")]))
+        elif name == "lists of numbers":
+            group.create_dataset("pixels", (3,), h5py.vlen_dtype("f4"))
+        elif name == "no array":
+            group.create_group("pixels")
+        elif name == "one number":
+            group["pixels"] = 1.0
+        elif name == "an empty space":
+            group["pixels"] = h5py.Empty("f4")
+        elif name == "one text for many":
+            texts = group.create_dataset("snippets", (20_000,), TEXTS)
+            texts[0] = "x" * 1_000_000
+            offset = texts.id.get_offset()
+        elif name == "texts in chunks that are a bomb":
+            texts = group.create_dataset("snippets", (20_000,), TEXTS, chunks=(20_000,), compression="gzip")
+            texts[0] = "x" * 1_000_000
+            file.flush()
+            pointer = zlib.decompress(texts.id.read_direct_chunk((0,))[1])[:16]
+            texts.id.write_direct_chunk((0,), zlib.compress(pointer * 20_000))
+    if name == "one text for many":
+        content = bytearray(path.read_bytes())
+        content[offset : offset + 16 * 20_000] = bytes(content[offset : offset + 16]) * 20_000
+        path.write_bytes(content)
+    return path
+
+
+SPOILED = {
+    "a link to another file": "'pixels' is a link to what lies elsewhere",
+    "clients in another file": "'examples' is a link to what lies elsewhere",
+    "a link by name": "is a link to what lies elsewhere",
+    "a virtual data set": "lie in other files",
+    "values in another file": "lie in other files",
+    "a huge promise": "unpacks to more than 8589934592 bytes, or 200 times its size",
+    "a promise of chunks": "more than 8589934592 bytes",
+    "a huge chunk": "chunks of 3288334336 bytes; at most",
+    "a bomb": "or 200 times its size",
+    "a chunk that is a bomb": "a chunk does not unpack to 9408 bytes",
+    "another filter": "packed by filters [32000]; write it plain or with gzip",
+    "references": "numbers or texts are needed, found object",
+    "records": "numbers or texts are needed, found [('a', '<f4')]",
+    "lists of numbers": "numbers or texts are needed, found object",
+    "no array": "'pixels' is no dataset",
+    "one number": "an array with a row for each example is needed",
+    "an empty space": "an array with a row for each example is needed",
+    "one text for many": "or 200 times its size",
+    "texts in chunks that are a bomb": "or 200 times its size",
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_leads_elsewhere_or_lies_is_refused(tmp_path, name):
+    with pytest.raises(DataError) as error:
+        read(spoiled(name, tmp_path / "a.h5"))
+    assert SPOILED[name] in str(error.value) and "\n" not in str(error.value)
+    assert str(error.value).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (2,)}, {"chunks": (2,), "compression": "gzip"}])
+def test_texts_are_those_that_hdf5_reads(tmp_path, options):
+    texts = [b"abc", b"", b"\xc3\xa9" * 3000, b"x" * 7, b"last"]
+    path = written(tmp_path / "a.h5", {"a": {"tokens": texts}, "b": {"tokens": [b"y" * 9] * 3}}, **options)
+    with examples(path) as file:
+        assert file.read("a", "tokens").tolist() == texts and file.read("b", "tokens").tolist() == [b"y" * 9] * 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (b"GCOL\1", b"GCOX\1", "where none are"),
+        (b"GCOL\1\0\0\0\0\x10", b"GCOL\1\0\0\0\0\x7f", "where none are"),
+        (b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello", b"\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0hello", "is not there"),
+        (b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello", b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\1hello", "behind their end"),
+    ],
+)
+def test_texts_that_are_not_there(tmp_path, old, new, says):
+    path = written(tmp_path / "a.h5", {"a": {"snippets": [b"hello"]}})
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+    with pytest.raises(DataError, match=says):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"a": {"x": np.zeros(3)}}, "examples of 'x'; needed are pixels, image, snippets or tokens"),
+        ({"a": {"pixels": np.zeros((3, 28, 28), "f4")}}, "no 'label'"),
+        (
+            {"a": {"pixels": np.zeros((3, 28, 28), "f4"), "label": np.zeros(2, int)}},
+            "a whole number is needed for each of 3",
+        ),
+        ({"a": {"pixels": np.zeros((3, 28, 28), "f4"), "label": np.zeros(3)}}, "found float64 (3,)"),
+        ({"a": {"pixels": np.zeros((3, 9), "f4"), "label": np.zeros(3, int)}}, "pixels of shape (28, 28) are needed"),
+        ({"a": {"snippets": np.zeros(3)}}, "snippets are texts, found float64"),
+        ({"a": {"pixels": np.zeros((0, 28, 28), "f4"), "label": np.zeros(0, int)}}, "no samples"),
+        ({}, "no 'examples'"),
+        ({"x" * 201: emnist(1)}, "an id is a text of 1 to 200 printable characters"),
+        ({"a\nb": emnist(1)}, "printable characters"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, fields, says):
+    with pytest.raises(DataError) as error:
+        read(written(tmp_path / "a.h5", fields))
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_what_is_no_hdf5_file(tmp_path):
+    path = written(tmp_path / "a.h5", {"a": emnist(2)})
+    content = path.read_bytes()
+    for part in (b"", b"x" * 100, content[:100], content[: len(content) // 2], content[:-1]):
+        path.write_bytes(part)
+        with pytest.raises(DataError, match="not a sound HDF5 file"):
+            read(path)
