@@ -106,6 +106,24 @@ def leaf(folder: Path) -> str:
     return str(folder)
 
 
+def tff_hdf5(folder: Path) -> str:
+    import h5py
+
+    for part, n in (("train", 100), ("test", 12)):
+        with h5py.File(folder / f"fed_emnist_{part}.h5", "w") as file:
+            for k in range(3_400):
+                group = file.create_group(f"examples/f{k:04}_00")
+                group["pixels"] = images(n, 28, 28) / np.float32(255)
+                group["label"] = RNG.integers(0, 62, n, np.int32)
+    return str(folder)
+
+
+def text(folder: Path) -> str:
+    words = RNG.choice([f"word{i}" for i in range(5_000)], 1_000_000)
+    (folder / "a.txt").write_text(" ".join(words))
+    return str(folder / "a.txt")
+
+
 def imagefolder(folder: Path) -> str:
     from encoded import encoded
 
@@ -144,6 +162,8 @@ CASES = {
     "parquet": Case("parquet", "parquet, 20 columns", parquet),
     "leaf": Case("leaf", "FEMNIST, 3,500 writers, 72 json files", leaf),
     "leaf_again": Case("leaf", "the same, kept from before", leaf, again=True),
+    "tff_hdf5": Case("tff_hdf5", "EMNIST, 3,400 writers, 2 h5 files", tff_hdf5),
+    "text": Case("text", "a text of 1,000,000 words", text, {"tokens": "word", "length": 20}),
     "imagefolder": Case("imagefolder", "10,000 png", imagefolder),
     "huggingface": Case("huggingface", "CIFAR-10, parquet of the hub", huggingface),
     "medmnist": Case("medmnist", "PathMNIST", medmnist),

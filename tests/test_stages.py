@@ -14,7 +14,11 @@ from fedsim.tree import take
 from fedsim.types import Context, RowStage, Updates
 
 K = 9
-STAGES: dict[str, dict[str, Any]] = {"clip": {"norm": 0.5}, "adaptive_clip": {"initial": 0.5}, "mix_neighbours": {"f": 3}}
+STAGES: dict[str, dict[str, Any]] = {
+    "clip": {"norm": 0.5},
+    "adaptive_clip": {"initial": 0.5},
+    "mix_neighbours": {"f": 3},
+}
 ATTACKS: dict[str, dict[str, Any]] = {"sign_flip": {"scale": 2.0}, "gaussian": {"std": 3.0}, "nonfinite": {}}
 EVERY = [*STAGES.items(), *ATTACKS.items()]
 MALICIOUS = np.array([0, 0, 1, 0, 0, 0, 1, 1, 0], bool)
