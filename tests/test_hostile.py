@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import hostile.archives
+import hostile.hdf5
 import hostile.images
 import hostile.scenarios
 import hostile.tables  # noqa: F401 (importing them registers attacks)

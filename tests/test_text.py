@@ -94,7 +94,7 @@ def test_a_language_model_learns_it(tmp_path, tokens):
         "name": "t",
         "rounds": 20,
         "data": data,
-        "model": {"kind": "char_gru", "hidden": 32},
+        "model": {"kind": "char_gru", "width": 32, "layers": 1},
         "client": {"lr": 1.0, "batch": 8},
     }
     result = fedsim.run(scenario, out=tmp_path / "out")

@@ -1,0 +1,55 @@
+"""HDF5 files and texts of a stranger's."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hostile.registry import Attack, attacks, opened
+from tff_sets import SPOILED, spoiled
+
+WORDS = b"to be or not to be " * 20
+TEXT: dict[str, bytes] = {
+    "a bomb": gzip.compress(bytes(64 << 20)),
+    "half a bomb": gzip.compress(bytes(64 << 20))[:-20],
+    "no text": bytes(range(256)) * 40,
+    "nothing": b"",
+    "one character": b"x",
+    "a byte order mark alone": b"\xef\xbb\xbf",
+}
+COLUMN: dict[str, bytes] = {
+    "a line without end": b"text,client\n" + b"x" * (5 << 20),
+    "a cell without end": b'text,client\n"' + WORDS,
+    "a column that is not there": b"a,b\n1,2\n",
+    "the same column twice": b"text,text\n1,2\n",
+    "a client without a name": b"text,client\n" + WORDS + b",\n",
+}
+
+
+def _of_hdf5(name: str) -> Attack:
+    def make(folder: Path) -> Callable[[], Any]:
+        spoiled(name, folder / "set.h5")
+        return _opened(folder, "tff_hdf5", "set.h5")
+
+    return make
+
+
+def _of_text(contents: dict[str, bytes], keys: str) -> Callable[[str], Attack]:
+    def of(name: str) -> Attack:
+        def make(folder: Path) -> Callable[[], Any]:
+            (folder / "set.txt").write_bytes(contents[name])
+            return _opened(folder, "text", f"set.txt{keys}")
+
+        return make
+
+    return of
+
+
+def _opened(folder: Path, kind: str, path: str) -> Callable[[], Any]:
+    (folder / "s.yaml").write_text(f"name: x\ndata: {{kind: {kind}, path: {path}, clients: 2}}\n")
+    return opened(folder / "s.yaml")
+
+
+attacks("hdf5", SPOILED, _of_hdf5)
+attacks("text", TEXT, _of_text(TEXT, ""))
+attacks("table of texts", COLUMN, _of_text(COLUMN, ", column: text"))

@@ -1,0 +1,113 @@
+"""HDF5 files of examples by client as TensorFlow Federated writes them, and such that lead elsewhere or lie."""
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+TEXTS = h5py.string_dtype()
+
+
+def written(path: Path, clients: dict[str, dict], **options: Any) -> Path:
+    """A file of examples, `{client: {field: values}}`, as TensorFlow Federated writes them."""
+    path.parent.mkdir(exist_ok=True)
+    with h5py.File(path, "w") as file:
+        for client, fields in clients.items():
+            group = file.create_group(f"examples/{client}")
+            for name, values in fields.items():
+                kind = TEXTS if isinstance(values, list) else None
+                group.create_dataset(name, data=values, dtype=kind, **options)
+    return path
+
+
+def emnist(n: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    pixels = (rng.integers(0, 256, (n, 28, 28)) / 255).astype(np.float32)
+    return {"pixels": pixels, "label": rng.integers(0, 62, n).astype(np.int32)}
+
+
+def spoiled(name: str, path: Path) -> Path:
+    """A file that leads elsewhere, or promises what is not there."""
+    written(path.parent / "secret.h5", {"a": emnist(3)})
+    with h5py.File(written(path, {"a": {"label": np.arange(3)}}), "r+") as file:
+        group = file["examples/a"]
+        if name == "a link to another file":
+            group["pixels"] = h5py.ExternalLink("secret.h5", "/examples/a/pixels")
+        elif name == "clients in another file":
+            del file["examples"]
+            file["examples"] = h5py.ExternalLink("secret.h5", "/examples")
+        elif name == "a link by name":
+            group["pixels"] = h5py.SoftLink("/examples/a/label")
+        elif name == "a virtual data set":
+            layout = h5py.VirtualLayout((3, 28, 28), "f4")
+            layout[:] = h5py.VirtualSource("secret.h5", "examples/a/pixels", (3, 28, 28))
+            group.create_virtual_dataset("pixels", layout)
+        elif name == "values in another file":
+            group.create_dataset("pixels", (3, 28, 28), "f4", external=[("/etc/passwd", 0, 9408)])
+        elif name == "a huge promise":
+            group.create_dataset("pixels", (1 << 40, 28, 28), "f4")
+        elif name == "a promise of chunks":
+            group.create_dataset("pixels", (1 << 24, 28, 28), "u1", chunks=(1024, 28, 28))
+        elif name == "a huge chunk":
+            group.create_dataset("pixels", (3, 28, 28), "f4", maxshape=(None, 28, 28), chunks=(1 << 20, 28, 28))
+        elif name == "a bomb":
+            group.create_dataset(
+                "pixels", data=np.zeros((1 << 13, 28, 28), "f4"), compression="gzip", compression_opts=9
+            )
+        elif name == "a chunk that is a bomb":
+            pixels = group.create_dataset("pixels", (3, 28, 28), "f4", chunks=(3, 28, 28), compression="gzip")
+            pixels.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(5_000_000), 9))
+        elif name == "another filter":
+            group.create_dataset("pixels", data=np.zeros((3, 28, 28), "f4"), compression="lzf")
+        elif name == "references":
+            group.create_dataset("pixels", data=[file.ref] * 3, dtype=h5py.ref_dtype)
+        elif name == "records":
+            group.create_dataset("pixels", data=np.zeros(3, [("a", "f4")]))
+        elif name == "lists of numbers":
+            group.create_dataset("pixels", (3,), h5py.vlen_dtype("f4"))
+        elif name == "no array":
+            group.create_group("pixels")
+        elif name == "one number":
+            group["pixels"] = 1.0
+        elif name == "an empty space":
+            group["pixels"] = h5py.Empty("f4")
+        elif name == "one text for many":
+            texts = group.create_dataset("snippets", (20_000,), TEXTS)
+            texts[0] = "x" * 1_000_000
+            offset = texts.id.get_offset()
+        elif name == "texts in chunks that are a bomb":
+            texts = group.create_dataset("snippets", (20_000,), TEXTS, chunks=(20_000,), compression="gzip")
+            texts[0] = "x" * 1_000_000
+            file.flush()
+            pointer = zlib.decompress(texts.id.read_direct_chunk((0,))[1])[:16]
+            texts.id.write_direct_chunk((0,), zlib.compress(pointer * 20_000))
+    if name == "one text for many":
+        content = bytearray(path.read_bytes())
+        content[offset : offset + 16 * 20_000] = bytes(content[offset : offset + 16]) * 20_000
+        path.write_bytes(content)
+    return path
+
+
+SPOILED = {
+    "a link to another file": "'pixels' is a link to what lies elsewhere",
+    "clients in another file": "'examples' is a link to what lies elsewhere",
+    "a link by name": "is a link to what lies elsewhere",
+    "a virtual data set": "lie in other files",
+    "values in another file": "lie in other files",
+    "a huge promise": "unpacks to more than 8589934592 bytes, or 200 times its size",
+    "a promise of chunks": "more than 8589934592 bytes",
+    "a huge chunk": "chunks of 3288334336 bytes; at most",
+    "a bomb": "or 200 times its size",
+    "a chunk that is a bomb": "a chunk does not unpack to 9408 bytes",
+    "another filter": "packed by filters [32000]; write it plain or with gzip",
+    "references": "numbers or texts are needed, found object",
+    "records": "numbers or texts are needed, found [('a', '<f4')]",
+    "lists of numbers": "numbers or texts are needed, found object",
+    "no array": "'pixels' is no dataset",
+    "one number": "an array with a row for each example is needed",
+    "an empty space": "an array with a row for each example is needed",
+    "one text for many": "or 200 times its size",
+    "texts in chunks that are a bomb": "or 200 times its size",
+}
