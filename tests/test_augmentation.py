@@ -131,6 +131,7 @@ def test_no_other_draw_and_no_score_is_touched():
             assert np.array_equal(one[0], other[0])
 
 
+@pytest.mark.long
 def test_what_is_measured_at_x_is_not_augmented():
     spec = read(scenario()).spec
     net = registered_model(Written(spec.model, {"loss"}), (5, 4, 1), 3, (("classes", 3),), None)

@@ -43,6 +43,7 @@ def test_adaptive_clip_follows_its_oracle():
     assert_allclose(norms, case["expected"]["C"], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_a_bound_moves_by_what_was_reported_and_is_the_one_that_was_used():
     made = run(server=[{"kind": "adaptive_clip", "initial": 0.4, "quantile": 0.7}, "mean"], evaluate={"every": 1})
     norm, within = (made.rounds[f"adaptive_clip/{name}"].to_numpy()[1:] for name in ("norm", "unclipped"))
@@ -50,12 +51,14 @@ def test_a_bound_moves_by_what_was_reported_and_is_the_one_that_was_used():
     assert_allclose(norm[1:], norm[:-1] * np.exp(-0.2 * (within[:-1] - 0.7)), rtol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 5, "lanes": 3}])
 def test_no_layout_changes_what_is_reported(numerics):
     tables = [to_csv(run(**more).records["rounds"], ORDER["rounds"]) for more in ({}, {"numerics": numerics})]
     assert tables[0] == tables[1] and "adaptive_clip/norm,adaptive_clip/unclipped\n" in tables[0]
 
 
+@pytest.mark.long
 def test_a_second_stage_of_a_kind_has_a_number_and_a_skipped_round_moves_nothing():
     twice = run(server=["adaptive_clip", {"kind": "adaptive_clip", "initial": 0.01}, "mean"], rounds=2)
     assert {"adaptive_clip/norm", "adaptive_clip[1]/norm"} <= set(twice.rounds)
@@ -64,6 +67,7 @@ def test_a_second_stage_of_a_kind_has_a_number_and_a_skipped_round_moves_nothing
     assert nobody.rounds["adaptive_clip/norm"].iloc[1:].tolist() == [0.0, 0.0]  # a mean over no rows
 
 
+@pytest.mark.long
 def test_krum_says_when_it_took_a_malicious_row():
     """A flip by 0 sends nothing but zeros: the model stays where it was in the rounds in which Krum takes it."""
     made = run(server=[{"kind": "krum", "f": 1}], wire=[{"kind": "sign_flip", "scale": 0.0}], evaluate={"every": 1})
@@ -72,6 +76,7 @@ def test_krum_says_when_it_took_a_malicious_row():
     assert made.rounds["malicious_kept"].iloc[1:].tolist() == taken
 
 
+@pytest.mark.long
 def test_counts_are_summed_since_the_row_before():
     rule = [{"kind": "multi_krum", "f": 1, "select": 6}]
     every = run(server=rule, evaluate={"every": 1}).rounds["multi_krum/malicious_kept"].iloc[1:].to_numpy()

@@ -79,6 +79,7 @@ def test_train_loss_is_over_tokens():
     assert result.rounds["train_loss"].iloc[-1] == pytest.approx(np.log(V))
 
 
+@pytest.mark.long
 def test_a_loss_of_rows_counts_for_each_token():
     loss = lambda outputs, y: jnp.full(len(y), 2.0, outputs.dtype)
     result = fedsim.run({**SCENARIO, "rounds": 1}, data=arrays(), model=BIGRAM, loss=loss)
@@ -121,6 +122,7 @@ def of_images(x, **more):
     return fedsim.run({**scenario, "numerics": {"dtype": "float64"}}, data=fedsim.Arrays(x, LABELS, **more))
 
 
+@pytest.mark.long
 def test_bytes_are_their_numbers_times_the_scale():
     stored = of_images(BYTES, scale=1 / 255)
     numbers = of_images(BYTES * (1 / 255))
