@@ -1,22 +1,31 @@
 """Texts for language models: a plain file, or a column of a table."""
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, BinaryIO, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError, nearest
-from fedsim.limits import require_memory
+from fedsim.limits import memory_limit, require_memory
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.delimited import chunks_of, table_in, unpacked
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import MOST_RATIO, Name, opened
-from fedsim.sources.tokens import SPECIAL, UNKNOWN, most_frequent, next_tokens, numbered, words_of
+from fedsim.sources.tokens import (
+    SPECIAL,
+    UNKNOWN,
+    letter_codes,
+    letter_table,
+    most_frequent,
+    next_tokens,
+    numbered,
+    words_of,
+)
 
-HELD = {"character": 14, "word": 30}  # bytes that are held of a byte of text, about
+HELD = 26  # bytes of memory for each byte of text, about
 TABLE = re.compile(r".*\.(csv|tsv)(\.gz)?", re.IGNORECASE)
 
 
@@ -64,7 +73,7 @@ def text(
             )
         if column is None and TABLE.fullmatch(path):
             raise DataError("is a table by its name; name the column of the texts with `column`")
-        require_memory(text=HELD[tokens] * file.seek(0, 2))
+        require_memory(text=HELD * file.seek(0, 2))
         file.seek(0)
         texts = _plain(file) if column is None else _cells(file, column, client, delimiter)
         return _sequences(texts, tokens, length, vocabulary)
@@ -80,6 +89,7 @@ class Texts(NamedTuple):
 def _plain(file: BinaryIO) -> Texts:
     """A file as one text."""
     with unpacked(file) as (source, most):
+        most = min(most, memory_limit() // HELD)
         try:
             content = source.read(most + 1)
         except UnicodeDecodeError as error:
@@ -87,7 +97,7 @@ def _plain(file: BinaryIO) -> Texts:
         except (OSError, EOFError) as error:
             raise DataError(f"not a sound gzip file: {error}") from None
     if len(content) > most:
-        raise DataError(f"unpacks to more than {most} bytes, at most {MOST_RATIO}-fold")
+        raise DataError(f"unpacks to more than {most} bytes: at most {MOST_RATIO}-fold, and what the memory holds")
     return Texts([content.replace("\r\n", "\n")])
 
 
@@ -127,8 +137,13 @@ def _sequences(texts: Texts, tokens: str, length: int, vocabulary: int) -> Array
     """Texts as sequences of tokens with the next token at every place."""
     parts: list[Sequence[str]] = list(texts.texts) if tokens == "character" else [words_of(t) for t in texts.texts]
     known = [*SPECIAL, *most_frequent(parts, vocabulary - len(SPECIAL))]
-    codes = {token: code for code, token in enumerate(known)}
-    rows = [next_tokens(numbered(part, codes, UNKNOWN), length) for part in parts]
+    if tokens == "character":
+        table = letter_table(known[len(SPECIAL) :], len(SPECIAL), UNKNOWN)
+        encoded: Iterator[Any] = (letter_codes(text, table) for text in texts.texts)
+    else:
+        codes = {token: code for code, token in enumerate(known)}
+        encoded = (numbered(part, codes, UNKNOWN) for part in parts)
+    rows = [next_tokens(part, length) for part in encoded]
     x, y = (np.concatenate([np.zeros((0, length), np.int32), *(row[side] for row in rows)]) for side in (0, 1))
     if not len(x):
         raise DataError(f"no text of two {tokens}s or more; a label is the {tokens} behind another one")
