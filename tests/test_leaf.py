@@ -75,7 +75,7 @@ def test_sent140(tmp_path):
     words = ["<padding>", "<unknown>", "good", "day", "!"]  # the third of those that stand once, ties in their order
     assert arrays.vocabulary == 5 and arrays.y.tolist() == [1, 0, 1]
     assert [words[code] for code in arrays.x[0]] == ["good", "day", "<unknown>", "good", "day", "!"]
-    assert arrays.x[1].tolist() == [1, 0, 0, 0, 0, 0] and arrays.x_test.tolist() == [[2, 1, 0, 0, 0, 0]]
+    assert arrays.x[1].tolist() == [0, 0, 0, 0, 0, 1] and arrays.x_test.tolist() == [[0, 0, 0, 0, 2, 1]]
 
 
 def test_synthetic_and_targets(tmp_path):

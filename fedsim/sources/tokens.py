@@ -40,10 +40,13 @@ def numbered(tokens: Iterable[str], codes: Mapping[str, int], unknown: int) -> l
 
 
 def filled(codes: Sequence[int], length: int, padding: int = PADDING) -> np.ndarray:
-    """The first `length` tokens of a sequence, behind them padding where it is shorter."""
-    row = np.full(length, padding, np.int32)
-    row[: len(codes)] = codes[:length]
-    return row
+    """The first `length` tokens of a sequence, in front of them padding where it is shorter: a model reads the last place.
+
+    >>> filled([5, 6], 4).tolist()
+    [0, 0, 5, 6]
+    """
+    codes = codes[:length]
+    return np.array([padding] * (length - len(codes)) + list(codes), np.int32)
 
 
 def next_tokens(
