@@ -39,8 +39,8 @@ def leaf(
     What a row of x is tells how it is read. 784 numbers: an image of FEMNIST, `[28, 28, 1]` (bytes where all are whole
     multiples of 1/255); other numbers: features. A text: Shakespeare's characters, of LEAF's alphabet of 80 (others count
     as its last one, as there), y the character that follows. A list of texts: Sent140, whose fifth is the tweet: words in
-    lower case, padded in front to `length`; the vocabulary are the most frequent words of the training samples, ties in their order,
-    behind padding (0) and unknown words (1); y is 0 or 1 (4 counts as 1). The name of an image: CelebA.
+    lower case, padded in front to `length`; the vocabulary are the most frequent words of the training samples, ties in
+    their order, behind padding (0) and unknown words (1); y is 0 or 1 (4 counts as 1). The name of an image: CelebA.
 
     Where the folder has `train` and `test` (or `data/train`, `data/test`), every user's test samples are its own
     (`global_accuracy` in `clients.csv`), and those of all are the test set. What was read is kept in the user's cache
