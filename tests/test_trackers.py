@@ -187,7 +187,8 @@ def test_no_other_byte_is_changed(out, tmp_path):
     for name in SAME:
         assert (tmp_path / "plain" / name).read_bytes() == (out / name).read_bytes(), name
     records = [json.loads((place / "run.json").read_text()) for place in (out, tmp_path / "plain")]
-    assert records[0]["files"].keys() == records[1]["files"].keys()
+    kept = [{name for name in record["files"] if not name.startswith("checkpoints/")} for record in records]
+    assert kept[0] == kept[1]  # which commits are left depends on the time that passed
     assert {p.name for p in out.iterdir()} - {p.name for p in (tmp_path / "plain").iterdir()} <= set(directory.TRACKED)
     found = fedsim.verify(out)
     assert found.equal and "not of this run: mlflow.db" in str(found.checks)

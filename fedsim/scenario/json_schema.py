@@ -13,7 +13,7 @@ import typing
 from typing import Annotated, Any, Union
 
 import optax
-from annotated_types import MinLen
+from annotated_types import MaxLen, MinLen
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
@@ -207,6 +207,8 @@ def _of_list(notes: tuple) -> Json:
     for note in notes:
         if isinstance(note, MinLen):
             schema["minItems"] = note.min_length
+        if isinstance(note, MaxLen):
+            schema["maxItems"] = note.max_length
         elif isinstance(note, FieldInfo) and isinstance(note.json_schema_extra, dict):
             schema |= note.json_schema_extra
     return schema

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, Len
+from annotated_types import Ge, MaxLen, MinLen
 
 from fedsim.errors import DataError, megabytes
 from fedsim.sources.files import MOST_RATIO, opened
 
 Encoded = Iterable[tuple[str, Path | bytes]]  # what faults call each image, and where it is
 Side = Annotated[int, Ge(1)]
-Size = Annotated[list[Side], Len(2, 2)] | None  # height and width
+Size = Annotated[list[Side], MinLen(2), MaxLen(2)] | None  # height and width
 Channels = Literal[1, 3] | None
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")  # no others: some run programs
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")

@@ -1,7 +1,7 @@
 """What the server does with a cohort's messages: stages change the stack, a rule reduces it to one tree."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -32,15 +32,17 @@ class Updates(Columns):
         """Sample count n_k, 0 where nothing arrived."""
         return jnp.where(self.arrived, self.samples, 0)
 
-    def _replace(self, **changes: Any) -> "Updates":
-        """The same with other fields.
+    if not TYPE_CHECKING:  # a method of this name would be private to a type checker, that of a named tuple is not
 
-        Raises:
-          TypeError: for `weight`, which is computed.
-        """
-        if "weight" in changes:
-            raise TypeError("updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)")
-        return super()._replace(**changes)
+        def _replace(self, **changes: Any) -> "Updates":
+            """The same with other fields.
+
+            Raises:
+              TypeError: for `weight`, which is computed.
+            """
+            if "weight" in changes:
+                raise TypeError("updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)")
+            return super()._replace(**changes)
 
 
 def reported(updates: Updates) -> Float[Array, " K"]:
