@@ -42,7 +42,7 @@ def held(assign, n=10, **pool):
         ("c.csv", 'sample,client,note\n 5 ,"x, y",z\n\n2,w,\n', {"w": [2], "x, y": [5]}),
         ("d.csv", "sample,client\n1,10\n2,9\n,11\n", {9: [2], 10: [1], 11: []}),
         ("e.csv", "\ufeffsample,client\r\n1,007\r\n2,8\r\n", {"007": [1], "8": [2]}),
-        ("f.csv.gz", gzip.compress(b"sample,client\n3,0\n"), {0: [3]}),
+        ("f.csv.gz", gzip.compress(b"sample,client\n3,0\n", mtime=0), {0: [3]}),
         ("g.json", '{"1": [5, 3], "0": [], "10": [2]}', {0: [], 1: [5, 3], 10: [2]}),
         ("h.json", ' \n{"ann": [1],\n "bob": [0]}\n', {"ann": [1], "bob": [0]}),
     ],
