@@ -108,3 +108,18 @@ def counted() -> RowStage:
         measure=lambda updates, context: {"rows": jnp.int32(1), "before": context.state},
         after=lambda state, info: state + info["rows"],
     )
+
+
+@pytest.mark.long
+def test_a_round_that_is_skipped_counts_nothing():
+    """Where all clients are malicious, Krum takes one of them in every round but those in which too few came."""
+    made = run(
+        server=[{"kind": "krum", "f": 1}],
+        wire=["sign_flip"],
+        fleet={"malicious": 1.0},
+        cohort={"kind": "poisson", "rate": 0.5},
+        evaluate={"every": 1},
+        rounds=30,
+    )
+    skipped = made.rounds["skipped"].iloc[1:].to_numpy()
+    assert (made.rounds["krum/malicious_kept"].iloc[1:].to_numpy() == 1 - skipped).all() and 0 < skipped.sum() < 30

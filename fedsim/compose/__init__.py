@@ -5,16 +5,16 @@ the same decorators as the built-ins.
 """
 
 from fedsim.compose.chains import ServerStep as ServerStep
+from fedsim.compose.chains import add_reports as add_reports
 from fedsim.compose.chains import chain as chain
 from fedsim.compose.chains import folding as folding
 from fedsim.compose.chains import labels as labels
 from fedsim.compose.chains import lift as lift
 from fedsim.compose.chains import line as line
-from fedsim.compose.chains import reported_too as reported_too
+from fedsim.compose.chains import no_reports as no_reports
 from fedsim.compose.chains import scheduled as scheduled
 from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import settled as settled
-from fedsim.compose.chains import unreported as unreported
 from fedsim.compose.decorators import attack as attack
 from fedsim.compose.decorators import augmentation as augmentation
 from fedsim.compose.decorators import client as client

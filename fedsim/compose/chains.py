@@ -51,14 +51,14 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
     return Stage(apply=apply, init=stage.init, name=stage.name, after=stage.after)
 
 
-def unreported(info: Info) -> Info:
+def no_reports(info: Info) -> Info:
     """The sums over no rows, of what the stages of a line report."""
     zero = lambda values: jnp.zeros((), values.dtype)
     sums = lambda more: {n: zero(v) for n, v in more.items() if n != ROWS} | {ROWS: jnp.zeros((), jnp.int32)}
     return {place: sums(more) if ROWS in more else jax.tree.map(zero, more) for place, more in info.items()}
 
 
-def reported_too(total: Info, info: Info) -> Info:
+def add_reports(total: Info, info: Info) -> Info:
     """The sums with a block of rows added, one after another; what a stage reports of a whole stack is that."""
     return {place: _with_rows(total[place], more) if ROWS in more else more for place, more in info.items()}
 

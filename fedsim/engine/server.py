@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim import tree
-from fedsim.compose import ServerStep, labels, line, reported_too, server_step, settled, unreported
+from fedsim.compose import ServerStep, add_reports, labels, line, no_reports, server_step, settled
 from fedsim.engine import sections
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
@@ -201,7 +201,7 @@ class Server:
         assert self.rule.fold is not None
         none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
         reports = jax.eval_shape(lambda *them: self._through(*them).info, updates, server, jobs, info)
-        silent = unreported(reports)
+        silent = no_reports(reports)
         return Folded(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none, silent)
 
     @jitted_with(donate=(0, 2))
@@ -243,7 +243,9 @@ class Server:
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients
         )
         finite = _finite(params)
-        outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, closed.info)
+        whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)  # a round that is skipped counts nothing
+        reports = {name: jnp.where(skipped & whole(value), 0, value) for name, value in closed.info.items()}
+        outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, reports)
         return ServerState({"params": params, **rest}, state), closed.memory, outcome
 
     @jitted
@@ -300,11 +302,11 @@ class Server:
 
     def _through(self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo) -> Travelled:
         """Wire, filter and the server's stages before the rule."""
-        arrived, wire, said, bad = self._arrive(updates, server, jobs, info)
+        arrived, wire, info_of_wire, bad = self._arrive(updates, server, jobs, info)
         context = self._context(server, jobs, info, Phase.SERVER)
         kept, stages, reports = self.stages.apply(arrived, server.state["stages"], context)
-        said |= {self.stages_at + place: more for place, more in reports.items()}
-        return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, said)
+        info_of_stages = {self.stages_at + place: more for place, more in reports.items()}
+        return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, {**info_of_wire, **info_of_stages})
 
     def _after(self, state: dict[str, Tree], info: Info) -> dict[str, Tree]:
         """The states of wire and stages when the round is over."""
@@ -336,28 +338,28 @@ class Server:
             self.rule.fold.add(total.rule, kept, self._context(server, jobs, info, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
             jax.tree.map(jnp.add, total.counts, _counts(kept, bad, jobs)),
-            reported_too(total.info, reports),
+            add_reports(total.info, reports),
         )
         return total, memory
 
     def _close_fold(self, total: Folded, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo) -> Closed:
         assert self.rule.fold is not None
         context = self._context(server, jobs, info, Phase.RULE)
-        aggregate, rule, said = self.rule.fold.finish(total.rule, server.state["rule"], context)
+        aggregate, rule, info_of_rule = self.rule.fold.finish(total.rule, server.state["rule"], context)
         state = {**server.state, **self._after(server.state, total.info), "rule": rule}
-        return Closed(aggregate, state, total.sections, total.counts, memory, self._reports(total.info, said))
+        return Closed(aggregate, state, total.sections, total.counts, memory, self._reports(total.info, info_of_rule))
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
         updates, jobs = total.updates, total.jobs
         arrived, kept, bad, before, reports = self._through(updates, server, jobs, info)
-        reports = reported_too(unreported(reports), reports)
+        reports = add_reports(no_reports(reports), reports)
         context = self._context(server, jobs, info, Phase.RULE)
-        aggregate, rule, said = self.rule.apply(kept, server.state["rule"], context)
+        aggregate, rule, info_of_rule = self.rule.apply(kept, server.state["rule"], context)
         memory = self._keep(memory, server, jobs, total.memory, arrived)
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
         state = {**server.state, **self._after(before, reports), "rule": rule}
-        return Closed(aggregate, state, sums, _counts(kept, bad, jobs), memory, self._reports(reports, said))
+        return Closed(aggregate, state, sums, _counts(kept, bad, jobs), memory, self._reports(reports, info_of_rule))
 
 
 def _counts(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
