@@ -46,6 +46,20 @@ def sha256_of_data(path: str | Path) -> str:
     return sha256_of_files(_listed(Path(path))) if os.path.isdir(path) else sha256_of(path)
 
 
+def chosen_split(splits: list[str], split: str | None) -> str:
+    """The one of several sets in a folder that is meant; the only one where none is named.
+
+    Raises:
+      DataError: where several are there and none is named, or another one is.
+    """
+    if split is None and len(splits) > 1:
+        raise DataError(f"holds {', '.join(name or 'plain files' for name in splits)}; choose one with `split`")
+    chosen = splits[0] if split is None else split
+    if chosen not in splits:
+        raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
+    return chosen
+
+
 def _listed(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise DataError("a folder is needed, this is a file; give the folder that it lies in")

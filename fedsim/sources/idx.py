@@ -14,7 +14,7 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.files import MOST_BYTES, Name, opened
-from fedsim.sources.folders import folder_files
+from fedsim.sources.folders import chosen_split, folder_files
 from fedsim.sources.mapped import STAYS_BYTES
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -61,11 +61,7 @@ def _parts(files: dict[str, Path], split: str | None) -> dict[tuple[str, str], P
     splits = sorted({match["split"] or "" for match, _ in named})
     if not named:
         raise DataError(f"no idx files; {WHERE}")
-    if split is None and len(splits) > 1:
-        raise DataError(f"holds {', '.join(part or 'plain files' for part in splits)}; choose one with `split`")
-    chosen = splits[0] if split is None else split
-    if chosen not in splits:
-        raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
+    chosen = chosen_split(splits, split)
     matches = [(match, path) for match, path in named if (match["split"] or "") == chosen]
     matches.sort(key=lambda one: one[1].suffix != ".gz")
     return {("train" if match["part"] == "train" else "test", match["content"]): path for match, path in matches}

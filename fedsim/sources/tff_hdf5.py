@@ -17,7 +17,7 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cache import Made, cached
 from fedsim.sources.files import Name, opened
-from fedsim.sources.folders import folder_files, sha256_of_files
+from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
 from fedsim.sources.hdf5_files import Examples, examples
 from fedsim.sources.pictures import SCALE, as_bytes
 from fedsim.sources.tokens import BEGIN, END, SPECIAL, letter_codes, letter_table, most_frequent, next_tokens, numbered
@@ -100,11 +100,7 @@ def _files(path: str, split: str | None, sha256: str | None) -> Iterator[dict[st
         splits = sorted({match["split"] for match, _ in matches if match["part"] == "train"})
         if not splits:
             raise DataError(f"no such files; {WHERE}")
-        if split is None and len(splits) > 1:
-            raise DataError(f"holds {', '.join(splits)}; choose one with `split`")
-        chosen = splits[0] if split is None else split
-        if chosen not in splits:
-            raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
+        chosen = chosen_split(splits, split)
         yield {match["part"]: file for match, file in matches if match["split"] == chosen}
 
 
