@@ -99,10 +99,10 @@ def _domains(pool: Pool, clusters: int) -> np.ndarray:
         features = _components(pool)
         centres = np.zeros((clusters, features.shape[1]))  # of the domains, less the means of classes
         for place, rows in enumerate(members):
-            cluster, found = _clusters(features[rows], clusters)
-            mine = _matched(found, centres) if place else np.arange(clusters)
-            domain[rows] = mine[cluster]
-            centres[mine] += (found - centres[mine]) / (place + 1)
+            cluster, own_centres = _clusters(features[rows], clusters)
+            matched = _matched(own_centres, centres) if place else np.arange(clusters)
+            domain[rows] = matched[cluster]
+            centres[matched] += (own_centres - centres[matched]) / (place + 1)
     return domain
 
 

@@ -156,8 +156,8 @@ def column_of(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 def require_classes(pool: Pool, kind: str) -> None:
     """Refuse targets that are no classes."""
     if pool.classes == 0:
-        what = "every token has a label of its own" if pool.y.dtype.kind == "i" else "these targets are no classes"
-        raise PartitionError(f"{kind} deals out classes, and {what}; use iid or quantity")
+        reason = "every token has a label of its own" if pool.y.dtype.kind == "i" else "these targets are no classes"
+        raise PartitionError(f"{kind} deals out classes, and {reason}; use iid or quantity")
 
 
 def even(n: int, parts: int) -> np.ndarray:
