@@ -113,4 +113,10 @@ def test_names_say_something(root):
 
 
 def test_the_nouns_are_few(root):
-    assert sum(path.read_text().count("\n") for path in (root / "fedsim" / "types").glob("*.py")) <= 345
+    """All of them are read in five minutes: statements, without imports and docstrings."""
+    lines = 0
+    for path in (root / "fedsim" / "types").glob("*.py"):
+        words = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.stmt)]
+        words = [node for node in words if not isinstance(node, ast.Import | ast.ImportFrom)]
+        lines += sum(not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)) for n in words)
+    assert lines <= 200

@@ -12,7 +12,8 @@ import fedsim
 import fedsim.rules
 import fedsim.stages
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.types import Context, Updates
+from fedsim.types import Context
+from tests.cohorts import cohort_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -234,7 +235,7 @@ def test_too_small_a_round_does_not_crash_the_rule_itself(name):
     one = jnp.ones(2)
     row = jax.tree.map(lambda leaf: leaf[0], stack)
     for w in (one, one.at[0].set(0), 0 * one):
-        updates = Updates(stack, {}, {}, w > 0, w, one, one, one, one)
+        updates = cohort_of(stack, arrived=w > 0, samples=w)
         context = Context(jax.random.key(0), jnp.int32(1), 2, one[0], {"params": row}, jnp.arange(2), w < 0)
         got, _, _ = noun.apply(updates, noun.init(row, 2), context)
         assert jax.tree.structure(got) == jax.tree.structure(row)
@@ -344,7 +345,7 @@ def test_geometric_median_stays_on_a_point_that_is_one():
 def test_centered_clipping_remembers():
     noun = FAMILIES["rule"]["centered_clipping"](radius=1.0)
     x = jnp.full((4, 1), 5.0)
-    updates = Updates(x, {}, {}, jnp.ones(4, bool), jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4), jnp.ones(4))
+    updates = cohort_of(x)
     v = noun.init(x[0], 4)
     context = Context(
         jax.random.key(0), jnp.int32(1), 4, jnp.ones(()), {"params": v}, jnp.arange(4), jnp.zeros(4, bool)

@@ -12,6 +12,7 @@ import fedsim
 from fedsim.compose import FAMILIES, lift
 from fedsim.tree import take
 from fedsim.types import Context, RowStage, Updates
+from tests.cohorts import cohort_of
 
 K = 9
 STAGES: dict[str, dict[str, Any]] = {
@@ -50,19 +51,9 @@ def through(link, updates: Updates, malicious=MALICIOUS) -> Updates:
 
 
 def a_cohort(weight) -> Updates:
-    one = jnp.ones(K)
     stack = jax.tree.map(jnp.asarray, deltas(dtype=np.float32))
-    return Updates(
-        stack,
-        {"mean": jnp.ones((K, 2))},
-        {"c": jnp.ones((K, 1))},
-        jnp.asarray(weight) > 0,
-        jnp.asarray(weight),
-        one,
-        one,
-        one,
-        one,
-    )
+    w = jnp.asarray(weight)
+    return cohort_of(stack, w > 0, w, stats={"mean": jnp.ones((K, 2))}, aux={"c": jnp.ones((K, 1))})
 
 
 @every_link

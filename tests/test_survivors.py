@@ -28,7 +28,8 @@ from fedsim.rules.geometric_median import _search_shares
 from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
 from fedsim.study import pairing, standings, statistics
-from fedsim.types import Context, Updates
+from fedsim.types import Context
+from tests.cohorts import cohort_of
 
 # ------------------------------------------------------------------------------------------------------ rules
 
@@ -48,7 +49,9 @@ def played(kind: str, rounds: int = 1, samples: float = 0.0, client_lr: float = 
     """A rule alone, for some rounds of the same updates -> the last step, and what the server remembers."""
     rule = FAMILIES["rule"][kind](**link)
     f = lambda values: jnp.asarray(values, jnp.float32)
-    updates = Updates({"w": f(DELTA)}, {}, {}, f(WEIGHT) > 0, f(WEIGHT), f(COUNT), f(LOSS), f(EFFORT), f(EFFORT))
+    updates = cohort_of(
+        {"w": f(DELTA)}, f(WEIGHT) > 0, f(WEIGHT), count=f(COUNT), loss=f(LOSS), steps=f(EFFORT), effort=f(EFFORT)
+    )
     shared = {"params": {"w": jnp.ones(D)}}
     context = Context(
         jax.random.key(0),
@@ -91,13 +94,10 @@ def test_nova_of_weights_below_one_is_nova_of_their_multiples():
 
 
 def test_nova_takes_no_step_from_clients_without_effort():
-    updates = Updates(
-        {"w": jnp.ones((2, 1))},
-        {},
-        {},
-        jnp.ones(2, bool),
-        *(jnp.asarray(v, jnp.float32) for v in ([2, 2], [1, 1], [0, 0], [4, 0], [4, 0])),
+    samples, count, loss, steps, effort = (
+        jnp.asarray(v, jnp.float32) for v in ([2, 2], [1, 1], [0, 0], [4, 0], [4, 0])
     )
+    updates = cohort_of({"w": jnp.ones((2, 1))}, samples=samples, count=count, loss=loss, steps=steps, effort=effort)
     context = Context(
         jax.random.key(0), *(jnp.float32(v) for v in (1, 2, 0.5)), {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0
     )

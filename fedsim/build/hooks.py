@@ -175,6 +175,9 @@ def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: i
         loss=numbers,
         steps=numbers,
         effort=numbers,
+        memory=(),
+        bytes=Shape((K,), np.int32),
+        age=Shape((K,), np.int32),
     )
     context = Context(
         key=jax.eval_shape(jax.random.key, 0),

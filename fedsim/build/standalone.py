@@ -209,7 +209,18 @@ def _on_device(
         trusted = None if reference is None else jax.tree.map(jnp.asarray, arrays_of(reference))
         losses = jnp.full_like(w, jnp.nan) if loss is None else jnp.asarray(loss, dtype)
         updates = Updates(
-            delta=stack, stats={}, aux={}, arrived=w > 0, samples=w, count=one, loss=losses, steps=one, effort=one
+            delta=stack,
+            stats={},
+            aux={},
+            arrived=w > 0,
+            samples=w,
+            count=one,
+            loss=losses,
+            steps=one,
+            effort=one,
+            memory=(),
+            bytes=jnp.full(K, tree.payload_bytes(tree.take(stack, 0)), jnp.int32),
+            age=jnp.zeros(K, jnp.int32),
         )
         context = Context(
             key=jax.random.key(seed),

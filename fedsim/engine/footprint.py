@@ -14,7 +14,7 @@ from fedsim.engine.layout import Jobs, Layout, laid_out, unpacked
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Width
 from fedsim.engine.round import Program
-from fedsim.engine.server import RoundInfo
+from fedsim.engine.serving import RoundInfo
 from fedsim.fleet import Plan
 
 Shape = jax.ShapeDtypeStruct

@@ -22,13 +22,13 @@ from fedsim.engine.layout import Jobs, by_slot, placed
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.mesh import Lent, Mesh
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
-from fedsim.engine.server import (
+from fedsim.engine.server import Server
+from fedsim.engine.serving import (
     Folded,
     Gathered,
     Outcome,
     ProbeSum,
     RoundInfo,
-    Server,
     ServerState,
     TrainStats,
     mean_losses,

@@ -18,7 +18,7 @@ from fedsim.engine.clock import compile_seconds
 from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
 from fedsim.engine.round import Played, Program, RunState
-from fedsim.engine.server import ServerState
+from fedsim.engine.serving import ServerState
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.fleet import Plan
 

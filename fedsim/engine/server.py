@@ -7,13 +7,12 @@ reducer that the client method declared.
 """
 
 import copy
-import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Int
 
 from fedsim import tree
 from fedsim.compose import ServerStep, add_reports, labels, line, no_reports, server_step, settled
@@ -23,97 +22,25 @@ from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot
 from fedsim.engine.memory import Memories, Memory
+from fedsim.engine.serving import (
+    Closed,
+    Counts,
+    Folded,
+    Gathered,
+    Outcome,
+    ProbeSum,
+    RoundInfo,
+    ServerState,
+    TrainStats,
+    Travelled,
+    count_rows,
+    is_finite,
+    received,
+)
 from fedsim.tree import Tree
 from fedsim.types import Client, Context, Info, RowStage, Rule, Shared, Stage, Task, Updates, reported
 
 COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
-
-
-class ServerState(NamedTuple):
-    """What the server sends, and what it remembers."""
-
-    shared: Shared
-    state: dict[str, Tree]  # of wire, stages, rule and optimisers
-
-
-class RoundInfo(NamedTuple):
-    """Which round of which run: what the server's programs know beside the rows."""
-
-    root: Key[Array, ""]  # of all randomness of the run
-    round: Int[Array, ""] | int
-    clients: Float[Array, ""]  # that can take part: those with samples
-    samples: Float[Array, ""]  # of all of them together
-
-
-class ProbeSum(NamedTuple):
-    """Sum of the messages of a round's pass at x."""
-
-    delta: Tree
-    arrived: Float[Array, ""]
-
-
-class Gathered(NamedTuple):
-    """Rows of a round that must be seen together `[blocks · block, ...]`."""
-
-    updates: Updates
-    jobs: Jobs  # the columns by slot
-    memory: Tree
-
-
-class Travelled(NamedTuple):
-    """Rows behind the wire, and behind the server's stages."""
-
-    arrived: Updates
-    kept: Updates
-    bad: Bool[Array, " rows"]  # those that were not finite
-    state: dict[str, Tree]  # of wire and stages
-    info: Info
-
-
-class Counts(NamedTuple):
-    """Numbers of clients."""
-
-    usable: Int[Array, ""]  # whose rows the rule may use
-    nonfinite: Int[Array, ""]
-    reported: Int[Array, ""]
-
-
-class Folded(NamedTuple):
-    """Accumulator over the blocks of a round."""
-
-    rule: Tree
-    sections: sections.Sections
-    counts: Counts
-    info: Info  # of wire and stages by their place, sums over the rows so far
-
-
-class TrainStats(NamedTuple):
-    """Losses of a block's clients while they trained, for the round's row."""
-
-    loss: Float[Array, " block"]  # Σ batch loss · valid rows
-    seen: Float[Array, " block"]  # Σ valid rows
-
-
-class Closed(NamedTuple):
-    """What the rule and the sums beside it give at the end of a round."""
-
-    aggregate: Tree
-    state: dict[str, Tree]
-    sections: sections.Sections
-    counts: Counts
-    memory: Memory
-    info: Info  # what links report
-
-
-class Outcome(NamedTuple):
-    """What a round did, in numbers that the host reads later."""
-
-    reported: Int[Array, ""]
-    nonfinite: Int[Array, ""]
-    usable: Int[Array, ""]
-    skipped: Bool[Array, ""]  # too little arrived: model and optimisers stay as they were
-    finite: Bool[Array, ""]  # are the shared params
-    info: Info  # what links report, as `krum/malicious_kept`
 
 
 class Server:
@@ -242,7 +169,7 @@ class Server:
         rest = sections.closed(
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients
         )
-        finite = _finite(params)
+        finite = is_finite(params)
         whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)  # a round that is skipped counts nothing
         reports = {name: jnp.where(skipped & whole(value), 0, value) for name, value in closed.info.items()}
         outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, reports)
@@ -290,7 +217,7 @@ class Server:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is."""
         if not jax.tree.leaves(rows):
             return memory
-        alive = _finite(server.shared["params"])
+        alive = is_finite(server.shared["params"])
         return self.memories.scatter(memory, jobs, rows, arrived.arrived & alive)
 
     def _train_stats(self, rows: Rows, jobs: Jobs) -> TrainStats:
@@ -337,7 +264,7 @@ class Server:
         total = Folded(
             self.rule.fold.add(total.rule, kept, self._context(server, jobs, info, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
-            jax.tree.map(jnp.add, total.counts, _counts(kept, bad, jobs)),
+            jax.tree.map(jnp.add, total.counts, count_rows(kept, bad, jobs)),
             add_reports(total.info, reports),
         )
         return total, memory
@@ -359,33 +286,4 @@ class Server:
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
         state = {**server.state, **self._after(before, reports), "rule": rule}
-        return Closed(aggregate, state, sums, _counts(kept, bad, jobs), memory, self._reports(reports, info_of_rule))
-
-
-def _counts(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
-    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, jobs.weight > 0)))
-
-
-def _finite(params: Tree) -> Bool[Array, ""]:
-    return functools.reduce(jnp.logical_and, (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)))
-
-
-def mean_losses(rows: Rows) -> Float[Array, " block"]:
-    """Mean loss of every client over its batches."""
-    return rows.loss / jnp.maximum(rows.seen, 1)
-
-
-def received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
-    """The stack as the wire finds it; `loss` is that of the start model, where a pass at x gave it."""
-    sent = rows.message
-    return Updates(
-        delta=sent.delta,
-        stats=sent.stats,
-        aux=sent.aux,
-        arrived=jobs.weight > 0,
-        samples=jobs.samples,
-        count=jobs.count,
-        loss=jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss,
-        steps=jobs.steps.astype(jobs.weight.dtype),
-        effort=sent.effort,
-    )
+        return Closed(aggregate, state, sums, count_rows(kept, bad, jobs), memory, self._reports(reports, info_of_rule))

@@ -13,19 +13,11 @@ from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
-from fedsim.types.server import AddBlock as AddBlock
-from fedsim.types.server import ApplyRule as ApplyRule
-from fedsim.types.server import ApplyStage as ApplyStage
-from fedsim.types.server import Context as Context
-from fedsim.types.server import FinishTotal as FinishTotal
 from fedsim.types.server import Fold as Fold
 from fedsim.types.server import Info as Info
 from fedsim.types.server import RowStage as RowStage
 from fedsim.types.server import Rule as Rule
 from fedsim.types.server import Stage as Stage
-from fedsim.types.server import Updates as Updates
-from fedsim.types.server import by_samples as by_samples
-from fedsim.types.server import reported as reported
 from fedsim.types.server import stateless as stateless
 from fedsim.types.task import Batch as Batch
 from fedsim.types.task import Forward as Forward
@@ -35,3 +27,7 @@ from fedsim.types.task import Shared as Shared
 from fedsim.types.task import Task as Task
 from fedsim.types.task import ValueAndGrad as ValueAndGrad
 from fedsim.types.task import Work as Work
+from fedsim.types.updates import Context as Context
+from fedsim.types.updates import Updates as Updates
+from fedsim.types.updates import by_samples as by_samples
+from fedsim.types.updates import reported as reported

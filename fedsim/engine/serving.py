@@ -1,0 +1,134 @@
+"""What passes between the server's programs in a round."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from fedsim.engine import sections
+from fedsim.engine.lanes import Rows
+from fedsim.engine.layout import Jobs
+from fedsim.engine.memory import Memory
+from fedsim.tree import Tree
+from fedsim.types import Info, Shared, Updates
+
+
+class ServerState(NamedTuple):
+    """What the server sends, and what it remembers."""
+
+    shared: Shared
+    state: dict[str, Tree]  # of wire, stages, rule and optimisers
+
+
+class RoundInfo(NamedTuple):
+    """Which round of which run: what the server's programs know beside the rows."""
+
+    root: Key[Array, ""]  # of all randomness of the run
+    round: Int[Array, ""] | int
+    clients: Float[Array, ""]  # that can take part: those with samples
+    samples: Float[Array, ""]  # of all of them together
+
+
+class ProbeSum(NamedTuple):
+    """Sum of the messages of a round's pass at x."""
+
+    delta: Tree
+    arrived: Float[Array, ""]
+
+
+class Gathered(NamedTuple):
+    """Rows of a round that must be seen together `[blocks · block, ...]`."""
+
+    updates: Updates
+    jobs: Jobs  # the columns by slot
+    memory: Tree
+
+
+class Travelled(NamedTuple):
+    """Rows behind the wire, and behind the server's stages."""
+
+    arrived: Updates
+    kept: Updates
+    bad: Bool[Array, " rows"]  # those that were not finite
+    state: dict[str, Tree]  # of wire and stages
+    info: Info
+
+
+class Counts(NamedTuple):
+    """Numbers of clients."""
+
+    usable: Int[Array, ""]  # whose rows the rule may use
+    nonfinite: Int[Array, ""]
+    reported: Int[Array, ""]
+
+
+class Folded(NamedTuple):
+    """Accumulator over the blocks of a round."""
+
+    rule: Tree
+    sections: sections.Sections
+    counts: Counts
+    info: Info  # of wire and stages by their place, sums over the rows so far
+
+
+class TrainStats(NamedTuple):
+    """Losses of a block's clients while they trained, for the round's row."""
+
+    loss: Float[Array, " block"]  # Σ batch loss · valid rows
+    seen: Float[Array, " block"]  # Σ valid rows
+
+
+class Closed(NamedTuple):
+    """What the rule and the sums beside it give at the end of a round."""
+
+    aggregate: Tree
+    state: dict[str, Tree]
+    sections: sections.Sections
+    counts: Counts
+    memory: Memory
+    info: Info  # what links report
+
+
+class Outcome(NamedTuple):
+    """What a round did, in numbers that the host reads later."""
+
+    reported: Int[Array, ""]
+    nonfinite: Int[Array, ""]
+    usable: Int[Array, ""]
+    skipped: Bool[Array, ""]  # too little arrived: model and optimisers stay as they were
+    finite: Bool[Array, ""]  # are the shared params
+    info: Info  # what links report, as `krum/malicious_kept`
+
+
+def count_rows(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
+    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, jobs.weight > 0)))
+
+
+def is_finite(params: Tree) -> Bool[Array, ""]:
+    return functools.reduce(jnp.logical_and, (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)))
+
+
+def mean_losses(rows: Rows) -> Float[Array, " block"]:
+    """Mean loss of every client over its batches."""
+    return rows.loss / jnp.maximum(rows.seen, 1)
+
+
+def received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
+    """The stack as the wire finds it; `loss` is that of the start model, where a pass at x gave it."""
+    sent = rows.message
+    return Updates(
+        delta=sent.delta,
+        stats=sent.stats,
+        aux=sent.aux,
+        arrived=jobs.weight > 0,
+        samples=jobs.samples,
+        count=jobs.count,
+        loss=jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss,
+        steps=jobs.steps.astype(jobs.weight.dtype),
+        effort=sent.effort,
+        memory=(),
+        bytes=jnp.zeros_like(jobs.steps),
+        age=jnp.zeros_like(jobs.steps),
+    )

@@ -1,0 +1,72 @@
+"""What a cohort sends up in a round, and what may be known beside it."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from fedsim.tree import Tree
+from fedsim.types.task import Shared
+
+
+class Columns(NamedTuple):
+    """The fields of `Updates`."""
+
+    delta: Tree  # [K, ...] local minus start value of `params`
+    stats: Tree  # [K, ...]
+    aux: Tree  # [K, ...]
+    arrived: Bool[Array, " K"]  # False: the row may hold anything
+    samples: Float[Array, " K"]  # n_k
+    count: Float[Array, " K"]  # times drawn
+    loss: Float[Array, " K"]  # mean local loss at the start model; NaN unless somebody needs it
+    steps: Float[Array, " K"]  # local steps really taken
+    effort: Float[Array, " K"]
+    memory: Tree  # [K, ...] rows that the senders keep if their message arrives, by owner; a stage sees its own alone
+    bytes: Int[Array, " K"]  # of the whole message, as it travels
+    age: Int[Array, " K"]  # steps that the server took since it sent the start model
+
+
+class Updates(Columns):
+    """What a cohort of K clients sends up in one round, stacked on the leading axis."""
+
+    @property
+    def weight(self) -> Float[Array, " K"]:
+        """Sample count n_k, 0 where nothing arrived."""
+        return jnp.where(self.arrived, self.samples, 0)
+
+    if not TYPE_CHECKING:  # a method of this name would be private to a type checker, that of a named tuple is not
+
+        def _replace(self, **changes: Any) -> "Updates":
+            """The same with other fields.
+
+            Raises:
+              TypeError: for `weight`, which is computed.
+            """
+            if "weight" in changes:
+                raise TypeError("updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)")
+            return super()._replace(**changes)
+
+
+def reported(updates: Updates) -> Float[Array, " K"]:
+    """Uniform weights: the times drawn of every client that reported, 0 for the others."""
+    return updates.arrived * updates.count
+
+
+def by_samples(updates: Updates) -> Float[Array, " K"]:
+    """Weights by samples: the sample count times the times drawn, 0 for clients that did not report."""
+    return updates.weight * updates.count
+
+
+class Context(NamedTuple):
+    """What stages and rules may know beside the updates."""
+
+    key: Key[Array, ""]
+    round: Int[Array, ""] | int
+    N: Float[Array, ""]  # clients that can take part: those with samples
+    lr: Float[Array, ""]
+    shared: Shared  # what the server sent
+    ids: Int[Array, " K"]
+    malicious: Bool[Array, " K"]  # clients that the attacker controls
+    reference: Tree | None = None  # update of the server's own data
+    samples: Float[Array, ""] | float = 0.0  # of all clients together; 0: unknown
+    state: Tree = ()  # of the row-wise stage that reads it
