@@ -25,6 +25,7 @@ from fedsim.build.model import activation_bytes, loss_of, model_of, model_sectio
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
+from fedsim.build.wire import forgotten, linear_partners, second_codec
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Local
 from fedsim.scenario.reader import Path
@@ -59,7 +60,9 @@ def checked(
     client = problems.attempt(make_link, scenario, ("client",), spec.client)
     local = problems.attempt(local_of, spec.client)
     problems.attempt(factory_of(spec.client.optimizer), 0.1)
-    links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
+    make = lambda path, section: (path, section, problems.attempt(make_link, scenario, path, section))
+    sent = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
+    links = [make(path, section) for path, section in links_of(spec)]
     federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
     federation, N = _samples(problems, federations, data)
     for i, section in enumerate(spec.data.augment):
@@ -74,6 +77,10 @@ def checked(
     problems.check(unknown_members, scenario, cohort, N)
     problems.check(large_cohort, scenario, cohort, eligible)
     _check_links(problems, links, cohort, K)
+    problems.check(second_codec, links)
+    problems.check(linear_partners, links)
+    for path, each, made in links:
+        problems.check(forgotten, scenario, path, each, made, client)
 
     net = problems.attempt(model_of, scenario, federation, model, params, loss)
     classes = problems.attempt(lambda federation: federation.classes, federation)
@@ -97,7 +104,7 @@ def checked(
 
     problems.attempt(check_training, scenario, trained, shapes, federation, local)
     shown = problems.attempt(line_shapes, scenario, trained, shapes, K, N)
-    for path, section, made in links:
+    for path, section, made in (*sent, *links):
         problems.attempt(check_link, scenario, path, section, made, shown)
     problems.raise_all()
     return Checked(

@@ -135,12 +135,11 @@ def build(
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, shards)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    wire, links = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server))
-    server = serving(learned, wire, links, drop=spec.on_nonfinite != "keep", **shape)
+    wire, links, broadcast = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
+    server = serving(learned, wire, links, broadcast, drop=spec.on_nonfinite != "keep", **shape)
     on = tuple(devices) if devices else None
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
-        memories=trained.memories,
         server=server,
         evaluate=trained.evaluate,
         evaluators=threads,

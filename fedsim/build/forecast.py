@@ -14,11 +14,12 @@ from fedsim.build import Experiment
 from fedsim.build.checked import links_of
 from fedsim.build.links import factory_of
 from fedsim.build.memory import data_warnings, run_footprint
+from fedsim.compose import most_bytes
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.errors import dotted
-from fedsim.types import Batch, RowStage, Rule, Work
+from fedsim.types import Batch, Codec, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 FORECAST_ROUNDS = 50  # whose plans are counted
@@ -41,7 +42,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "steps_a_round": statistics.mean(int(work.steps.sum()) for work in rounds) if rounds else 0,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "bytes_up_a_round": int(clients * sent),
-        "bytes_down_a_round": int(clients * tree.payload_bytes(shared)),
+        "bytes_down_a_round": int(clients * received_bytes(shared, program.server.broadcast)),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -51,6 +52,14 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "peak_bytes": max(training, ending, memory_peak()),
         "notes": notes(experiment),
     }
+
+
+def received_bytes(shared: Any, codec: Codec | None) -> int:
+    """The most bytes of what one client gets."""
+    dense = tree.payload_bytes(shared)
+    return (
+        dense if codec is None else dense - tree.payload_bytes(shared["params"]) + most_bytes(codec, shared["params"])
+    )
 
 
 def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
@@ -69,7 +78,9 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     before = probe_pass(program, plan, server.shared)
     temporary = {
         "train": program.mesh.shards * _temporary(program.mesh.train, *on_lanes),
-        "add": _temporary(programs.add, s["total"], server, s["store"], s["stack"], None, jobs, info, 0),
+        "add": _temporary(
+            programs.add, s["total"], server, s["store"], s["stack"], s["remembered"], None, jobs, info, 0
+        ),
         "close": _temporary(programs.close, s["total"], server, s["store"], jobs, info),
         **{k: program.evaluators * _temporary(program.evaluate, server.shared, *v[0]) for k, v in held_sets.items()},
     }

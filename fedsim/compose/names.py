@@ -22,6 +22,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "rule",
         "stage",
         "attack",
+        "codec",
         "optimizer",
         "schedule",
         "method",

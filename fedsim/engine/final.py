@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.engine.evaluation import gathered, in_batches, labels_of
+from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 
 SLAB = 16  # batches that are handed over at a time: the samples may be more than fit
@@ -43,10 +44,12 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     server = run.server
     ids = np.arange(run.plan.federation.N, dtype=np.int32)
     seen, rows = run.store.rows(ids)
-    fresh = run.program.memories.fresh(run.start, run.key, ids)
-    client = tree.select(jnp.asarray(seen), rows, fresh) or {}
+    fresh = run.program.server.memories.fresh(run.start, run.key, ids)
+    rows_by_owner = tree.select(jnp.asarray(seen), rows, fresh)
+    client = rows_by_owner.pop(CLIENT) or {}
     if set(client) == {"method", "optimizer"}:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
         client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
+    client |= rows_by_owner
     fields = {**server.shared["aux"], **_fields(server.state)}
     return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 

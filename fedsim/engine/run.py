@@ -114,19 +114,20 @@ class Run:
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
         self.empty, self.since, self.open_since = 0, Counters(), Counters()
         self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
-        self.message_bytes = {"up": 0, "down": tree.payload_bytes(shared)}
+        self.down = tree.payload_bytes(shared)  # bytes of the variables
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
+        self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
         self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
         self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
     def row_bytes(self) -> int:
         """Bytes that a client remembers."""
-        memory = jax.eval_shape(lambda start: self.program.memories.empty(start, 1), self.start)
+        memory = jax.eval_shape(lambda start: self.program.server.memories.empty(start, 1), self.start)
         return tree.payload_bytes(memory.rows)
 
     def _store(self, large: bool) -> Store:
-        memories, start, N = self.program.memories, self.start, self.plan.federation.N
+        memories, start, N = self.program.server.memories, self.start, self.plan.federation.N
         if large:
             if self.folder is None:  # nothing is to be written: a folder that goes when the run does
                 self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
@@ -178,9 +179,11 @@ class Run:
         if reported:  # else nobody was there, which says nothing
             self.empty = 0 if usable else self.empty + 1
         self.totals["virtual_seconds"] += cohort.seconds
-        self.totals["bytes_up"] += self.message_bytes["up"] * len(cohort.ids)  # lost messages included
-        self.totals["bytes_down"] += self.message_bytes["down"] * len(cohort.ids)
+        sent = played.extra + np.sum([np.asarray(part, np.int64)[: len(cohort.ids)] for part in played.sent], axis=0)
+        self.totals["bytes_up"] += int(sent.sum())  # lost messages included
+        self.totals["bytes_down"] += int(self.down if played.got is None else played.got) * len(cohort.ids)
         self.joined[cohort.ids] += 1
+        self.sent[cohort.ids] += sent
         s = self.since
         self.since = s._replace(
             sampled=s.sampled + len(cohort.ids),
@@ -286,12 +289,13 @@ class Run:
         """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""
         values = {
             **{name: getattr(self, name) for name in CARRIED},
-            **{name: getattr(self, name) for name in ("totals", "message_bytes")},
+            "totals": self.totals,
             "since": self.since._asdict(),
             "open_since": self.open_since._asdict(),
             "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
         }
-        return Snapshot(values, {**named("server", self.server), "joined": self.joined, **self.store.arrays(portable)})
+        arrays = {"joined": self.joined, "sent": self.sent, **self.store.arrays(portable)}
+        return Snapshot(values, {**named("server", self.server), **arrays})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, perhaps of a run that ended earlier than this one is to.
@@ -301,11 +305,11 @@ class Run:
         """
         values, arrays = snapshot
         self.server = jax.device_put(fitted("server", arrays, self.server))
-        self.joined = fitted("joined", arrays, self.joined).copy()
+        self.joined, self.sent = (fitted(name, arrays, getattr(self, name)).copy() for name in ("joined", "sent"))
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._store(True)
         self.store.restore(arrays)
-        for name in (*CARRIED, "totals", "message_bytes"):
+        for name in (*CARRIED, "totals"):
             setattr(self, name, values[name])
         self.before = tuple(values["before"])
         self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
