@@ -37,6 +37,7 @@ from fedsim.engine.serving import (
     is_finite,
     received,
 )
+from fedsim.engine.shared_leaves import sent, travelling
 from fedsim.tree import Tree
 from fedsim.types import Client, Context, Info, RowStage, Rule, Shared, Stage, Task, Updates, reported
 
@@ -102,17 +103,18 @@ class Server:
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
-        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule}
-        state = {name: link.init(shared["params"], present) for name, link in links.items()}
-        state["optimiser"] = self.optimiser.init(shared["params"])
+        links, params = {"wire": self.wire, "stages": self.stages, "rule": self.rule}, travelling(self.client, shared["params"])
+        state = {name: link.init(params, present) for name, link in links.items()}
+        state["optimiser"] = self.optimiser.init(params)
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
     @jitted
     def evaluated(self, server: ServerState) -> Shared:
         """The variables that are evaluated: those sent, unless the rule reports others."""
         assert self.rule.evaluated is not None
-        params = self.rule.evaluated(server.shared["params"], server.state["rule"])
-        return {**server.shared, "params": params}
+        whole = server.shared["params"]
+        params = self.rule.evaluated(travelling(self.client, whole), server.state["rule"])
+        return {**server.shared, "params": tree.filled(params, whole)}
 
     def shown(self, server: ServerState) -> Shared:
         """`evaluated` where it is another program than handing the variables through."""
@@ -162,7 +164,7 @@ class Server:
             closed = self._close_fold(total, server, memory, jobs, info)
         else:
             closed = self._close_stack(total, server, memory, info)
-        old, state, counts = server.shared["params"], closed.state, closed.counts
+        old, state, counts = travelling(self.client, server.shared["params"]), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
         skipped = counts.usable < self.least
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
@@ -173,7 +175,8 @@ class Server:
         whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)  # a round that is skipped counts nothing
         reports = {name: jnp.where(skipped & whole(value), 0, value) for name, value in closed.info.items()}
         outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, reports)
-        return ServerState({"params": params, **rest}, state), closed.memory, outcome
+        whole = tree.filled(params, server.shared["params"])
+        return ServerState({"params": whole, **rest}, state), closed.memory, outcome
 
     @jitted
     def add_probe(
@@ -197,7 +200,7 @@ class Server:
             round=info.round,
             N=info.clients,
             lr=jobs.lr[0],
-            shared=server.shared,
+            shared=sent(self.client, server.shared),
             ids=jobs.id,
             malicious=jobs.malicious,
             samples=info.samples,

@@ -80,3 +80,4 @@ class Work(NamedTuple):
     lr: Float[Array, ""]  # client learning rate (of the local step, where it has a schedule)
     lr_sum: Float[Array, ""]  # Σ of the learning rates of the planned steps
     labels: Float[Array, " C"]  # samples of each class; empty unless the method `needs` it
+    malicious: Bool[Array, ""]  # whether the attacker controls the client
