@@ -12,6 +12,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.build.checked import links_of
+from fedsim.build.hooks import own_file
 from fedsim.build.links import factory_of
 from fedsim.build.memory import data_warnings, run_footprint
 from fedsim.engine.evaluation import held_out
@@ -128,8 +129,11 @@ def notes(experiment: Experiment) -> list[str]:
     attacks = [section.kind for section in spec.wire if section.family == "attack"]
     if attacks and not plan.malicious.any():
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
-    if plan.malicious.any() and not attacks:
+    if plan.malicious.any() and not attacks and own_file(spec.client) is None:  # a client method may read it
         lines.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
+    if experiment.client.personal is not None and not len(plan.federation.test_indices):
+        text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
+        lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
     return lines + data_warnings(experiment.scenario, plan.federation)
 
 
