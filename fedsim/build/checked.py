@@ -19,7 +19,7 @@ from fedsim.build.feasibility import (
     wrong_partners,
 )
 from fedsim.build.federation import evenly_partitioned
-from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link
+from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link, shared_leaves
 from fedsim.build.links import factory_of
 from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
 from fedsim.build.problems import UNKNOWN, Problems
@@ -103,7 +103,8 @@ def checked(
         problems.check(short_batches, scenario, net, each, local)
 
     problems.attempt(check_training, scenario, trained, shapes, federation, local)
-    shown = problems.attempt(line_shapes, scenario, trained, shapes, K, N)
+    travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
+    shown = problems.attempt(line_shapes, scenario, trained, travelling, K, N)
     for path, section, made in (*sent, *links):
         problems.attempt(check_link, scenario, path, section, made, shown)
     problems.raise_all()

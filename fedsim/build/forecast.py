@@ -12,12 +12,14 @@ import numpy as np
 from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.build.checked import links_of
+from fedsim.build.hooks import own_file
 from fedsim.build.links import factory_of
 from fedsim.build.memory import data_warnings, run_footprint
 from fedsim.compose import most_bytes
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
+from fedsim.engine.shared_leaves import sent
 from fedsim.errors import dotted
 from fedsim.types import Batch, Codec, RowStage, Rule, Work
 
@@ -31,7 +33,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     program, shared = experiment.program, next(iter(experiment.shared.values()))
     rounds = [plan.round(r) for r in range(1, min(spec.rounds, FORECAST_ROUNDS) + 1)]
     clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
-    parts, sent = memory(experiment)
+    parts, message = memory(experiment)
     training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
     ending = sum(parts[name] for name in ("process", "samples", "client_memory", "server", "tables"))
     return {
@@ -41,8 +43,8 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "parameters": sum(leaf.size for leaf in jax.tree.leaves(shared["params"])),
         "steps_a_round": statistics.mean(int(work.steps.sum()) for work in rounds) if rounds else 0,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
-        "bytes_up_a_round": int(clients * sent),
-        "bytes_down_a_round": int(clients * received_bytes(shared, program.server.broadcast)),
+        "bytes_up_a_round": int(clients * message),
+        "bytes_down_a_round": int(clients * received_bytes(sent(experiment.client, shared), program.server.broadcast)),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -106,7 +108,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     with jax.disable_jit():
         lr, samples = (jnp.asarray(value, program.dtype) for value in (plan.local.lr(1), plan.sizes[id]))
         labels = jnp.asarray(plan.labels[id], program.dtype)
-        work = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels)
+        work = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels, jnp.asarray(plan.malicious[id]))
         batch = Batch(jnp.asarray(f.x[index[0]]), jnp.asarray(f.y[index[0]]), mask, key, jnp.int32(0))
         row = client.memory(shared, key)
         variables, local = client.start(task, shared, row, work)
@@ -138,8 +140,11 @@ def notes(experiment: Experiment) -> list[str]:
     attacks = [section.kind for section in spec.wire if section.family == "attack"]
     if attacks and not plan.malicious.any():
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
-    if plan.malicious.any() and not attacks:
+    if plan.malicious.any() and not attacks and own_file(spec.client) is None:  # a client method may read it
         lines.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
+    if experiment.client.personal is not None and not len(plan.federation.test_indices):
+        text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
+        lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
     return lines + data_warnings(experiment.scenario, plan.federation)
 
 

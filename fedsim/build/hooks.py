@@ -11,9 +11,10 @@ import numpy as np
 from fedsim.build.links import factory_of
 from fedsim.build.programs import Training, Written
 from fedsim.compose import FAMILIES
-from fedsim.compose.contract import check_client, check_codec, check_rule, check_stage
+from fedsim.compose.contract import check_client, check_codec, check_rule, check_shares, check_stage
 from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Skew
+from fedsim.engine.shared_leaves import sent
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local
 from fedsim.scenario.diagnostics import problem_at
@@ -121,6 +122,23 @@ def check_training(scenario: Scenario, trained: Training, shared: Any, federatio
         SOUND.add(key)
 
 
+def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
+    """Shapes of what travels of the start variables: of all of them, or of those that the client method shares.
+
+    Raises:
+      ScenarioError: for a choice that the model's leaves do not allow.
+    """
+    section = scenario.spec.client
+    try:
+        with located_hooks(scenario, ("client",), section):
+            check_shares(trained.client, shapes["params"])
+    except ScenarioError:
+        raise
+    except ValueError as error:
+        raise scenario.error(("client",), f"{section.kind}: {error}") from None
+    return sent(trained.client, shapes)
+
+
 def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Federation) -> None:
     """An augmentation makes an image of an image.
 
@@ -157,7 +175,8 @@ def training_shapes(scenario: Scenario, trained: Training, federation: Federatio
     key = jax.eval_shape(jax.random.key, 0)
     labels = Shape((f.classes if "labels" in trained.client.needs else 0,), number.dtype)
     batch = Batch(x=x, y=y, mask=Shape((rows,), np.bool_), key=key, step=count)
-    return batch, Work(id=count, samples=number, steps=count, lr=number, lr_sum=number, labels=labels)
+    flag = Shape((), np.bool_)
+    return batch, Work(count, samples=number, steps=count, lr=number, lr_sum=number, labels=labels, malicious=flag)
 
 
 def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: int) -> tuple[Updates, Context, Any]:

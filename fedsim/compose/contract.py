@@ -99,9 +99,31 @@ def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work:
         require_like(message.memory, row, "what memory made", "memory")
         require_like(message.stats, shared["stats"], "the model", "stats")
         _require_aux(message.aux, client, task, shared, work)
+    if client.personal is not None:
+        with reported(file, "personal"):
+            variables = traced(client.personal, shared, row)
+            require_like(
+                variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables"
+            )
     if client.probe is not None:
         with reported(file, "probe"):
             _loop(client.probe, task, shared, (), batch, work, file)
+
+
+def check_shares(client: Client, params: Tree) -> None:
+    """What a client method shares is a truth value for every leaf, and of one leaf at least it is true."""
+    if client.shares is None:
+        return
+    mask = client.shares(params)
+    if jax.tree.structure(mask) != jax.tree.structure(params):
+        mask = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), mask)
+        require_like(mask, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), params), "the model", "shares")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(mask):
+        if not isinstance(leaf, bool):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            raise ContractError(f"returned shares {kind_of(leaf)} for {name}, needed is True or False")
+    if not any(jax.tree.leaves(mask)):
+        raise ContractError("returned shares without a leaf that travels; then the server learns nothing")
 
 
 def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, work: Work, file: str) -> Message:

@@ -182,8 +182,9 @@ def client(factory: F) -> F:
             return sgd()._replace(gradient=gradient)
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.types.Client`: five hooks on one local loop, each written for ONE client.
-        `lr`, `batch`, `epochs` and the other keys that all clients have need no parameter.
+      factory: `(hyper-parameters) -> fedsim.types.Client`: five hooks on one local loop, each written for ONE client, and
+        which leaves travel and what its own model is, where not all is shared. `lr`, `batch`, `epochs` and the other keys
+        that all clients have need no parameter.
 
     Returns:
       The factory, as it was.

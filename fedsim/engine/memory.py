@@ -16,6 +16,7 @@ from fedsim.compose import tag_of
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
+from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
 from fedsim.types import Client, RowStage, Shared, Stage
 
@@ -71,5 +72,6 @@ class Memories:
         """A new row of ONE client."""
         key = jax.random.fold_in(key, id)
         tags = {name: jax.random.fold_in(key, tag_of(name)) for name in self.stages}
-        rows = {name: stage.memory(start["params"], tags[name]) for name, stage in self.stages.items()}
+        params = travelling(self.client, start["params"])
+        rows = {name: stage.memory(params, tags[name]) for name, stage in self.stages.items()}
         return {CLIENT: self.client.memory(start, key), **rows}

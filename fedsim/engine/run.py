@@ -19,6 +19,7 @@ from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.serving import ServerState
+from fedsim.engine.shared_leaves import sent
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.fleet import Plan
 
@@ -114,7 +115,7 @@ class Run:
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
         self.empty, self.since, self.open_since = 0, Counters(), Counters()
         self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
-        self.down = tree.payload_bytes(shared)  # bytes of the variables
+        self.down = tree.payload_bytes(sent(program.server.client, shared))  # bytes of the variables
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
         self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent

@@ -51,6 +51,7 @@ from fedsim.engine.serving import (
     placed_bytes,
     received,
 )
+from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
 from fedsim.types import Client, Codec, Context, Info, RowStage, Rule, Shared, Stage, Task, Updates, forgetful, reported
 
@@ -124,11 +125,11 @@ class Server:
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
-        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule}
-        state = {name: link.init(shared["params"], present) for name, link in links.items()}
-        state["optimiser"] = self.optimiser.init(shared["params"])
+        links, params = {"wire": self.wire, "stages": self.stages, "rule": self.rule}, self._travelling(shared)
+        state = {name: link.init(params, present) for name, link in links.items()}
+        state["optimiser"] = self.optimiser.init(params)
         if self.broadcast is not None:
-            state["broadcast"] = self.broadcast.memory(jnp.zeros_like(ravel_pytree(shared["params"])[0]))
+            state["broadcast"] = self.broadcast.memory(jnp.zeros_like(ravel_pytree(params)[0]))
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
     def sent(self, server: ServerState, info: RoundInfo) -> Sent:
@@ -139,19 +140,21 @@ class Server:
     def send(self, server: ServerState, info: RoundInfo) -> Sent:
         """`sent` by way of the codec; parameters that are not finite are sent as they are."""
         assert self.broadcast is not None
-        old, before = server.shared["params"], server.state["broadcast"]
+        old, before = self._travelling(server.shared), server.state["broadcast"]
         key = round_key(info.root, info.round, Phase.BROADCAST)
         arrives, bits, memory = through(self.broadcast, old, before, key)
         server = server._replace(state={**server.state, "broadcast": memory})
         saved = tree.payload_bytes(old) - in_bytes(bits)
-        return Sent(server, {**server.shared, "params": arrives}, tree.payload_bytes(server.shared) - saved)
+        shared = {**server.shared, "params": tree.filled(arrives, server.shared["params"])}
+        return Sent(server, shared, tree.payload_bytes({**server.shared, "params": old}) - saved)
 
     @jitted
     def evaluated(self, server: ServerState) -> Shared:
         """The variables that are evaluated: those sent, unless the rule reports others."""
         assert self.rule.evaluated is not None
-        params = self.rule.evaluated(server.shared["params"], server.state["rule"])
-        return {**server.shared, "params": params}
+        whole = server.shared["params"]
+        params = self.rule.evaluated(self._travelling(server.shared), server.state["rule"])
+        return {**server.shared, "params": tree.filled(params, whole)}
 
     def shown(self, server: ServerState) -> Shared:
         """`evaluated` where it is another program than handing the variables through."""
@@ -206,7 +209,7 @@ class Server:
             closed = self._close_fold(total, server, memory, jobs, info)
         else:
             closed = self._close_stack(total, server, memory, info)
-        old, state, counts = server.shared["params"], closed.state, closed.counts
+        old, state, counts = self._travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
         skipped = counts.usable < self.least
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
@@ -217,7 +220,8 @@ class Server:
         whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)  # a round that is skipped counts nothing
         reports = {name: jnp.where(skipped & whole(value), 0, value) for name, value in closed.info.items()}
         outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, reports, closed.bytes)
-        return ServerState({"params": params, **rest}, state), closed.memory, outcome
+        whole = tree.filled(params, server.shared["params"])
+        return ServerState({"params": whole, **rest}, state), closed.memory, outcome
 
     @jitted
     def add_probe(
@@ -244,13 +248,17 @@ class Server:
         told = lambda shared: {**shared, "aux": {**shared["aux"], **probe}}
         return sent._replace(server=sent.server._replace(shared=told(sent.server.shared)), shared=told(sent.shared))
 
+    def _travelling(self, shared: Shared) -> Tree:
+        """The parameters that the client method shares."""
+        return travelling(self.client, shared["params"])
+
     def _context(self, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase) -> Context:
         return Context(
             key=round_key(info.root, info.round, phase),
             round=info.round,
             N=info.clients,
             lr=jobs.lr[0],
-            shared=server.shared,
+            shared={**server.shared, "params": self._travelling(server.shared)},
             ids=jobs.id,
             malicious=jobs.malicious,
             samples=info.samples,

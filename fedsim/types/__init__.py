@@ -27,6 +27,7 @@ from fedsim.types.task import Batch as Batch
 from fedsim.types.task import Forward as Forward
 from fedsim.types.task import Model as Model
 from fedsim.types.task import Objective as Objective
+from fedsim.types.task import PerSample as PerSample
 from fedsim.types.task import Shared as Shared
 from fedsim.types.task import Task as Task
 from fedsim.types.task import ValueAndGrad as ValueAndGrad
