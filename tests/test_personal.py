@@ -74,7 +74,7 @@ def same(one, other) -> None:
 
 
 def played(name: str, **client):
-    """A case of the reference: (shared parameters after every round [R, D], heads [N, C]), as they came out and as they should."""
+    """A case of the reference: (shared parameters after every round, heads `[N, C]`), as they came out and as they should."""
     (case,) = [case for case in oracle("personalisation") if case["name"] == name]
     inputs = case["inputs"]
     d, C, x0 = inputs["d"], inputs["C"], np.asarray(inputs["x0"])
