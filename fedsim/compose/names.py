@@ -24,6 +24,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "attack",
         "optimizer",
         "schedule",
+        "timetable",
         "method",
     )
 }

@@ -20,7 +20,8 @@ from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, me
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.serving import ServerState
 from fedsim.engine.store import OnDisk, Resident, Store
-from fedsim.fleet import Plan
+from fedsim.engine.versions import Versions
+from fedsim.fleet import Plan, Planner
 
 EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run
 
@@ -99,13 +100,14 @@ class Run:
         folder: Path | None = None,
         resident: int = 0,
     ):
-        self.program, self.plan, self.key = program, plan, key
+        self.program, self.plan, self.planner, self.key = program, plan, Planner(plan), key
         self.rounds, self.every, self.policy = rounds, every, policy
         f = plan.federation
         stacks, self.sizes, self.batch = held_out(f, program.evaluators)
         self.held: dict[str, list[Stack]] = lent(stacks, f, program.evaluators)
         self.server: ServerState = program.server.init(shared, plan.present)
         self.start = self.server.shared  # clients' memory starts from it, whenever they first take part
+        self.versions = Versions(0, self.start) if plan.timetable.asynchronous else None
         dtype = program.dtype.type
         self.clients: Any = dtype(len(plan.eligible))
         self.samples: Any = dtype(plan.sizes.sum())
@@ -144,6 +146,7 @@ class Run:
             root=self.key,
             clients=self.clients,
             samples=self.samples,
+            versions=self.versions,
             plays=plays,
         )
 
@@ -180,7 +183,9 @@ class Run:
         self.totals["virtual_seconds"] += cohort.seconds
         self.totals["bytes_up"] += self.message_bytes["up"] * len(cohort.ids)  # lost messages included
         self.totals["bytes_down"] += self.message_bytes["down"] * len(cohort.ids)
-        self.joined[cohort.ids] += 1
+        np.add.at(self.joined, cohort.ids, 1)
+        if not self.plan.pure:
+            self._told(played)
         s = self.since
         self.since = s._replace(
             sampled=s.sampled + len(cohort.ids),
@@ -191,7 +196,7 @@ class Run:
             seen=_continued(s.seen, [block.seen for block in played.stats]),
             useful=s.useful + played.steps,
             lane_steps=s.lane_steps + played.lane_steps,
-            info=_reported(s.info, outcome.info),
+            info=_reported(s.info, outcome.info) | self.plan.columns(cohort),
             **_diagnosed(s, played.diagnosis),
         )
         if self.round == 1:
@@ -199,6 +204,17 @@ class Run:
         self._judge(played)
         if tests is not None or self.status != "running":
             yield self._row(self.evaluate(self.server) if tests is None else tests)
+
+    def _told(self, played: Played) -> None:
+        """What later rounds of the plan depend on."""
+        cohort = played.cohort
+        loss, seen = (
+            np.concatenate([np.asarray(getattr(block, name)) for block in played.stats])[: len(cohort.ids)]
+            for name in ("loss", "seen")
+        )
+        self.planner.settle(cohort, loss, seen)
+        if self.versions is not None:
+            self.versions.release(cohort.round, self.plan.flown(self.planner.state))
 
     def _row(self, tests: dict[str, Scores]) -> Row:
         """The row of a round; a loss in it that is not finite, or has no square, means that the run has diverged."""
@@ -291,7 +307,12 @@ class Run:
             "open_since": self.open_since._asdict(),
             "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
         }
-        return Snapshot(values, {**named("server", self.server), "joined": self.joined, **self.store.arrays(portable)})
+        arrays = {**named("server", self.server), "joined": self.joined, **self.store.arrays(portable)}
+        if not self.plan.pure:
+            arrays |= self.planner.arrays()
+        if self.versions is not None:
+            arrays |= self.versions.arrays(self.planner.settled, self.plan.flown(self.planner.state))
+        return Snapshot(values, arrays)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, perhaps of a run that ended earlier than this one is to.
@@ -307,6 +328,10 @@ class Run:
         self.store.restore(arrays)
         for name in (*CARRIED, "totals", "message_bytes"):
             setattr(self, name, values[name])
+        if not self.plan.pure:
+            self.planner.restore(arrays, self.round)
+        if self.versions is not None:
+            self.versions.restore(arrays, self.round, self.server.shared, self.plan.flown(self.planner.state))
         self.before = tuple(values["before"])
         self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
         if self.status == "done" and self.round < self.rounds:

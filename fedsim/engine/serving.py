@@ -130,5 +130,5 @@ def received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
         effort=sent.effort,
         memory=(),
         bytes=jnp.zeros_like(jobs.steps),
-        age=jnp.zeros_like(jobs.steps),
+        age=jobs.age,
     )

@@ -25,6 +25,7 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "attack": "wire",
     "optimizer": "server (after the rule) or client.optimizer",
     "schedule": "client.lr",
+    "timetable": "schedule",
     "method": "method",
 }
 
