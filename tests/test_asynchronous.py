@@ -107,8 +107,9 @@ def test_a_client_that_diverges_is_chosen_last():
     assert np.isfinite(result.model()).all()
 
 
+UNIFORM = [{"kind": "mean", "weights": "uniform"}]
 KINDS = {
-    "fedbuff": {"schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12}, "server": [{"kind": "mean", "weights": "uniform"}]},
+    "fedbuff": {"schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12}, "server": UNIFORM},
     "median": {"schedule": {"kind": "fedbuff", "buffer": 12, "concurrency": 40}, "server": ["median"]},
     "alone": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 1, "staleness": "constant"}},
     "power_of_choice": {"cohort": {"kind": "power_of_choice", "size": 5, "candidates": 12}},
@@ -118,7 +119,10 @@ KINDS = {
 def digits(kind, **sections):
     data = {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}}
     plain = {"name": "bits", "rounds": 7, "data": data, "model": {"kind": "mlp", "hidden": [8]}}
-    client = {"lr": {"kind": "exponential_decay", "init_value": 0.1, "transition_steps": 3, "decay_rate": 0.5}, "batch": 8}
+    client = {
+        "lr": {"kind": "exponential_decay", "init_value": 0.1, "transition_steps": 3, "decay_rate": 0.5},
+        "batch": 8,
+    }
     return {**plain, "client": client, "numerics": {"lanes": 4}, **KINDS[kind], **sections}
 
 
@@ -135,7 +139,9 @@ def test_neither_packing_nor_blocks_nor_calls_change_a_bit(kind):
 
 def files_of(path) -> dict:
     """Tables and models of a run directory, as bytes, and the arrays of its last commits."""
-    files = {file.name: file.read_bytes() for file in [*path.glob("model*"), *path.glob("*.csv")] if file.stem != "timing"}
+    files = {
+        file.name: file.read_bytes() for file in [*path.glob("model*"), *path.glob("*.csv")] if file.stem != "timing"
+    }
     commits = [sorted(folder.glob("state-*.ckpt"))[-1] for folder in sorted((path / "checkpoints").iterdir())]
     arrays = [decode(commit.read_bytes()).arrays for commit in commits]
     assert len(files) == 2 + 4 and len(arrays) == 2 and any(name.startswith("plan.") for name in arrays[0])
@@ -161,7 +167,9 @@ def test_a_run_that_was_left_in_the_middle_of_flights_ends_with_the_same_bytes(k
 @pytest.mark.parametrize("kind", [*KINDS, "dropout"])
 def test_company_changes_no_bit(kind):
     name = "fedbuff" if kind == "dropout" else kind
-    checked = read(digits(name, seeds=4, data={"kind": "gaussian_blobs", "samples": 400, "clients": 40}, model="logistic"))
+    checked = read(
+        digits(name, seeds=4, data={"kind": "gaussian_blobs", "samples": 400, "clients": 40}, model="logistic")
+    )
     with numerics(checked):
         init = lambda key, x: {"W": np.zeros((x.shape[-1], 10), np.float32)}
         experiment = build(checked, model=(init, noisy) if kind == "dropout" else None)
@@ -179,7 +187,7 @@ def test_company_changes_no_bit(kind):
 
 def test_one_client_at_a_time_and_a_buffer_of_one_is_one_client_a_round():
     """No update is ever old, and a cohort of one draws the same clients."""
-    one = {"cohort": {"kind": "uniform", "size": 1}, "server": [{"kind": "mean", "weights": "uniform"}]}
+    one = {"cohort": {"kind": "uniform", "size": 1}, "server": UNIFORM}
     sync = fedsim.run(digits("fedbuff", **one, schedule="sync"))
     fedbuff = fedsim.run(digits("fedbuff", **one, schedule={"kind": "fedbuff", "buffer": 1, "concurrency": 1}))
     assert fedbuff.rounds["staleness_max"].max() == 0
@@ -187,3 +195,12 @@ def test_one_client_at_a_time_and_a_buffer_of_one_is_one_client_a_round():
     assert sync.rounds[columns].equals(fedbuff.rounds[columns])
     for layer, leaves in sync.model().items():
         assert all(np.array_equal(leaf, fedbuff.model()[layer][name]) for name, leaf in leaves.items())
+
+
+def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
+    written = digits("power_of_choice", rounds=2, seeds=2)
+    lines = fedsim.compare(written, ["fedavg", "median"]).verdict
+    assert [line for line in lines if "not paired" in line] == lines[-1:]
+    assert not any(
+        "not paired" in line for line in fedsim.compare({**written, "cohort": "all"}, ["fedavg", "median"]).verdict
+    )

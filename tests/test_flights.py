@@ -14,6 +14,7 @@ from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.streams import Stream, generator
 from fedsim.fleet.timetables import fedbuff
 from fedsim.scenario import read
+from fedsim.study.unpaired import unpaired
 
 CASES = oracle("systems")
 SIMULATED = [case for case in CASES if case["fn"] == "async_sim"]
@@ -108,7 +109,9 @@ def test_who_starts_is_who_the_cohort_draws_next_and_does_not_train(federation):
     assert got == naive(times, 4, 3, 30, cohorts)
     draws = [draw for work in works for draw in zip(work.ids.tolist(), work.draw.tolist(), strict=True)]
     assert len(set(draws)) == len(draws) == 90  # nobody trains on the same batches twice
-    assert all((work.draw > work.start).all() for work in works) and any((work.draw > work.start + 1).any() for work in works)
+    assert all((work.draw > work.start).all() for work in works) and any(
+        (work.draw > work.start + 1).any() for work in works
+    )
 
 
 def test_whoever_is_not_drawn_for_long_starts_all_the_same(federation):
@@ -122,7 +125,8 @@ def test_a_planner_goes_on_from_its_commit(federation):
     plan = plan_of(federation, Timetable(2, 4), selection.uniform(3), [1, 2.5, 3, 1, 4, 7])
     whole, part = played(plan, 12), Planner(plan)
     first = played(plan, 5, part)
-    part.round(6), part.round(7)  # drawn ahead, and no part of what is committed
+    part.round(6)
+    part.round(7)  # drawn ahead, and no part of what is committed
     again = Planner(plan)
     again.restore(part.arrays(), 5)
     same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
@@ -154,7 +158,9 @@ def test_the_power_of_choice():
     for r in range(20):
         rng = lambda r=r: np.random.default_rng(r)
         drawn = sorted(rng().choice(7, 5, replace=False, p=samples / samples.sum()).tolist())
-        rank = {k: (0 if np.isnan(loss[k]) else 2 if np.isinf(loss[k]) else 1, -np.nan_to_num(loss[k]), k) for k in drawn}
+        rank = {
+            k: (0 if np.isnan(loss[k]) else 2 if np.isinf(loss[k]) else 1, -np.nan_to_num(loss[k]), k) for k in drawn
+        }
         want = [ids[k] for k in sorted(drawn, key=rank.get)[:3]]
         assert cohort.draw(Population(ids, samples, loss), r, rng()).tolist() == want
     assert cohort.nominal(7) == 3 and cohort.needs == {"loss"}
@@ -188,17 +194,29 @@ def test_what_is_known_of_losses(federation):
 
 def scenario(**sections):
     data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
-    return {"name": "s", "rounds": 2, "data": data, "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3}, **sections}
+    return {
+        "name": "s",
+        "rounds": 2,
+        "data": data,
+        "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3},
+        **sections,
+    }
 
 
 @pytest.mark.parametrize(
     ("sections", "line"),
     [
-        ({"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 3}}, "cohort: power_of_choice looks at the losses"),
+        (
+            {"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 3}},
+            "cohort: power_of_choice looks at the losses",
+        ),
         ({"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 9}, "schedule": "sync"}, "9 candidates of 6"),
         ({"schedule": {"kind": "fedbuff", "concurrency": 7}}, "schedule.concurrency: 7 clients at a time of 6"),
         ({"method": "scaffold"}, "client.kind: a client remembers a row"),
-        ({"client": {"optimizer": "adam", "optimizer_state": "carry"}}, "client.optimizer_state: a client remembers a row"),
+        (
+            {"client": {"optimizer": "adam", "optimizer_state": "carry"}},
+            "client.optimizer_state: a client remembers a row",
+        ),
         ({"method": "mime"}, "client.kind: the method has a pass at the model"),
         ({"method": "qfedavg"}, "server: the method has a pass at the model"),
     ],
@@ -206,3 +224,11 @@ def scenario(**sections):
 def test_what_cannot_be(sections, line):
     with pytest.raises(ScenarioError, match="(?s)" + line):
         fedsim.run(scenario(**sections))
+
+
+def test_a_comparison_says_that_such_cohorts_are_not_paired():
+    line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
+    assert unpaired({"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []) == [line]
+    assert unpaired({"cohort": {"kind": "uniform", "size": 3}}, []) == unpaired(None, []) == []
+    rows = [{"cohort.kind": "uniform"}, {"cohort.kind": "power_of_choice"}]
+    assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line]

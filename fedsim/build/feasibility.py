@@ -133,7 +133,10 @@ def asynchronous(
         return
     instead = "take schedule: sync, or another"
     if cohort.needs:
-        yield ("cohort",), f"{spec.cohort.kind} looks at the losses of the round before, and {kind} has none; {instead} cohort"
+        yield (
+            ("cohort",),
+            f"{spec.cohort.kind} looks at the losses of the round before, and {kind} has none; {instead} cohort",
+        )
     if timetable.concurrency > eligible and not cohort.names:
         text = f"{timetable.concurrency} clients at a time of {eligible} with samples; write at most {eligible}"
         yield ("schedule", "concurrency"), text

@@ -27,7 +27,7 @@ FORECAST_ROUNDS = 50  # whose plans are counted
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
     """Parameters, local steps, bytes and memory of a scenario that was built for one device (call it inside `numerics`)."""
-    spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
+    plan = next(iter(experiment.plans.values()))
     program, shared = experiment.program, next(iter(experiment.shared.values()))
     rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
     clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0

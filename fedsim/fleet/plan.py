@@ -225,7 +225,9 @@ class Plan:
         K, steps = min(self.nominal, len(self.eligible)), self.steps[self.eligible]
         ids = self.eligible[np.argsort(-steps, kind="stable")[:K]]
         same = np.ones(K, np.int64)
-        work = self._work(r, ids, same, self.local.lr(r), float(self.seconds[ids].max(initial=0)), (r - 1) * same, r * same)
+        work = self._work(
+            r, ids, same, self.local.lr(r), float(self.seconds[ids].max(initial=0)), (r - 1) * same, r * same
+        )
         return work._replace(samples=np.sort(self.sizes[self.eligible])[::-1][:K])
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,9 @@ class Population(NamedTuple):
 
     ids: np.ndarray
     samples: np.ndarray  # n_k of each
-    loss: np.ndarray | None = None  # where the cohort needs it: mean loss of each in the last round in which it took part,
+    loss: np.ndarray | None = (
+        None  # where the cohort needs it: mean loss of each in the last round in which it took part,
+    )
     # over the batches that it trained on; NaN: it never did, +∞: no finite one
 
 
