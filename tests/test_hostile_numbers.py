@@ -120,6 +120,7 @@ def test_what_is_counted_is_what_is_laid_out():
     """The shapes without any allocation are those of the first block and of its stack."""
     from fedsim.engine.blocks import Blocks
     from fedsim.engine.memory import CLIENT
+    from fedsim.fleet import Planner
 
     scenario = read({**TINY, "method": "scaffold", "client": {"batch": 4, "epochs": 2}})
     with numerics(scenario) as devices:
@@ -127,7 +128,7 @@ def test_what_is_counted_is_what_is_laid_out():
         plan, program = e.plans[0], e.program
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
         parts = (program.width, program.room, program.dtype, program.pack, True, False)
-        layout = Blocks([plan], *parts).get(1, 0, (True,)).layout
+        layout = Blocks([Planner(plan)], *parts).get(1, 0, (True,)).layout
         (jobs,), _ = program.mesh.jobs(layout)
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
         assert told(jobs) == told(shapes["jobs"])

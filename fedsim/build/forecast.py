@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import itertools
 import statistics
 from typing import Any
 
@@ -29,9 +30,9 @@ FORECAST_ROUNDS = 50  # whose plans are counted
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
     """Parameters, local steps, bytes and memory of a scenario that was built for one device (call it inside `numerics`)."""
-    spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
+    plan = next(iter(experiment.plans.values()))
     program, shared = experiment.program, next(iter(experiment.shared.values()))
-    rounds = [plan.round(r) for r in range(1, min(spec.rounds, FORECAST_ROUNDS) + 1)]
+    rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
     clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
     parts, message = memory(experiment)
     training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
@@ -74,7 +75,7 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     held = run_footprint(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
     s, programs = held.shapes, program.server
     server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
-    keys, bank = ((info.root,), info.round), (server.shared,)
+    keys, bank = ((info.root,), info.round), (server.shared,) * program.room.versions
     on_lanes = (bank, s["seated"], jobs, s["data"], keys, s["lane"], s["rows"], 0, 1, integer)
     held_sets = held_out(plan.federation, program.evaluators)[0]
     before = probe_pass(program, plan, server.shared)

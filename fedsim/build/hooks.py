@@ -16,7 +16,7 @@ from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Skew
 from fedsim.engine.shared_leaves import sent
 from fedsim.errors import HookError, ScenarioError, dotted
-from fedsim.fleet import Cohort, Local
+from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
@@ -28,6 +28,7 @@ NOUNS = {
     "client": (Client, "types.Client"),
     "cohort": (Cohort, "fleet.selection.Cohort"),
     "skew": (Skew, "data.Skew"),
+    "timetable": (Timetable, "fleet.Timetable"),
 }  # what factories make, and its name
 MOST_ROWS = 1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
 

@@ -20,7 +20,9 @@ from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
+from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
+from fedsim.stages.discount import discount
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
@@ -145,17 +147,25 @@ def serving(
     learned: tuple,
     wire: tuple[Written, ...],
     server: tuple[Written, ...],
+    schedule: Written,
     broadcast: tuple[Written, ...] = (),
     **shape: Any,
 ) -> Server:
     """The server's program for what `training(*learned)` sends; without the optimisers behind its rule it is made once.
+
+    Where the schedule is one in which old updates count less, they do behind all stages.
 
     Raises:
       OrderError: for a server list in an order that means nothing.
     """
     stages, rule, tail = server_of([w.section for w in server])
     if tail:
-        return serving(learned, wire, server[: -len(tail)], broadcast, **shape).with_optimiser(server_step(*tail))
+        return serving(learned, wire, server[: -len(tail)], schedule, broadcast, **shape).with_optimiser(
+            server_step(*tail)
+        )
+    timetable: Timetable = factory_of(schedule.section)()
+    if timetable.discount is not None:
+        stages = [*stages, discount(timetable.discount)]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
     return Server(before, stages, rule, trained.client, trained.task, broadcast=codec, **shape)

@@ -20,11 +20,16 @@ def second_codec(links: list[Link]) -> Iterator[tuple[Path, str]]:
 
 def forgotten(scenario: Scenario, path: Path, section: Any, made: Any, client: Client) -> Iterator[tuple[Path, str]]:
     """A stage that remembers one message a round, behind a method that sends two."""
-    nothing = no_row if isinstance(made, Codec) else forgetful
-    if client.probe is not None and getattr(made, "memory", nothing) is not nothing:
+    if client.probe is not None and remembers(made):
         kind = scenario.spec.client.kind
         text = f"{section.kind} remembers one message of a client, and {kind} sends two a round"
         yield path, f"{text}, a gradient at the shared model first; take another method, or leave it out"
+
+
+def remembers(made: Any) -> bool:
+    """Whether a link keeps a row of every client."""
+    nothing = no_row if isinstance(made, Codec) else forgetful
+    return getattr(made, "memory", nothing) is not nothing
 
 
 def linear_partners(links: list[Link]) -> Iterator[tuple[Path, str]]:

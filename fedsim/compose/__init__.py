@@ -35,6 +35,7 @@ from fedsim.compose.decorators import rule as rule
 from fedsim.compose.decorators import schedule as schedule
 from fedsim.compose.decorators import skew as skew
 from fedsim.compose.decorators import stage as stage
+from fedsim.compose.decorators import timetable as timetable
 from fedsim.compose.names import ALIASES as ALIASES
 from fedsim.compose.names import FAMILIES as FAMILIES
 from fedsim.compose.names import alias as alias

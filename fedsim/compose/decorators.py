@@ -238,6 +238,15 @@ def schedule(factory: F) -> F:
     return register("schedule", factory)
 
 
+def timetable(factory: F) -> F:
+    """Decorator: when the server steps, as a kind of `schedule`.
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.fleet.Timetable`.
+    """
+    return register("timetable", factory)
+
+
 def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
     """Decorator: your own rule, as a kind that ends the first part of `server`, and as a `method`.
 

@@ -25,6 +25,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "codec",
         "optimizer",
         "schedule",
+        "timetable",
         "method",
     )
 }

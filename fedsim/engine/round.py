@@ -35,6 +35,7 @@ from fedsim.engine.serving import (
     mean_losses,
 )
 from fedsim.engine.store import Store
+from fedsim.engine.versions import Versions
 from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
 from fedsim.types import Shared, Task
@@ -69,6 +70,7 @@ class RunState(NamedTuple):
     root: Key[Array, ""]  # of all randomness of the run
     clients: Float[Array, ""]  # that can take part
     samples: Float[Array, ""]  # of all of them together
+    versions: Versions | None = None  # of an asynchronous server: models that clients still train from
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
 
@@ -189,7 +191,8 @@ def probe(round: Round, block: Block, works: list[RoundWork]) -> tuple[Block, li
 def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer: list[Rows] | None) -> TrainedBlock:
     """Step 2, on the device: a block of the cohorts on its lanes."""
     runs, size = len(works), round.program.width.block
-    bank, roots = tuple(work.sent.shared for work in works), tuple(work.info.root for work in works)
+    bank = tuple(model for work in works for model in _start_models(work, block.versions))
+    roots = tuple(work.info.root for work in works)
     layout = placed(block.layout, [work.places[block.first : block.first + size] for work in works], size)
     data = mesh.spread(block.samples) if round.data is None else round.data
     shard_jobs, columns = mesh.jobs(layout)
@@ -236,6 +239,8 @@ def keep(
             continue
         server, memory, outcome = result
         work.run.store.keep(work.cohort.ids, memory)
+        if work.run.versions is not None:
+            work.run.versions.keep(work.cohort.round, server.shared)
         played.append(
             Played(
                 cohort=work.cohort,
@@ -291,6 +296,16 @@ def _train_block(mesh: Mesh, lent: Lent, rows: list[Rows], steps: int, pieces: P
             lanes, rows, token = mesh.train_all(lent, lanes, rows, t, cut)
             t = cut
     return rows
+
+
+def _start_models(work: RoundWork, room: int) -> list[Shared]:
+    """What a run's clients train from, by version; the last one as often as there is room for more."""
+    versions = work.run.versions
+    if work.cohort is None or versions is None:
+        return [work.sent.shared] * room
+    started = np.unique(work.cohort.start).tolist()
+    models = [versions.models[v] for v in started]
+    return [*models, *models[-1:] * (room - len(models))]
 
 
 def _remembered(works: list[RoundWork], jobs: list[Jobs]) -> tuple[Tree, list[Tree]]:

@@ -151,5 +151,5 @@ def received(rows: Rows, loss: Array | None, jobs: Jobs, remembered: Tree) -> Up
         effort=sent.effort,
         memory=remembered,
         bytes=jnp.full(K, size, jnp.int32),
-        age=jnp.zeros_like(jobs.steps),
+        age=jobs.age,
     )

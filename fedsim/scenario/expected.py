@@ -26,6 +26,7 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "codec": "wire or broadcast",
     "optimizer": "server (after the rule) or client.optimizer",
     "schedule": "client.lr",
+    "timetable": "schedule",
     "method": "method",
 }
 

@@ -68,6 +68,8 @@ class Scenario(NamedTuple):
         plain = self.spec.model_dump(mode="json")
         if self.spec.compare == Compare():
             plain.pop("compare")  # as if there were no such section
+        if self.spec.schedule.kind == "sync":
+            plain.pop("schedule")  # likewise
         return _kind_first(plain)
 
     def hash(self) -> str:
@@ -144,6 +146,7 @@ def scenario_model() -> type[BaseModel]:
         "model": (union("model", ModelCommon), "logistic", "What is trained."),
         "fleet": (Fleet, {}, "The clients as machines, and who controls them."),
         "cohort": (union("cohort"), "all", "Who takes part in a round."),
+        "schedule": (union("timetable"), "sync", "When the server steps."),
         "client": (Client, {}, "How one client trains."),
         "broadcast": (
             links_type("broadcast"),
