@@ -74,7 +74,7 @@ def same(one, other) -> None:
 
 
 def played(name: str, **client):
-    """A case of the reference: (shared parameters after every round [R, D], heads [N, C]), as they came out and as they should."""
+    """A case of the reference: shared parameters after every round, and heads at the end."""
     (case,) = [case for case in oracle("personalisation") if case["name"] == name]
     inputs = case["inputs"]
     d, C, x0 = inputs["d"], inputs["C"], np.asarray(inputs["x0"])
@@ -205,7 +205,9 @@ def test_more_rounds_and_verify(resident, tmp_path):
     whole = ran(more={**more, "rounds": 6})
     ran(more={**more, "rounds": 3}, out=tmp_path / "run")
     again = ran(more={**more, "rounds": 6}, out=tmp_path / "run", resume=True)
-    assert tables(again)[1] == tables(whole)[1] and (again.rounds["bytes_up"].iloc[-1] == whole.rounds["bytes_up"].iloc[-1])
+    assert tables(again)[1] == tables(whole)[1] and (
+        again.rounds["bytes_up"].iloc[-1] == whole.rounds["bytes_up"].iloc[-1]
+    )
     jax.tree.map(np.testing.assert_array_equal, again.state(), whole.state())
     assert fedsim.verify(tmp_path / "run").equal
 
@@ -216,7 +218,11 @@ def test_more_rounds_and_verify(resident, tmp_path):
 @pytest.mark.long
 def test_heads_of_absent_clients_and_of_lost_messages_stay_as_they_began():
     lost = [1, 7]
-    more = {"wire": ["nonfinite"], "fleet": {"malicious": lost}, "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 7]]}}
+    more = {
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": lost},
+        "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 7]]},
+    }
     result = ran(more=more)
     heads, start = result.state()["client"]["head"]["layer1"]["W"], result.model()["layer1"]["W"]
     moved = np.flatnonzero((heads != start).any((1, 2)))
@@ -246,7 +252,11 @@ def test_carried_optimizers_stand_beside_the_heads():
 
 def by_hand(result) -> np.ndarray:
     """Loss of every client's own two-layer network on its own test samples, in NumPy."""
-    f, model, head = next(iter(result.experiment.plans.values())).federation, result.model(), result.state()["client"]["head"]
+    f, model, head = (
+        next(iter(result.experiment.plans.values())).federation,
+        result.model(),
+        result.state()["client"]["head"],
+    )
     x, y = np.concatenate([f.x, f.x_test]), np.concatenate([f.y, f.y_test])
     losses = []
     for k in range(f.N):

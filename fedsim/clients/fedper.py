@@ -55,9 +55,7 @@ def fedper(personal: list[str] | None = None) -> Client:
         message = finish(task, shared, variables, local, row, work)
         return message._replace(memory={"head": head(variables["params"])})
 
-    return Client(
-        memory=memory, start=begin, gradient=gradient, step=step, finish=close, shares=shares, personal=own
-    )
+    return Client(memory=memory, start=begin, gradient=gradient, step=step, finish=close, shares=shares, personal=own)
 
 
 def shared_mask(params: Tree, personal: list[str] | None) -> Tree:

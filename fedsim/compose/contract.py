@@ -83,7 +83,9 @@ def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work:
     if client.personal is not None:
         with reported(file, "personal"):
             variables = traced(client.personal, shared, row)
-            require_like(variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables")
+            require_like(
+                variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables"
+            )
     if client.probe is not None:
         with reported(file, "probe"):
             _loop(client.probe, task, shared, (), batch, work, file)

@@ -86,7 +86,7 @@ class FedPer(Client):
     """Arivazhagan et al. 2019: the last three parameters of client i are its own v_i; it sends the difference of the others."""
 
     def began(self):
-        self.head = {i: self.problem.start[-3:] for i in self.problem.able}
+        self.head = dict.fromkeys(self.problem.able, self.problem.start[-3:])
 
     def update(self, i, x):
         y = self.trained(i, np.concatenate([x[:-3], self.head[i]]))
