@@ -103,10 +103,8 @@ class Server:
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
-        links, params = (
-            {"wire": self.wire, "stages": self.stages, "rule": self.rule},
-            travelling(self.client, shared["params"]),
-        )
+        params = travelling(self.client, shared["params"])
+        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule}
         state = {name: link.init(params, present) for name, link in links.items()}
         state["optimiser"] = self.optimiser.init(params)
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
