@@ -131,8 +131,7 @@ def test_leaves_are_chosen_by_their_names(params, personal, stay):
         ("[]", "personal: no leaf is personal; name some of the leaves: leaves are W, b"),
         (
             "null",
-            "the model has a single layer; write in personal which of its leaves stay, or take a model with more layers: "
-            "leaves are W, b",
+            "the model has a single layer; write in personal which leaves stay, or take a model with more layers: leaves are W, b",
         ),
     ],
 )

@@ -98,9 +98,7 @@ def _last_layer(names: list[str]) -> Callable[[str], bool]:
         depth += 1  # all of it stands in one
     layers = {path[depth] for path in paths}
     if all(len(path) == depth + 1 for path in paths):
-        text = (
-            "the model has a single layer; write in personal which of its leaves stay, or take a model with more layers"
-        )
+        text = "the model has a single layer; write in personal which leaves stay, or take a model with more layers"
         raise ValueError(f"{text}: {_listed(names)}")
     last = "last" if "last" in layers else max(layers, key=_numbered)
     return lambda name: name.split(".")[depth] == last
