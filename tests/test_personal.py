@@ -104,6 +104,7 @@ def test_fedrep_as_a_plug_in_is_that_of_the_reference():
 
 MLP = {"layer2": {"W": 0, "b": 0}, "layer10": {"W": 0, "b": 0}}
 RESNET = {"last": {"W": 0, "b": 0}, "stem": {"W": 0}, "block8_first": {"W": 0}}
+SINGLE = "the model has a single layer; write in personal which leaves stay, or take a model with more layers"
 NESTED = {"net": {"Dense_0": {"kernel": 0}, "Dense_1": {"kernel": 0}}}
 
 
@@ -129,10 +130,7 @@ def test_leaves_are_chosen_by_their_names(params, personal, stay):
         ("[last]", "personal: no leaf is named 'last'; leaves are W, b"),
         ("[W, b]", "personal: every leaf is personal, and nothing is shared; name some of the leaves: leaves are W, b"),
         ("[]", "personal: no leaf is personal; name some of the leaves: leaves are W, b"),
-        (
-            "null",
-            "the model has a single layer; write in personal which leaves stay, or take a model with more layers: leaves are W, b",
-        ),
+        ("null", f"{SINGLE}: leaves are W, b"),
     ],
 )
 def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
