@@ -13,7 +13,7 @@ import fedsim
 from fedsim import tree
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.build.forecast import notes
+from fedsim.build.forecast import forecast, notes
 from fedsim.clients import fedper as fedper_client
 from fedsim.clients import sgd
 from fedsim.clients.fedper import shared_mask
@@ -74,7 +74,7 @@ def same(one, other) -> None:
 
 
 def played(name: str, **client):
-    """A case of the reference: (shared parameters after every round, heads `[N, C]`), as they came out and as they should."""
+    """A case of the reference: shared parameters after every round, and heads at the end."""
     (case,) = [case for case in oracle("personalisation") if case["name"] == name]
     inputs = case["inputs"]
     d, C, x0 = inputs["d"], inputs["C"], np.asarray(inputs["x0"])
@@ -104,6 +104,7 @@ def test_fedrep_as_a_plug_in_is_that_of_the_reference():
 
 MLP = {"layer2": {"W": 0, "b": 0}, "layer10": {"W": 0, "b": 0}}
 RESNET = {"last": {"W": 0, "b": 0}, "stem": {"W": 0}, "block8_first": {"W": 0}}
+SINGLE = "the model has a single layer; write in personal which leaves stay, or take a model with more layers"
 NESTED = {"net": {"Dense_0": {"kernel": 0}, "Dense_1": {"kernel": 0}}}
 
 
@@ -129,7 +130,7 @@ def test_leaves_are_chosen_by_their_names(params, personal, stay):
         ("[last]", "personal: no leaf is named 'last'; leaves are W, b"),
         ("[W, b]", "personal: every leaf is personal, and nothing is shared; name some of the leaves: leaves are W, b"),
         ("[]", "personal: no leaf is personal; name some of the leaves: leaves are W, b"),
-        ("null", "the model has a single layer; name the leaves that are personal: leaves are W, b"),
+        ("null", f"{SINGLE}: leaves are W, b"),
     ],
 )
 def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
@@ -235,6 +236,8 @@ def test_bytes_and_norms_count_the_leaves_that_travel():
     body = 4 * (64 * 8 + 8)
     last = result.rounds.iloc[-1]
     assert last["bytes_up"] == last["bytes_down"] == 4 * 5 * body
+    told = forecast(result.experiment)
+    assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 5 * body
     everything = ran(more={"evaluate": {"every": 1, "diagnostics": True}, "client": written()["client"]})
     assert (result.rounds["update_norm"].iloc[1] < everything.rounds["update_norm"].iloc[1]).all()
 

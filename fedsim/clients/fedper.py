@@ -98,7 +98,8 @@ def _last_layer(names: list[str]) -> Callable[[str], bool]:
         depth += 1  # all of it stands in one
     layers = {path[depth] for path in paths}
     if all(len(path) == depth + 1 for path in paths):
-        raise ValueError(f"the model has a single layer; name the leaves that are personal: {_listed(names)}")
+        text = "the model has a single layer; write in personal which leaves stay, or take a model with more layers"
+        raise ValueError(f"{text}: {_listed(names)}")
     last = "last" if "last" in layers else max(layers, key=_numbered)
     return lambda name: name.split(".")[depth] == last
 
