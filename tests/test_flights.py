@@ -212,6 +212,10 @@ def scenario(**sections):
         ),
         ({"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 9}, "schedule": "sync"}, "9 candidates of 6"),
         ({"schedule": {"kind": "fedbuff", "concurrency": 7}}, "schedule.concurrency: 7 clients at a time of 6"),
+        (
+            {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}},
+            "schedule: .*needs 3 clients",
+        ),
         ({"method": "scaffold"}, "client.kind: a client remembers a row"),
         (
             {"client": {"optimizer": "adam", "optimizer_state": "carry"}},

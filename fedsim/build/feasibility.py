@@ -138,7 +138,7 @@ def asynchronous(
             ("cohort",),
             f"{spec.cohort.kind} looks at the losses of the round before, and {kind} has none; {instead} cohort",
         )
-    if timetable.concurrency > eligible and not cohort.names:
+    if timetable.concurrency > eligible:
         text = f"{timetable.concurrency} clients at a time of {eligible} with samples; write at most {eligible}"
         yield ("schedule", "concurrency"), text
     row = jax.eval_shape(trained.client.memory, shapes, jax.eval_shape(jax.random.key, 0))

@@ -156,9 +156,21 @@ def cohort(factory: F) -> F:
 
             return Cohort(draw, nominal=lambda clients: size)
 
+
+        @fedsim.cohort
+        def hardest(size: int = 5):
+            def draw(population, round, rng):
+                loss = np.nan_to_num(population.loss, nan=np.inf)  # of a client that never took part, there is none
+                return population.ids[np.argsort(-loss, kind="stable")[:size]]
+
+            return Cohort(draw, nominal=lambda clients: size, needs=frozenset({"loss"}))
+
     Args:
       factory: `(hyper-parameters) -> fedsim.fleet.Cohort`; its `draw(population, round, rng) -> ids` sees the ids and
-        the sample counts of all clients that have samples, and a NumPy generator that seed and round decide.
+        the sample counts of all clients that have samples, and a NumPy generator that seed and round decide. One that
+        `needs` `loss` also sees every client's mean loss over the batches that it trained on in the last round in which it
+        took part (NaN: it never did, +∞: no finite one) and draws at most `nominal` clients; a round is then drawn when
+        the one before is over, and methods that are compared have cohorts of their own.
 
     Returns:
       The factory, as it was.

@@ -33,6 +33,7 @@ class Flights:
       draw: number of a draw, from 1 -> clients in the order in which they start.
       spare: (number of a draw, clients in flight) -> a client that is not, where draws name none for long.
       twice: whether a client may start while it is in flight.
+      waits: whether the next clients start when the buffer is full, not each when one has ended.
       state: as `state` gave it; left out: of the start of the run, at which nobody is in flight.
     """
 
@@ -42,9 +43,10 @@ class Flights:
         draw: Callable[[int], np.ndarray],
         spare: Callable[[int, set[int]], int],
         twice: bool,
+        waits: bool,
         state: State,
     ):
-        self.seconds, self.draw, self.spare, self.twice = seconds, draw, spare, twice
+        self.seconds, self.draw, self.spare, self.twice, self.waits = seconds, draw, spare, twice, waits
         columns = zip(*(state[name].tolist() for name in ("order", "client", "version", "draw")), strict=True)
         self.heap = [Flight(finish, *rest) for finish, rest in zip(state["finish"].tolist(), columns, strict=True)]
         heapq.heapify(self.heap)
@@ -86,7 +88,10 @@ class Flights:
             if len(ended) == buffer:  # who starts by the message that fills the buffer, starts from the next version
                 version += 1
                 self.drawn = {client: draw for client, draw in self.drawn.items() if draw > version}
-            self.start(version)
+            elif self.waits:
+                continue
+            for _ in range(len(ended) if self.waits else 1):
+                self.start(version)
         return ended
 
     def _next(self) -> int:

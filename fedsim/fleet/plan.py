@@ -20,6 +20,7 @@ from fedsim.fleet.streams import Draws, Stream, generator
 from fedsim.fleet.timetables import SYNC, Timetable
 
 SURVEYED = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
+FLOWN = 100_000  # flights that are: they come one by one
 
 
 class Local(NamedTuple):
@@ -174,7 +175,7 @@ class Plan:
             free = np.setdiff1d(self.eligible, list(busy))
             return int(generator(self.seed, Stream.SPARE, number).choice(free))
 
-        return Flights(self.seconds, draw, spare, bool(self.cohort.names), state)
+        return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable.waits, state)
 
     def flown(self, state: State) -> list[int]:
         """Versions that clients in flight were given, in order; none of a synchronous server."""
@@ -210,14 +211,15 @@ class Plan:
         Where nobody can know who will be drawn, each round is one that no other exceeds in steps and in samples.
         """
         joins, state = np.zeros(self.federation.N, bool), self.begin()
-        for r in range(1, min(self.rounds, SURVEYED) + 1):
+        surveyed = min(self.rounds, SURVEYED, max(FLOWN // max(self.timetable.buffer, 1), 1))
+        for r in range(1, surveyed + 1):
             if self.cohort.needs:
                 work = self._largest(r)
             else:
                 work, state = self.round(r, state)
             joins[work.ids] = True
             yield work
-        known = self.rounds <= SURVEYED and not self.cohort.needs
+        known = self.rounds <= surveyed and not self.cohort.needs
         self.members = np.flatnonzero(joins) if known else self.eligible
 
     def _largest(self, r: int) -> RoundPlan:

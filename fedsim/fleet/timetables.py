@@ -13,6 +13,7 @@ class Timetable(NamedTuple):
 
     buffer: int = 0  # messages of a step of an asynchronous server; 0: a step ends when its whole cohort has reported
     concurrency: int = 0  # clients that train at any time, of an asynchronous server
+    waits: bool = False  # whether clients start after a step of the server, in place of all that have ended
     discount: Callable[[Any], Any] | None = None  # age of an update -> factor on it; None: there is none
 
     @property
@@ -36,6 +37,7 @@ def fedbuff(
     concurrency: Annotated[int, Ge(1)] = 10,
     staleness: Literal["polynomial", "constant"] = "polynomial",
     exponent: Annotated[float, Gt(0)] = 0.5,
+    restart: Literal["once", "flush"] = "once",
 ) -> Timetable:
     """Clients train all the time; the server steps whenever its buffer is full. A round is a step of the server.
 
@@ -53,10 +55,13 @@ def fedbuff(
       concurrency: clients that train at any time.
       staleness: s(τ): `polynomial` (1 + τ)^−a, or `constant` 1.
       exponent: a of `polynomial`; 0.5 is FedBuff's 1/√(1 + τ).
+      restart: when the next client starts: `once` one has reported, or after a `flush` of the buffer, for all that have.
 
     References:
       Nguyen et al. 2022, Federated Learning with Buffered Asynchronous Aggregation, arXiv:2106.06639, Algorithm 1 and
       section 6; polynomial staleness: Xie et al. 2019, arXiv:1903.03934.
     """
     discount = (lambda age: (1.0 + age) ** -exponent) if staleness == "polynomial" else None
-    return Timetable(buffer, concurrency, discount)
+    if restart == "flush" and concurrency < buffer:
+        raise ValueError(f"restart: flush needs {buffer} clients to fill the buffer, and {concurrency} train at a time")
+    return Timetable(buffer, concurrency, restart == "flush", discount)
