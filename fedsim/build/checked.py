@@ -17,6 +17,7 @@ from fedsim.build.feasibility import (
     small_cohort,
     unknown_clients,
     unknown_members,
+    unknown_shares,
     unmet_needs,
     unread_server_samples,
     wrong_partners,
@@ -182,5 +183,6 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
         if section.family == "rule":
             problems.check(wrong_partners, scenario, path, section, made)
             problems.check(repeated_clients, scenario, cohort, made)
+            problems.check(unknown_shares, scenario, path, cohort, made)
             if not problems.refused("data.server"):
                 problems.check(unread_server_samples, scenario, made)

@@ -96,6 +96,15 @@ def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
         yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
 
+def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule) -> Found:
+    """A rule that divides by what a round has on average, behind a cohort or a schedule that does not tell."""
+    asynchronous = scenario.spec.schedule.kind != "sync"
+    if "expected" in rule.needs and (cohort.share is None or asynchronous):
+        kind = scenario.spec.schedule.kind if asynchronous else scenario.spec.cohort.kind
+        text = f"{kind} does not tell how often a client is drawn"
+        yield (*path, "denominator"), f"{text}; write actual, or take the cohort uniform or poisson"
+
+
 def unknown_clients(scenario: Scenario, N: int) -> Found:
     """Clients that are written by id, or counted, and are not there."""
     spec = scenario.spec

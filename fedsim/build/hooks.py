@@ -11,7 +11,14 @@ import numpy as np
 from fedsim.build.links import factory_of
 from fedsim.build.programs import Training, Written
 from fedsim.compose import FAMILIES
-from fedsim.compose.contract import check_client, check_codec, check_rule, check_shares, check_stage
+from fedsim.compose.contract import (
+    check_aggregate_stage,
+    check_client,
+    check_codec,
+    check_rule,
+    check_shares,
+    check_stage,
+)
 from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Skew
 from fedsim.engine.shared_leaves import sent
@@ -20,7 +27,7 @@ from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
-from fedsim.types import Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
+from fedsim.types import AggregateStage, Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
 
 Shape: Any = jax.ShapeDtypeStruct
 SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many cells with the same links
@@ -104,6 +111,8 @@ def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: 
             check_rule(made, updates, context, present, file, types)
         elif isinstance(made, Codec):
             check_codec(made, updates, file)
+        elif isinstance(made, AggregateStage):
+            check_aggregate_stage(made, updates, context, present, file)
         elif isinstance(made, Stage | RowStage):
             check_stage(made, updates, context, present, file)
         SOUND.add(key)
@@ -210,5 +219,7 @@ def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: i
         ids=Shape((K,), np.int32),
         malicious=Shape((K,), np.bool_),
         samples=number,
+        expected=number,
+        expected_samples=number,
     )
     return updates, context, Shape((N,), np.bool_)

@@ -158,7 +158,7 @@ def serving(
     Raises:
       OrderError: for a server list in an order that means nothing.
     """
-    stages, rule, tail = server_of([w.section for w in server])
+    stages, rule, steps, tail = server_of([w.section for w in server])
     if tail:
         return serving(learned, wire, server[: -len(tail)], schedule, broadcast, **shape).with_optimiser(
             server_step(*tail)
@@ -168,4 +168,4 @@ def serving(
         stages = [*stages, discount(timetable.discount)]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
-    return Server(before, stages, rule, trained.client, trained.task, broadcast=codec, **shape)
+    return Server(before, stages, rule, steps, trained.client, trained.task, broadcast=codec, **shape)

@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
 from fedsim.tree import Tree
-from fedsim.types import Bits, Codec, Context, RowStage, Stage, Updates, forgetful, no_row
+from fedsim.types import AggregateStage, Aim, Bits, Codec, Context, Defence, RowStage, Stage, Updates, forgetful, no_row
 
 
 def transmitted(codec: Codec) -> RowStage:
@@ -44,9 +44,25 @@ def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tre
     return arrives, bits, tree.select(finite, new, memory)
 
 
-def as_stages(links: Sequence[Stage | RowStage | Codec]) -> list[Stage | RowStage]:
-    """The links of a wire, codecs among them, as stages."""
-    return [transmitted(link) if isinstance(link, Codec) else link for link in links]
+def decoding(codec: Codec) -> AggregateStage:
+    """The step that decodes what a rule made of the payloads of a linear codec."""
+
+    def apply(aggregate: Tree, state: Tree, context: Context):
+        x, unravel = ravel_pytree(context.shared["params"])
+        return unravel(codec.decode(aggregate, len(x)).astype(x.dtype)), state, {}
+
+    return AggregateStage(apply, name=codec.name)
+
+
+def as_stages(links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence) -> list[Stage | RowStage]:
+    """The links of a wire as stages: codecs encode, attacks that know the defence are aimed at it."""
+    return [_as_stage(link, defence) for link in links]
+
+
+def _as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage | RowStage:
+    if isinstance(link, Aim):
+        return link.aim(defence)._replace(name=link.name)
+    return transmitted(link) if isinstance(link, Codec) else link
 
 
 def in_bytes(bits: Bits) -> jax.Array:

@@ -14,7 +14,21 @@ import jax
 from fedsim.compose.codecs import most_bytes
 from fedsim.compose.shapes import ContractError, kind_of, reported, require_like, require_parts, traced
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Codec, Context, Message, RowStage, Rule, Shared, Stage, Task, Updates, Work
+from fedsim.types import (
+    AggregateStage,
+    Batch,
+    Client,
+    Codec,
+    Context,
+    Message,
+    RowStage,
+    Rule,
+    Shared,
+    Stage,
+    Task,
+    Updates,
+    Work,
+)
 
 Shape: Any = jax.ShapeDtypeStruct
 
@@ -69,6 +83,20 @@ def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, pre
         returned = traced(stage.apply, updates, state, context)
         require_parts(returned, ("updates", "state", "info"))
         _require_stack(returned[0], updates, "the stack")
+        require_like(returned[1], state, "what init made", "state")
+
+
+def check_aggregate_stage(
+    stage: AggregateStage, updates: Updates, context: Context, present: Any, file: str = ""
+) -> None:
+    """A step on the aggregate keeps its structure, its shapes and its types."""
+    row = _row(updates.delta)
+    with reported(file, "init"):
+        state = traced(stage.init, context.shared["params"], present)
+    with reported(file):
+        returned = traced(stage.apply, row, state, context)
+        require_parts(returned, ("aggregate", "state", "info"))
+        require_like(returned[0], row, "the aggregate")
         require_like(returned[1], state, "what init made", "state")
 
 

@@ -14,12 +14,12 @@ from fedsim import tree
 from fedsim.compose.names import F, register
 from fedsim.compose.shapes import ContractError, require_like
 from fedsim.tree import Tree
-from fedsim.types import Codec, Context, RowStage, Rule, Stage, Updates
+from fedsim.types import AggregateStage, Aim, Codec, Context, RowStage, Rule, Stage, Updates
 
 P = ParamSpec("P")
 Reduce = Callable[[Updates, Context], Tree]
 Change = Callable[[Updates, Context], Updates]
-NOUNS = (Rule, Stage, RowStage, Codec)
+NOUNS = (Rule, Stage, RowStage, Codec, Aim, AggregateStage)
 
 
 def dataset(factory: F) -> F:
@@ -309,7 +309,7 @@ def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage 
     return _wrapped("stage", factory, _stage)
 
 
-def attack(factory: Callable[P, Stage | RowStage | Reduce]) -> Callable[P, Stage | RowStage]:
+def attack(factory: Callable[P, Stage | RowStage | Aim | Reduce]) -> Callable[P, Stage | RowStage | Aim]:
     """Decorator: your own attack on messages, as a kind of `wire`.
 
     Example::
@@ -323,12 +323,39 @@ def attack(factory: Callable[P, Stage | RowStage | Reduce]) -> Callable[P, Stage
 
     Args:
       factory: `(hyper-parameters) -> corrupt`, and `corrupt(updates, context) -> delta` `[K, ...]`, of which only the
-        rows of malicious clients are taken. One that needs no other row returns `fedsim.row_attack(f)`.
+        rows of malicious clients are taken. One that needs no other row returns `fedsim.row_attack(f)`; one that knows the
+        defence `fedsim.types.Aim(aim)`, where `aim(defence) -> Stage` and `defence(updates, context) -> tree` is what the
+        server's stages and rule would make of a stack.
 
     Returns:
       The factory, which returns a `Stage` or a `RowStage` now.
     """
     return _wrapped("attack", factory, lambda corrupt: _stage(_corrupting(corrupt)))
+
+
+def aggregate_stage(
+    factory: Callable[P, AggregateStage | Callable[[Tree, Context], Tree]],
+) -> Callable[P, AggregateStage]:
+    """Decorator: your own step on the aggregate, as a kind of `server` between the rule and the optimisers.
+
+    Example::
+
+        @fedsim.aggregate_stage
+        def bounded(most: float = 1.0):
+            def change(aggregate, context):
+                return jax.tree.map(lambda a: jnp.clip(a, -most, most), aggregate)
+
+            return change
+
+    Args:
+      factory: `(hyper-parameters) -> change`, and `change(aggregate, context) -> aggregate` sees what the rule made, once a
+        round; `context.key` is its own. One with memory returns a `fedsim.types.AggregateStage`.
+
+    Returns:
+      The factory, which returns an `AggregateStage` now.
+    """
+    wrap = lambda change: AggregateStage(lambda aggregate, state, context: (change(aggregate, context), state, {}))
+    return _wrapped("aggregate_stage", factory, wrap)
 
 
 def codec(factory: Callable[P, Codec]) -> Callable[P, Codec]:

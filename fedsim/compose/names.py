@@ -21,6 +21,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "client",
         "rule",
         "stage",
+        "aggregate_stage",
         "attack",
         "codec",
         "optimizer",

@@ -85,7 +85,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
     jobs, number = jobs_of(layout, shards), Shape((), program.dtype)
-    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number)
+    expected = Shape((2,), program.dtype)
+    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
     info = RoundInfo(*about)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)

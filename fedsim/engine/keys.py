@@ -17,6 +17,7 @@ class Phase(IntEnum):
     PROBE = 7  # the wire of a round's pass at x
     AUGMENT = 8  # what happens to the samples of a client's batches
     BROADCAST = 9  # what the server sends out
+    AGGREGATE = 10
 
 
 def round_key(root, round, phase: Phase):

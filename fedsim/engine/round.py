@@ -70,6 +70,7 @@ class RunState(NamedTuple):
     root: Key[Array, ""]  # of all randomness of the run
     clients: Float[Array, ""]  # that can take part
     samples: Float[Array, ""]  # of all of them together
+    expected: Float[Array, "2"]  # clients that a round draws on average, and their samples
     versions: Versions | None = None  # of an asynchronous server: models that clients still train from
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
@@ -169,7 +170,7 @@ def plan(round: Round) -> tuple[Block, list[RoundWork]]:
     for run, part in zip(round.runs, block.parts, strict=True):
         cohort = None if part is None else part.cohort
         memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
-        info = RoundInfo(run.root, round.number, run.clients, run.samples)
+        info = RoundInfo(run.root, round.number, run.clients, run.samples, run.expected)
         sent = Sent(run.server, run.server.shared) if cohort is None else run.programs.sent(run.server, info)
         works.append(RoundWork(run, info, sent, cohort, memory, places))
     return block, works

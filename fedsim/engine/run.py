@@ -112,6 +112,7 @@ class Run:
         dtype = program.dtype.type
         self.clients: Any = dtype(len(plan.eligible))
         self.samples: Any = dtype(plan.sizes.sum())
+        self.expected: Any = np.array(plan.expected, dtype)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
@@ -148,6 +149,7 @@ class Run:
             root=self.key,
             clients=self.clients,
             samples=self.samples,
+            expected=self.expected,
             versions=self.versions,
             plays=plays,
         )

@@ -19,7 +19,9 @@ from fedsim import tree
 from fedsim.compose import (
     ServerStep,
     add_reports,
+    aggregate_line,
     as_stages,
+    decoding,
     in_bytes,
     labels,
     line,
@@ -53,7 +55,22 @@ from fedsim.engine.serving import (
 )
 from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
-from fedsim.types import Client, Codec, Context, Info, RowStage, Rule, Shared, Stage, Task, Updates, forgetful, reported
+from fedsim.types import (
+    AggregateStage,
+    Aim,
+    Client,
+    Codec,
+    Context,
+    Info,
+    RowStage,
+    Rule,
+    Shared,
+    Stage,
+    Task,
+    Updates,
+    forgetful,
+    reported,
+)
 
 COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
 
@@ -65,6 +82,7 @@ class Server:
       wire: what happens to messages on their way.
       stages: what the server does with the stack before the rule.
       rule: the reducing rule.
+      steps: what happens to the aggregate before the optimisers.
       client: the client method, whose `aux` is reduced as it says.
       task: of its reducers.
       drop: give weight 0 to a row that is not finite.
@@ -83,9 +101,10 @@ class Server:
 
     def __init__(
         self,
-        wire: Sequence[Stage | RowStage | Codec],
+        wire: Sequence[Stage | RowStage | Codec | Aim],
         stages: Sequence[Stage | RowStage],
         rule: Rule,
+        steps: Sequence[AggregateStage],
         client: Client,
         task: Task,
         *,
@@ -95,17 +114,20 @@ class Server:
         block: int,
         blocks: int,
     ):
-        links = [*as_stages(wire), *stages]
-        self.labels, self.stages_at = labels([*links, rule]), len(wire)
+        links = [*as_stages(wire, self._defence), *stages]
+        self.stages_count = len(stages)
+        self.labels, self.stages_at = labels([*links, rule, *steps]), len(wire)
         remembering = {
             name: link for name, link in zip(self.labels, links, strict=False) if link.memory is not forgetful
         }
         self.memories = Memories(client, remembering)
         self.wire = line(links[: len(wire)], width, self.labels[: len(wire)])
-        self.stages = line(stages, width, self.labels[len(wire) : -1])
+        self.stages = line(stages, width, self.labels[len(wire) : len(links)])
         self.rule, self.optimiser, self.client, self.task, self.drop = rule, server_step(), client, task, drop
         self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
         self.codec = next((link for link in wire if isinstance(link, Codec)), None)
+        self.decoder = decoding(self.codec) if self.codec and self.codec.linear else None
+        self.steps, self.aims = aggregate_line(steps), any(isinstance(link, Aim) for link in wire)
         self.least = max(self.wire.least, self.stages.least, rule.least)
         self.folds = rule.fold is not None and all(isinstance(link, RowStage) for link in links)
         self.rows = blocks * block  # of the largest cohort
@@ -125,7 +147,8 @@ class Server:
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
-        links, params = {"wire": self.wire, "stages": self.stages, "rule": self.rule}, self._travelling(shared)
+        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
+        params = self._travelling(shared)
         state = {name: link.init(params, present) for name, link in links.items()}
         state["optimiser"] = self.optimiser.init(params)
         if self.broadcast is not None:
@@ -262,7 +285,15 @@ class Server:
             ids=jobs.id,
             malicious=jobs.malicious,
             samples=info.samples,
+            expected=info.expected[0],
+            expected_samples=info.expected[1],
+            server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
         )
+
+    def _defence(self, updates: Updates, context: Context) -> Tree:
+        """What stages and rule of the round would make of a stack: for attacks that know them."""
+        kept, _, _ = self.stages.apply(updates, context.server["stages"], context)
+        return self.rule.apply(kept, context.server["rule"], context)[0]
 
     def _arrive(
         self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase = Phase.WIRE
@@ -307,9 +338,18 @@ class Server:
         stages = {place - self.stages_at: more for place, more in info.items() if place >= self.stages_at}
         return {"wire": self.wire.after(state["wire"], wire), "stages": self.stages.after(state["stages"], stages)}
 
-    def _reports(self, info: Info, rule: Info) -> Info:
+    def _stepped(self, aggregate: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> tuple[Tree, Tree, Info]:
+        """The rule's aggregate, decoded where it is a sum of payloads, after the steps behind it."""
+        context = self._context(server, jobs, info, Phase.AGGREGATE)
+        if self.decoder is not None:
+            aggregate, _, _ = self.decoder.apply(aggregate, (), context)
+        return self.steps.apply(aggregate, server.state["steps"], context)
+
+    def _reports(self, info: Info, rule: Info, steps: Info) -> Info:
         """What links report, as `krum/malicious_kept`; the last of those that say so is `malicious_kept` alone."""
-        reports = [(self.labels[place], settled(more)) for place, more in info.items()] + [(self.labels[-1], rule)]
+        last = self.stages_at + self.stages_count
+        reports = [(self.labels[place], settled(more)) for place, more in info.items()] + [(self.labels[last], rule)]
+        reports += [(self.labels[last + 1 + place], more) for place, more in steps.items()]
         common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
         return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
 
@@ -340,8 +380,9 @@ class Server:
         assert self.rule.fold is not None
         context = self._context(server, jobs, info, Phase.RULE)
         aggregate, rule, info_of_rule = self.rule.fold.finish(total.rule, server.state["rule"], context)
-        state = {**server.state, **self._after(server.state, total.info), "rule": rule}
-        reports = self._reports(total.info, info_of_rule)
+        aggregate, steps, info_of_steps = self._stepped(aggregate, server, jobs, info)
+        state = {**server.state, **self._after(server.state, total.info), "rule": rule, "steps": steps}
+        reports = self._reports(total.info, info_of_rule, info_of_steps)
         return Closed(aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
@@ -350,9 +391,10 @@ class Server:
         reports = add_reports(no_reports(reports), reports)
         context = self._context(server, jobs, info, Phase.RULE)
         aggregate, rule, info_of_rule = self.rule.apply(kept, server.state["rule"], context)
+        aggregate, steps, info_of_steps = self._stepped(aggregate, server, jobs, info)
         memory = self._keep(memory, server, jobs, total.memory, arrived._replace(memory=kept.memory))
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        state = {**server.state, **self._after(before, reports), "rule": rule}
+        state = {**server.state, **self._after(before, reports), "rule": rule, "steps": steps}
         counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)
-        return Closed(aggregate, state, sums, counts, memory, self._reports(reports, info_of_rule), sent)
+        return Closed(aggregate, state, sums, counts, memory, self._reports(reports, info_of_rule, info_of_steps), sent)

@@ -38,6 +38,7 @@ class RoundInfo(NamedTuple):
     round: Int[Array, ""] | int
     clients: Float[Array, ""]  # that can take part: those with samples
     samples: Float[Array, ""]  # of all of them together
+    expected: Float[Array, "2"]  # clients that a round draws on average, and their samples; 0 where nobody knows
 
 
 class ProbeSum(NamedTuple):

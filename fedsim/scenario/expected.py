@@ -22,6 +22,7 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "client": "client",
     "rule": "server",
     "stage": "server (before the rule) or wire",
+    "aggregate_stage": "server (behind the rule)",
     "attack": "wire",
     "codec": "wire or broadcast",
     "optimizer": "server (after the rule) or client.optimizer",

@@ -154,7 +154,11 @@ def scenario_model() -> type[BaseModel]:
             "The codec by which the server sends its model out; none: as it is.",
         ),
         "wire": (links_type("wire"), [], "What happens to a message between client and server, in this order."),
-        "server": (links_type("server"), ["mean"], "Stages, exactly one rule, then optimisers, in this order."),
+        "server": (
+            links_type("server"),
+            ["mean"],
+            "Stages, one rule, steps on the aggregate, optimisers, in this order.",
+        ),
         "evaluate": (Evaluate, {}, "When the model is scored, and which score counts."),
         "compare": (Compare, {}, "What `fedsim compare` compares; `fedsim run` leaves it alone."),
         "numerics": (Numerics, {}, "Float type, widths and threads: what decides bits and speed."),
@@ -172,7 +176,7 @@ def links_type(section: str) -> Any:
         return Annotated[list[union("codec")], MaxLen(1)]
     if section == "wire":
         return list[union("attack", also=("stage", "codec"))]
-    return Annotated[list[union("stage", also=("rule", "optimizer"))], MinLen(1)]
+    return Annotated[list[union("stage", also=("rule", "aggregate_stage", "optimizer"))], MinLen(1)]
 
 
 def union(

@@ -13,8 +13,11 @@ from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
+from fedsim.types.server import AggregateStage as AggregateStage
+from fedsim.types.server import Aim as Aim
 from fedsim.types.server import Bits as Bits
 from fedsim.types.server import Codec as Codec
+from fedsim.types.server import Defence as Defence
 from fedsim.types.server import Fold as Fold
 from fedsim.types.server import Info as Info
 from fedsim.types.server import RowStage as RowStage

@@ -81,6 +81,18 @@ class Stage(NamedTuple):
     memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful  # likewise
 
 
+Defence = Callable[[Updates, Context], Tree]
+"""(the stack as an attack would send it, context) -> what stages and rule of the round would make of it."""
+
+
+class Aim(NamedTuple):
+    """An attack that knows the defence: made a stage when it is known what it attacks."""
+
+    aim: Callable[[Defence], Stage]
+    name: str = ""
+    memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful
+
+
 class Fold(NamedTuple):
     """A rule that is a sum, in the form that takes a cohort block by block."""
 
@@ -98,7 +110,17 @@ class Rule(NamedTuple):
     fold: Fold | None = None  # where the rule is a sum
     linear: bool = False  # a sum of rows whose weights do not depend on them: it may sum what the rows are encoded as
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `stats` and a `mean` of `aux` are averaged by
-    needs: frozenset[str] = frozenset()  # `loss`: of every client at x, for which there is a pass before training
+    needs: frozenset[str] = (
+        frozenset()
+    )  # `loss`: of every client at x, by a pass before training; `expected`: see Context
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
     evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
+    name: str = ""
+
+
+class AggregateStage(NamedTuple):
+    """Aggregate -> aggregate, between rule and optimisers; runs in every round that is not skipped."""
+
+    apply: Callable[[Tree, Tree, Context], Result]  # (aggregate, state, context) -> (aggregate, state, info)
+    init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     name: str = ""
