@@ -44,6 +44,7 @@ TITLES = {  # family -> heading, and where it stands in a scenario
     "skew": ("Skews", "`data.skew`"),
     "augmentation": ("Augmentations", "`data.augment`"),
     "cohort": ("Cohorts", "`cohort:`"),
+    "timetable": ("Timetables", "`schedule:`"),
     "model": ("Models", "`model:`"),
 }
 TABLES = {

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedsim.compose import attack as attack
     from fedsim.compose import augmentation as augmentation
     from fedsim.compose import client as client
+    from fedsim.compose import codec as codec
     from fedsim.compose import cohort as cohort
     from fedsim.compose import dataset as dataset
     from fedsim.compose import method as method
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "compose": (
-        *("attack", "augmentation", "client", "cohort", "dataset", "method", "model", "optimizer", "partition"),
-        *("row_attack", "rule", "skew", "stage"),
+        *("attack", "augmentation", "client", "codec", "cohort", "dataset", "method", "model", "optimizer"),
+        *("partition", "row_attack", "rule", "skew", "stage"),
     ),
     "build": ("aggregate", "transmit"),
     "data": ("Arrays",),

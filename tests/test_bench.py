@@ -27,7 +27,7 @@ def test_rivals_do_what_a_round_does(root, name):
     with numerics(scenario):
         made = build(scenario)
         plan = made.plans[0]
-        T, f = int(plan.round(1).steps.max()), plan.federation
+        T, f = int(plan.round(1)[0].steps.max()), plan.federation
         play = rivals(made.program.task, 0.01)[name]
         shared = play(made.shared[0], cohort(plan, 1, T, made.program.room.batch, np.dtype(float)), (f.x, f.y))
     ours = fedsim.run(scenario).model()

@@ -39,7 +39,13 @@ def test_cores_and_devices_change_no_byte(cores, devices):
     assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
 
 
-@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median"])
+@pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
+def test_nor_where_rounds_depend_on_what_was_before(cores, devices):
+    names = ["fedbuff", "power_of_choice"]
+    assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
+
+
+@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice"])
 @pytest.mark.parametrize("edit", ["checkpoint.rounds=1", "checkpoint.rounds=3"])
 def test_commits_change_no_byte(name, edit, tmp_path):
     assert digest(run(name)) == digest(run(name, edits=[edit], out=tmp_path / "run"))

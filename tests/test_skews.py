@@ -295,7 +295,7 @@ def plan_of(*skews, labelled=True):
 
 def test_a_plan_moves_labels_as_a_pure_function_of_the_round():
     plan = plan_of(link("concept_shift", groups=2, every=2), link("concept_shift", groups=1, every=3))
-    shifts = [plan.round(r).shift for r in (9, 1, 2, 3, 4, 5, 6, 7, 8, 9)]
+    shifts = [plan.round(r)[0].shift for r in (9, 1, 2, 3, 4, 5, 6, 7, 8, 9)]
     want = [((r - 1) // 2 + (r - 1) // 3) % CLASSES for r in (9, 1, 2, 3, 4, 5, 6, 7, 8, 9)]
     assert shifts == want
     assert np.array_equal(plan.federation.labels_in(4), (plan.federation.y + 2) % CLASSES)
@@ -306,7 +306,7 @@ def test_a_layout_has_a_column_for_them_only_where_they_move():
     for skews, columns in (([], 0), ([link("concept_shift")], 0), ([link("concept_shift", groups=1, every=1)], 1)):
         plan, width = plan_of(*skews), Width(2, N)
         room = capacity([[plan]], width, longest_first, 1)
-        layout, _ = lay_out([Part(plan, plan.round(3))], 0, width, room, np.dtype("float32"))
+        layout, _ = lay_out([Part(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32"))
         assert layout.shift.shape == (N, columns) and (layout.shift == 2).all()
         seen = [np.bincount(plan.federation.labels_in(3)[of(plan.federation, k)], minlength=CLASSES) for k in range(N)]
         assert np.array_equal(layout.labels, seen)  # what FedLC and FedRS are told

@@ -695,7 +695,7 @@ def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
 
 def test_a_round_says_who_what_and_how_much(federation):
     made = plan(federation, labelled=True)
-    work, sizes = made.round(2), federation.sizes
+    work, sizes = made.round(2)[0], federation.sizes
     drawn = np.sort(generator(7, Stream.COHORT, 2).choice(np.flatnonzero(sizes > 0), 3, replace=False))
     assert work.ids.tolist() == drawn.tolist() and work.count.tolist() == [1, 1, 1] and work.round == 2
     steps = 2 * -(-sizes[drawn] // 4)
@@ -709,13 +709,13 @@ def test_a_round_says_who_what_and_how_much(federation):
 
 def test_who_is_drawn_twice_counts_twice_and_who_takes_no_step_weighs_nothing(federation):
     made = plan(federation, selection.listed([[2, 0, 2], [1]]), epochs=None, steps=[3, 1, 0, 2, 2, 2])
-    work = made.round(1)
+    work = made.round(1)[0]
     assert (work.ids.tolist(), work.count.tolist(), work.steps.tolist()) == ([0, 2], [1, 2], [3, 0])
     assert work.weight.tolist() == [federation.sizes[0], 0] and work.seconds == 3.0
-    assert made.round(2).ids.tolist() == [1] and made.round(3).ids.tolist() == [0, 2]
+    assert made.round(2)[0].ids.tolist() == [1] and made.round(3)[0].ids.tolist() == [0, 2]
     assert made.members.tolist() == [0, 1, 2]
     none = plan(federation, selection.Cohort(lambda population, round, rng: population.ids[:0], lambda N: 0))
-    assert none.round(1).seconds == 0.0 and len(none.members) == 0
+    assert none.round(1)[0].seconds == 0.0 and len(none.members) == 0
 
 
 def test_members_are_those_of_all_rounds_up_to_a_thousand(federation, monkeypatch):
@@ -731,7 +731,7 @@ def test_members_are_those_of_all_rounds_up_to_a_thousand(federation, monkeypatc
 
 def test_rates_by_step_are_summed_up(federation):
     made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5], rate=lambda t: 1.0 / (t + 1))
-    assert made.round(1).lr_sum == pytest.approx([0, 1, 1.5, 11 / 6, 25 / 12, 137 / 60])
+    assert made.round(1)[0].lr_sum == pytest.approx([0, 1, 1.5, 11 / 6, 25 / 12, 137 / 60])
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
@@ -766,11 +766,11 @@ def test_full_batches_and_fixed_steps(federation):
     assert rows.tolist() == [held.tolist()] * 3 and valid.tolist() == [len(held)] * 3
     unshuffled = plan(federation, shuffle=False).batches(1, 2)[0]
     assert unshuffled[0].tolist() == held[:4].tolist()
-    work = made.probe_plan(made.round(1))
+    work = made.probe_plan(made.round(1)[0])
     assert work.steps.tolist() == [1, 1, 1] and work.lr_sum.tolist() == [0, 0, 0]
     assert (
-        plan(federation).probe_plan(plan(federation).round(1)).steps.tolist()
-        == (-(-plan(federation).round(1).samples // 4)).tolist()
+        plan(federation).probe_plan(plan(federation).round(1)[0]).steps.tolist()
+        == (-(-plan(federation).round(1)[0].samples // 4)).tolist()
     )
 
 

@@ -69,6 +69,21 @@ WORKLOADS = {
     "char_lstm": {**TEXT, "model": {"kind": "char_lstm", "width": 24}},
     "transformer": {**TEXT, "model": {"kind": "transformer", "width": 32}},
     "char_gru": {**TEXT, "model": {"kind": "char_gru", "width": 24}},
+    "fedbuff": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 8,
+        "seeds": 2,
+        "cohort": SOME,
+        "schedule": {"kind": "fedbuff", "buffer": 10, "concurrency": 25},
+        "server": [{"kind": "mean", "weights": "uniform"}],
+    },
+    "power_of_choice": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 6,
+        "cohort": {"kind": "power_of_choice", "size": 10, "candidates": 20},
+    },
     "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
 }
 

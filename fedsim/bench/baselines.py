@@ -27,7 +27,7 @@ class Cohort(NamedTuple):
 
 def cohort(plan: Plan, r: int, T: int, B: int, dtype: np.dtype) -> Cohort:
     """Round r of a plan, for at most T steps of B samples."""
-    work = plan.round(r)
+    work, _ = plan.round(r)
     K = len(work.ids)
     index, valid = np.zeros((K, T, B), np.int32), np.zeros((K, T), np.int32)
     for k, id in enumerate(work.ids):

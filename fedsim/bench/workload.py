@@ -98,7 +98,7 @@ def _plan_seconds(experiment: Experiment, run: Run) -> float:
     program, plan = experiment.program, run.plan
 
     def planned(r: int) -> None:
-        work = plan.round(r)
+        work, _ = plan.round(r)
         for first in range(0, len(work.ids), program.width.block):
             lay_out([Part(plan, work)], first, program.width, program.room, program.dtype, program.pack)
 
@@ -111,7 +111,7 @@ def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tup
     lr = experiment.scenario.spec.client.lr
     data = jax.device_put((np.asarray(plan.federation.x), plan.federation.y))
     rounds = range(1, min(experiment.scenario.spec.rounds, 2 * TRIALS) + 1)
-    T, B = max(int(plan.round(r).steps.max()) for r in rounds), experiment.program.room.batch
+    T, B = max(int(plan.round(r)[0].steps.max()) for r in rounds), experiment.program.room.batch
     cohorts = [cohort(plan, r, T, B, experiment.program.dtype) for r in rounds]  # all of one shape
     for name, play in rivals(experiment.program.task, lr).items():
         say(f"{experiment.scenario.spec.name}: {name}")
@@ -128,7 +128,7 @@ def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tup
 def _rates(seconds: dict[str, float], experiment: Experiment, flops: float, peak: float) -> dict[str, Any]:
     plan = next(iter(experiment.plans.values()))
     rounds = range(1, experiment.scenario.spec.rounds + 1)
-    steps = statistics.mean(int(plan.round(r).steps.sum()) for r in rounds)
+    steps = statistics.mean(int(plan.round(r)[0].steps.sum()) for r in rounds)
     return {
         **seconds,
         "steps_per_second": steps / seconds["seconds"],

@@ -1,12 +1,15 @@
 """The parts of a scenario, each of them checked; all problems are raised at once."""
 
+import math
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from fedsim.build.feasibility import (
+    asynchronous,
     foreign_metric,
     idle_keys,
     large_cohort,
@@ -25,10 +28,12 @@ from fedsim.build.model import activation_bytes, loss_of, model_of, model_sectio
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
+from fedsim.build.wire import forgotten, linear_partners, second_codec
 from fedsim.data import Federation
-from fedsim.fleet import Cohort, Local
+from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
+from fedsim.types import Updates
 
 
 class Checked(NamedTuple):
@@ -37,6 +42,8 @@ class Checked(NamedTuple):
     model: Any  # its section
     federations: dict[int, Federation]  # by seed
     cohort: Cohort  # who takes part in a round
+    timetable: Timetable  # when the server steps
+    message: int  # bytes of what one client sends
     local: Local  # how much a client trains, on which learning rate
     learned: tuple  # model, loss, classes, client and augmentation, as `training` and `serving` take them
     trained: Training  # what `training` makes of them
@@ -56,10 +63,13 @@ def checked(
     """
     spec, problems = scenario.spec, Problems(scenario)
     cohort = problems.attempt(make_link, scenario, ("cohort",), spec.cohort)
+    timetable = problems.attempt(make_link, scenario, ("schedule",), spec.schedule)
     client = problems.attempt(make_link, scenario, ("client",), spec.client)
     local = problems.attempt(local_of, spec.client)
     problems.attempt(factory_of(spec.client.optimizer), 0.1)
-    links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
+    make = lambda path, section: (path, section, problems.attempt(make_link, scenario, path, section))
+    sent = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
+    links = [make(path, section) for path, section in links_of(spec)]
     federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
     federation, N = _samples(problems, federations, data)
     for i, section in enumerate(spec.data.augment):
@@ -67,13 +77,17 @@ def checked(
     section = problems.attempt(model_section, scenario, federation)
     if section is not UNKNOWN:
         scenario = scenario._replace(spec=spec.model_copy(update={"model": section}))
-    K = problems.attempt(lambda cohort, N: cohort.nominal(N), cohort, N)
+    K = problems.attempt(lambda cohort, N, timetable: timetable.buffer or cohort.nominal(N), cohort, N, timetable)
     problems.check(idle_keys, scenario, client)
     eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
     problems.check(unknown_clients, scenario, N)
     problems.check(unknown_members, scenario, cohort, N)
     problems.check(large_cohort, scenario, cohort, eligible)
     _check_links(problems, links, cohort, K)
+    problems.check(second_codec, links)
+    problems.check(linear_partners, links)
+    for path, each, made in links:
+        problems.check(forgotten, scenario, path, each, made, client)
 
     net = problems.attempt(model_of, scenario, federation, model, params, loss)
     classes = problems.attempt(lambda federation: federation.classes, federation)
@@ -96,15 +110,19 @@ def checked(
         problems.check(short_batches, scenario, net, each, local)
 
     problems.attempt(check_training, scenario, trained, shapes, federation, local)
-    sent = problems.attempt(shared_leaves, scenario, trained, shapes)
-    shown = problems.attempt(line_shapes, scenario, trained, sent, K, N)
-    for path, section, made in links:
+    made_links = [made for *_, made in links]
+    problems.check(asynchronous, scenario, timetable, cohort, trained, shapes, eligible, made_links)
+    travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
+    shown = problems.attempt(line_shapes, scenario, trained, travelling, K, N)
+    for path, section, made in (*sent, *links):
         problems.attempt(check_link, scenario, path, section, made, shown)
     problems.raise_all()
     return Checked(
         model=scenario.spec.model,
         federations=federations,
         cohort=cohort,
+        timetable=timetable,
+        message=_message_bytes(shown[0]),
         local=local,
         learned=learned,
         trained=trained,
@@ -131,6 +149,12 @@ def local_of(section: Any) -> Local:
 def links_of(spec: Any) -> list[tuple[Path, Any]]:
     """(path, section) of everything in `wire` and `server`, in this order."""
     return [((name, i), section) for name in ("wire", "server") for i, section in enumerate(getattr(spec, name))]
+
+
+def _message_bytes(updates: Updates) -> int:
+    """Bytes of one client's message, from the shapes of a stack."""
+    sent = (updates.delta, updates.stats, updates.aux)
+    return sum(math.prod(leaf.shape[1:]) * leaf.dtype.itemsize for leaf in jax.tree.leaves(sent))
 
 
 def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]:

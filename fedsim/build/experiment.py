@@ -123,11 +123,14 @@ def build(
             rounds=spec.rounds,
             malicious=malicious_mask(spec.fleet.malicious, federation.N, seed),
             labelled="labels" in trained.client.needs,
+            timetable=inputs.timetable,
+            down=tree.payload_bytes(shapes),
+            up=inputs.message,
         )
         for seed, federation in federations.items()
     }
     one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
-    K = one.cohort.nominal(some.N)
+    K = one.nominal
     model_bytes = tree.payload_bytes(shapes["params"])
     width, threads = _width(spec, model_bytes, K, platform()), useful_threads(model_bytes)
     longest = max(plans.values(), key=lambda plan: int(plan.steps.max(initial=0)))
@@ -135,12 +138,12 @@ def build(
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, shards)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    wire, links = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server))
-    server = serving(learned, wire, links, drop=spec.on_nonfinite != "keep", **shape)
+    wire, links, broadcast = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
+    drop = spec.on_nonfinite != "keep"
+    server = serving(learned, wire, links, Written(spec.schedule), broadcast, drop=drop, **shape)
     on = tuple(devices) if devices else None
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
-        memories=trained.memories,
         server=server,
         evaluate=trained.evaluate,
         evaluators=threads,
@@ -175,7 +178,10 @@ def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
 
 
 def _method(spec: Any) -> str:
-    """What stands in the `method` column: `fedavg` for plain local training and the plain mean, else the rule."""
+    """What stands in the `method` column: `fedavg`, or an asynchronous schedule, for plain local training and the plain
+    mean, else the rule.
+    """
     rule = next(section for section in spec.server if section.family == "rule")
     plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
-    return "fedavg" if plain else rule.kind
+    schedule = "fedavg" if spec.schedule.kind == "sync" else spec.schedule.kind
+    return schedule if plain else rule.kind

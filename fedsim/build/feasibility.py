@@ -6,9 +6,12 @@ Each function yields (path, what is wrong there and what to do) for `build.probl
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 from pydantic import BaseModel
 
-from fedsim.fleet import Cohort
+from fedsim.build.programs import Training
+from fedsim.build.wire import remembers
+from fedsim.fleet import Cohort, Timetable
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
@@ -109,9 +112,51 @@ def unknown_members(scenario: Scenario, cohort: Cohort, N: int) -> Found:
 
 def large_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Found:
     """A cohort that is larger than what can be drawn."""
-    size = getattr(scenario.spec.cohort, "size", 0)
-    if size > eligible and not cohort.repeats:
-        yield ("cohort", "size"), f"a cohort of {size} of {eligible} clients with samples; write at most {eligible}"
+    for name, noun in {"size": "a cohort", "candidates": "candidates"}.items():
+        size = getattr(scenario.spec.cohort, name, None)
+        if isinstance(size, int) and size > eligible and not cohort.repeats:
+            counted = f"{noun} of {size}" if name == "size" else f"{size} {noun}"
+            yield ("cohort", name), f"{counted} of {eligible} clients with samples; write at most {eligible}"
+
+
+def asynchronous(
+    scenario: Scenario,
+    timetable: Timetable,
+    cohort: Cohort,
+    trained: Training,
+    shapes: Any,
+    eligible: int,
+    links: list[Any],
+) -> Found:
+    """What needs rounds of one cohort, or a client that sends one message a round, under a schedule that has neither."""
+    spec, kind = scenario.spec, scenario.spec.schedule.kind
+    if not timetable.asynchronous:
+        return
+    instead = "take schedule: sync, or another"
+    if cohort.needs:
+        yield (
+            ("cohort",),
+            f"{spec.cohort.kind} looks at the losses of the round before, and {kind} has none; {instead} cohort",
+        )
+    if timetable.concurrency > eligible:
+        text = f"{timetable.concurrency} clients at a time of {eligible} with samples; write at most {eligible}"
+        yield ("schedule", "concurrency"), text
+    row = jax.eval_shape(trained.client.memory, shapes, jax.eval_shape(jax.random.key, 0))
+    if jax.tree.leaves(row):
+        text = "a client remembers a row of its last round, and may send two messages between two steps of the server"
+        where = ("client", "optimizer_state" if spec.client.optimizer_state == "carry" else "kind")
+        yield where, f"{text} under {kind}; {instead} method"
+    elif any(remembers(link) for link in links):
+        yield (
+            ("wire",),
+            f"a stage remembers a client's last message, and it may send two between two steps; {instead} stage",
+        )
+    if spec.broadcast:
+        yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"
+    losses = any("loss" in getattr(link, "needs", ()) for link in links)
+    if trained.client.probe is not None or losses:
+        text = f"has a pass at the model of the round before training, and {kind} has clients with several models"
+        yield ("client", "kind") if not losses else ("server",), f"the method {text}; {instead} method"
 
 
 def _beyond(ids: Any, N: int, path: Path) -> Found:

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import itertools
 import statistics
 from typing import Any
 
@@ -15,12 +16,13 @@ from fedsim.build.checked import links_of
 from fedsim.build.hooks import own_file
 from fedsim.build.links import factory_of
 from fedsim.build.memory import data_warnings, run_footprint
+from fedsim.compose import most_bytes
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.engine.shared_leaves import sent
 from fedsim.errors import dotted
-from fedsim.types import Batch, RowStage, Rule, Work
+from fedsim.types import Batch, Codec, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 FORECAST_ROUNDS = 50  # whose plans are counted
@@ -28,9 +30,9 @@ FORECAST_ROUNDS = 50  # whose plans are counted
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
     """Parameters, local steps, bytes and memory of a scenario that was built for one device (call it inside `numerics`)."""
-    spec, plan = experiment.scenario.spec, next(iter(experiment.plans.values()))
+    plan = next(iter(experiment.plans.values()))
     program, shared = experiment.program, next(iter(experiment.shared.values()))
-    rounds = [plan.round(r) for r in range(1, min(spec.rounds, FORECAST_ROUNDS) + 1)]
+    rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
     clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
     parts, message = memory(experiment)
     training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
@@ -43,7 +45,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "steps_a_round": statistics.mean(int(work.steps.sum()) for work in rounds) if rounds else 0,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "bytes_up_a_round": int(clients * message),
-        "bytes_down_a_round": int(clients * tree.payload_bytes(sent(experiment.client, shared))),
+        "bytes_down_a_round": int(clients * received_bytes(sent(experiment.client, shared), program.server.broadcast)),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -53,6 +55,14 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "peak_bytes": max(training, ending, memory_peak()),
         "notes": notes(experiment),
     }
+
+
+def received_bytes(shared: Any, codec: Codec | None) -> int:
+    """The most bytes of what one client gets."""
+    dense = tree.payload_bytes(shared)
+    return (
+        dense if codec is None else dense - tree.payload_bytes(shared["params"]) + most_bytes(codec, shared["params"])
+    )
 
 
 def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
@@ -65,13 +75,15 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     held = run_footprint(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
     s, programs = held.shapes, program.server
     server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
-    keys, bank = ((info.root,), info.round), (server.shared,)
+    keys, bank = ((info.root,), info.round), (server.shared,) * program.room.versions
     on_lanes = (bank, s["seated"], jobs, s["data"], keys, s["lane"], s["rows"], 0, 1, integer)
     held_sets = held_out(plan.federation, program.evaluators)[0]
     before = probe_pass(program, plan, server.shared)
     temporary = {
         "train": program.mesh.shards * _temporary(program.mesh.train, *on_lanes),
-        "add": _temporary(programs.add, s["total"], server, s["store"], s["stack"], None, jobs, info, 0),
+        "add": _temporary(
+            programs.add, s["total"], server, s["store"], s["stack"], s["remembered"], None, jobs, info, 0
+        ),
         "close": _temporary(programs.close, s["total"], server, s["store"], jobs, info),
         **{k: program.evaluators * _temporary(program.evaluate, server.shared, *v[0]) for k, v in held_sets.items()},
     }

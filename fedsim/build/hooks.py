@@ -11,16 +11,16 @@ import numpy as np
 from fedsim.build.links import factory_of
 from fedsim.build.programs import Training, Written
 from fedsim.compose import FAMILIES
-from fedsim.compose.contract import check_client, check_rule, check_shares, check_stage
+from fedsim.compose.contract import check_client, check_codec, check_rule, check_shares, check_stage
 from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Skew
 from fedsim.engine.shared_leaves import sent
 from fedsim.errors import HookError, ScenarioError, dotted
-from fedsim.fleet import Cohort, Local
+from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
-from fedsim.types import Batch, Client, Context, RowStage, Rule, Stage, Updates, Work
+from fedsim.types import Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
 
 Shape: Any = jax.ShapeDtypeStruct
 SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many cells with the same links
@@ -28,6 +28,7 @@ NOUNS = {
     "client": (Client, "types.Client"),
     "cohort": (Cohort, "fleet.selection.Cohort"),
     "skew": (Skew, "data.Skew"),
+    "timetable": (Timetable, "fleet.Timetable"),
 }  # what factories make, and its name
 MOST_ROWS = 1000  # of the stack that a rule is shown: one that loops over its rows would take long for more
 
@@ -101,6 +102,8 @@ def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: 
             return
         if isinstance(made, Rule):
             check_rule(made, updates, context, present, file, types)
+        elif isinstance(made, Codec):
+            check_codec(made, updates, file)
         elif isinstance(made, Stage | RowStage):
             check_stage(made, updates, context, present, file)
         SOUND.add(key)

@@ -23,7 +23,7 @@ def factory_of(section: Any) -> Callable:
     """
     factory = FAMILIES[section.family][section.kind]
     names = [n for n in inspect.signature(factory).parameters if n in type(section).model_fields]
-    values = {name: getattr(section, name) for name in names}
+    values = {name: _made(getattr(section, name)) for name in names}
     filled = partial(factory, **values)
     if isinstance(rate := values.pop("lr", None), BaseModel):  # an optimizer's, by a schedule
         filled = lambda: scheduled(partial(inspect.unwrap(factory), **values), factory_of(rate)())
@@ -42,6 +42,11 @@ def factory_of(section: Any) -> Callable:
             raise LinkError(f"{section.kind}: {lines[0]}", section) from error
 
     return make
+
+
+def _made(value: Any) -> Any:
+    """A codec that another one is made of, from its section; anything else as it is."""
+    return factory_of(value)() if getattr(value, "family", "") == "codec" else value
 
 
 def located(scenario: Any, error: LinkError) -> ScenarioError:

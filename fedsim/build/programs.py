@@ -18,10 +18,11 @@ from fedsim.clients import augmenting, carrying, mean_loss
 from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
-from fedsim.engine.memory import Memories
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
+from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
+from fedsim.stages.discount import discount
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
@@ -49,7 +50,6 @@ class Training(NamedTuple):
     task: Task
     lanes: Lanes
     probe: Lanes  # of the pass at x, for methods and rules that ask for one
-    memories: Memories
     evaluate: Evaluate
 
 
@@ -125,7 +125,6 @@ def training(
         task=job,
         lanes=Lanes(client, job),
         probe=Lanes(client.probe or mean_loss, plain),
-        memories=Memories(client),
         evaluate=evaluation(net, cost, classes),
     )
 
@@ -144,14 +143,29 @@ def evaluation(net: Model, cost: Callable, classes: int) -> Evaluate:
 
 
 @functools.lru_cache(KEPT)
-def serving(learned: tuple, wire: tuple[Written, ...], server: tuple[Written, ...], **shape: Any) -> Server:
+def serving(
+    learned: tuple,
+    wire: tuple[Written, ...],
+    server: tuple[Written, ...],
+    schedule: Written,
+    broadcast: tuple[Written, ...] = (),
+    **shape: Any,
+) -> Server:
     """The server's program for what `training(*learned)` sends; without the optimisers behind its rule it is made once.
+
+    Where the schedule is one in which old updates count less, they do behind all stages.
 
     Raises:
       OrderError: for a server list in an order that means nothing.
     """
     stages, rule, tail = server_of([w.section for w in server])
     if tail:
-        return serving(learned, wire, server[: -len(tail)], **shape).with_optimiser(server_step(*tail))
+        return serving(learned, wire, server[: -len(tail)], schedule, broadcast, **shape).with_optimiser(
+            server_step(*tail)
+        )
+    timetable: Timetable = factory_of(schedule.section)()
+    if timetable.discount is not None:
+        stages = [*stages, discount(timetable.discount)]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
-    return Server(before, stages, rule, trained.memories, trained.client, trained.task, **shape)
+    codec = factory_of(broadcast[0].section)() if broadcast else None
+    return Server(before, stages, rule, trained.client, trained.task, broadcast=codec, **shape)

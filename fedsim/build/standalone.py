@@ -13,13 +13,13 @@ from fedsim.build.feasibility import bounds_of
 from fedsim.build.hooks import check_link, make_link
 from fedsim.build.programs import KEPT, Written
 from fedsim.build.stack_inputs import arrays_of, checked_links, mask_of, weights_of
-from fedsim.compose import chain, line
+from fedsim.compose import as_stages, chain, labels, line
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree
-from fedsim.types import Context, Updates
+from fedsim.types import Codec, Context, Updates
 
 
 def aggregate(
@@ -98,8 +98,8 @@ def transmit(
     K = tree.rows(stack)
     w, mask = weights_of("transmit", weights, K), mask_of(malicious, K)
     _require_rows(prepared, w)
-    arrived = _on_device(prepared.function, stack, w, seed, params=params, malicious=mask)
-    return arrived, np.full(K, tree.payload_bytes(tree.take(stack, 0)))
+    arrived, sent = _on_device(prepared.function, stack, w, seed, params=params, malicious=mask)
+    return arrived, np.asarray(sent, np.int64)
 
 
 class Prepared(NamedTuple):
@@ -135,12 +135,19 @@ def _aggregation(server: tuple[Written, ...]) -> Prepared:
 def _transmission(wire: tuple[Written, ...]) -> Prepared:
     """A wire list, made once."""
     scenario, links = _links("transmit", "wire", wire)
-    before = line([link for _, _, link in links])
+    made = [link._replace(linear=False) if isinstance(link, Codec) else link for _, _, link in links]
+    stages = as_stages(made)
+    before, owners = line(stages), labels(stages)
 
     def send(updates: Updates, context: Context) -> Tree:
-        present = jnp.ones_like(updates.arrived)
+        params, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
-        return before.apply(updates, before.init(context.shared["params"], present), context)[0].delta
+        fresh = lambda stage: jax.vmap(lambda id: stage.memory(params, jax.random.fold_in(context.key, id)))(
+            context.ids
+        )
+        rows = {owner: fresh(stage) for owner, stage in zip(owners, stages, strict=True)}
+        updates = before.apply(updates._replace(memory=rows), before.init(params, present), context)[0]
+        return updates.delta, updates.bytes
 
     return Prepared(scenario, links, jax.jit(send))
 

@@ -15,9 +15,15 @@ from fedsim.compose.chains import no_reports as no_reports
 from fedsim.compose.chains import scheduled as scheduled
 from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import settled as settled
+from fedsim.compose.codecs import as_stages as as_stages
+from fedsim.compose.codecs import in_bytes as in_bytes
+from fedsim.compose.codecs import most_bytes as most_bytes
+from fedsim.compose.codecs import through as through
+from fedsim.compose.codecs import transmitted as transmitted
 from fedsim.compose.decorators import attack as attack
 from fedsim.compose.decorators import augmentation as augmentation
 from fedsim.compose.decorators import client as client
+from fedsim.compose.decorators import codec as codec
 from fedsim.compose.decorators import cohort as cohort
 from fedsim.compose.decorators import dataset as dataset
 from fedsim.compose.decorators import method as method
@@ -29,6 +35,7 @@ from fedsim.compose.decorators import rule as rule
 from fedsim.compose.decorators import schedule as schedule
 from fedsim.compose.decorators import skew as skew
 from fedsim.compose.decorators import stage as stage
+from fedsim.compose.decorators import timetable as timetable
 from fedsim.compose.names import ALIASES as ALIASES
 from fedsim.compose.names import FAMILIES as FAMILIES
 from fedsim.compose.names import alias as alias

@@ -48,7 +48,7 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
         measured = {n: v.astype(jnp.int32) if v.dtype == bool else v for n, v in measured.items()}
         return changed, state, {**measured, ROWS: updates.arrived} if measured else {}
 
-    return Stage(apply=apply, init=stage.init, name=stage.name, after=stage.after)
+    return Stage(apply=apply, init=stage.init, name=stage.name, after=stage.after, memory=stage.memory)
 
 
 def no_reports(info: Info) -> Info:
@@ -96,12 +96,18 @@ def labels(links: Sequence[Any]) -> list[str]:
     return named([link.name for link in links])
 
 
-def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
+def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: Sequence[str] | None = None) -> Stage:
     """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb.
 
     Its info is that of every stage, by the stage's place among them; of a row-wise stage, what every row reports `[K]`.
+
+    Args:
+      stages: those that see a row, or all.
+      width: as of `lift`.
+      owners: names under which `updates.memory` holds their rows; `labels` of the stages if left out.
     """
     lifted = [lift(stage, width) if isinstance(stage, RowStage) else stage for stage in stages]
+    owners = labels(stages) if owners is None else owners
     names = [stage.name for stage in lifted]
     tags = [(tag_of(name), names[:i].count(name)) for i, name in enumerate(names)]
 
@@ -112,7 +118,10 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
         states, info = [], {}
         for place, (stage, (tag, repeat), old) in enumerate(zip(lifted, tags, state, strict=True)):
             key = jax.random.fold_in(jax.random.fold_in(context.key, tag), repeat)
-            updates, new, more = stage.apply(updates, old, context._replace(key=key))
+            known, owner = dict(updates.memory), owners[place]
+            own = updates._replace(memory=known.get(owner, ()))
+            updates, new, more = stage.apply(own, old, context._replace(key=key))
+            updates = updates._replace(memory={**known, owner: updates.memory} if owner in known else known)
             states.append(new)
             info |= {place: more} if more else {}
         return updates, tuple(states), info

@@ -11,9 +11,10 @@ from typing import Any
 
 import jax
 
+from fedsim.compose.codecs import most_bytes
 from fedsim.compose.shapes import ContractError, kind_of, reported, require_like, require_parts, traced
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Context, Message, RowStage, Rule, Shared, Stage, Task, Updates, Work
+from fedsim.types import Batch, Client, Codec, Context, Message, RowStage, Rule, Shared, Stage, Task, Updates, Work
 
 Shape: Any = jax.ShapeDtypeStruct
 
@@ -69,6 +70,24 @@ def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, pre
         require_parts(returned, ("updates", "state", "info"))
         _require_stack(returned[0], updates, "the stack")
         require_like(returned[1], state, "what init made", "state")
+
+
+def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
+    """A codec gives bits and its memory back, and what it decodes is a vector of the same length."""
+    leaves = jax.tree.leaves(_row(updates.delta))
+    x = Shape((sum(leaf.size for leaf in leaves),), leaves[0].dtype)
+    with reported(file, "memory"):
+        memory = traced(codec.memory, x)
+    with reported(file, "encode"):
+        returned = traced(codec.encode, x, memory, jax.eval_shape(jax.random.key, 0))
+        require_parts(returned, ("payload", "bits", "memory"))
+        payload, bits, after = returned
+        require_like(bits, Shape((), jax.numpy.int32), "one number", "bits", types=False)
+        require_like(after, memory, "what memory made", "memory")
+    with reported(file, "decode"):
+        require_like(traced(lambda payload: codec.decode(payload, x.shape[0]), payload), x, "the vector", types=False)
+    with reported(file):
+        most_bytes(codec, updates.delta)
 
 
 def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = "") -> None:

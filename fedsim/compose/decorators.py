@@ -14,11 +14,12 @@ from fedsim import tree
 from fedsim.compose.names import F, register
 from fedsim.compose.shapes import ContractError, require_like
 from fedsim.tree import Tree
-from fedsim.types import Context, RowStage, Rule, Stage, Updates
+from fedsim.types import Codec, Context, RowStage, Rule, Stage, Updates
 
 P = ParamSpec("P")
 Reduce = Callable[[Updates, Context], Tree]
 Change = Callable[[Updates, Context], Updates]
+NOUNS = (Rule, Stage, RowStage, Codec)
 
 
 def dataset(factory: F) -> F:
@@ -155,9 +156,21 @@ def cohort(factory: F) -> F:
 
             return Cohort(draw, nominal=lambda clients: size)
 
+
+        @fedsim.cohort
+        def hardest(size: int = 5):
+            def draw(population, round, rng):
+                loss = np.nan_to_num(population.loss, nan=np.inf)  # of a client that never took part, there is none
+                return population.ids[np.argsort(-loss, kind="stable")[:size]]
+
+            return Cohort(draw, nominal=lambda clients: size, needs=frozenset({"loss"}))
+
     Args:
       factory: `(hyper-parameters) -> fedsim.fleet.Cohort`; its `draw(population, round, rng) -> ids` sees the ids and
-        the sample counts of all clients that have samples, and a NumPy generator that seed and round decide.
+        the sample counts of all clients that have samples, and a NumPy generator that seed and round decide. One that
+        `needs` `loss` also sees every client's mean loss over the batches that it trained on in the last round in which it
+        took part (NaN: it never did, +∞: no finite one) and draws at most `nominal` clients; a round is then drawn when
+        the one before is over, and methods that are compared have cohorts of their own.
 
     Returns:
       The factory, as it was.
@@ -237,6 +250,15 @@ def schedule(factory: F) -> F:
     return register("schedule", factory)
 
 
+def timetable(factory: F) -> F:
+    """Decorator: when the server steps, as a kind of `schedule`.
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.fleet.Timetable`.
+    """
+    return register("timetable", factory)
+
+
 def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
     """Decorator: your own rule, as a kind that ends the first part of `server`, and as a `method`.
 
@@ -309,6 +331,29 @@ def attack(factory: Callable[P, Stage | RowStage | Reduce]) -> Callable[P, Stage
     return _wrapped("attack", factory, lambda corrupt: _stage(_corrupting(corrupt)))
 
 
+def codec(factory: Callable[P, Codec]) -> Callable[P, Codec]:
+    """Decorator: your own compression of messages, as a kind of `wire` and of `broadcast`.
+
+    Example::
+
+        @fedsim.codec
+        def halves():
+            def encode(x, memory, key):
+                return x.astype(jnp.float16), 16 * len(x), memory
+
+            return fedsim.types.Codec(encode, lambda payload, d: payload.astype(jnp.float32))
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.types.Codec`; its `encode(x, memory, key) -> (payload, bits, memory)` sees the
+        `params` of ONE message as a vector `[d]`, `decode(payload, d) -> y` `[d]` makes of it what an honest receiver can.
+        Bits are a Python integer, or an array where they depend on `x`; then `most(d)` says how many they may be.
+
+    Returns:
+      The factory, whose codecs bear its name now.
+    """
+    return _wrapped("codec", factory, None)
+
+
 def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
     """An attack on one message that needs no other one: what a factory under `fedsim.attack` may return.
 
@@ -327,15 +372,17 @@ def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
     return RowStage(apply=_corrupting(lambda row, context: corrupt(row.delta, context)))
 
 
-def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any]) -> Callable[P, Any]:
+def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any] | None) -> Callable[P, Any]:
     """For families whose factories may return a noun, or a plain function that is wrapped as one; it gets the kind's name."""
 
     @functools.wraps(factory)
     def build(*args: P.args, **kwargs: P.kwargs) -> Any:
         returned = factory(*args, **kwargs)
-        if not isinstance(returned, (Rule, Stage, RowStage)) and not callable(returned):
+        if wrap is None and not isinstance(returned, Codec):
+            raise ContractError(f"made {type(returned).__name__}, needed is a fedsim.types.Codec")
+        if not isinstance(returned, NOUNS) and not callable(returned):
             raise ContractError(f"made {type(returned).__name__}, needed is a function of (updates, context)")
-        noun = returned if isinstance(returned, (Rule, Stage, RowStage)) else wrap(returned)
+        noun = returned if wrap is None or isinstance(returned, NOUNS) else wrap(returned)
         return noun._replace(name=factory.__name__)
 
     return register(family, build)

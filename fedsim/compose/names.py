@@ -22,8 +22,10 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "rule",
         "stage",
         "attack",
+        "codec",
         "optimizer",
         "schedule",
+        "timetable",
         "method",
     )
 }

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.engine.layout import Layout, Part, compacted, lay_out
 from fedsim.engine.pack import Capacity, Packer, Width
-from fedsim.fleet import Plan
+from fedsim.fleet import Planner
 
 
 class Block(NamedTuple):
@@ -21,6 +21,7 @@ class Block(NamedTuple):
     steps: int  # lane steps to do
     samples: tuple[np.ndarray, np.ndarray] | None  # (x, y) that the block trains on, where the device does not hold all
     probe: bool  # of the pass at x
+    versions: int  # start models of every run in the bank
 
     @property
     def longest(self) -> int:
@@ -32,7 +33,7 @@ class Blocks:
     """The blocks of all rounds of runs that are trained side by side.
 
     Args:
-      plans: of the runs, over the same samples.
+      planners: of the runs, over the same samples.
       width: lanes and block.
       room: static shapes.
       dtype: of the floats handed over.
@@ -43,7 +44,7 @@ class Blocks:
 
     def __init__(
         self,
-        plans: Sequence[Plan],
+        planners: Sequence[Planner],
         width: Width,
         room: Capacity,
         dtype: np.dtype,
@@ -51,7 +52,7 @@ class Blocks:
         resident: bool,
         probes: bool,
     ):
-        self.plans, self.width, self.room, self.dtype, self.pack = plans, width, room, dtype, pack
+        self.planners, self.width, self.room, self.dtype, self.pack = planners, width, room, dtype, pack
         self.resident, self.probes = resident, probes
         self.next: Block | None = None
 
@@ -63,13 +64,13 @@ class Blocks:
         return self._made(r, first, playing, probe)
 
     def prepare(self, block: Block) -> None:
-        """Make the one after `block`."""
+        """Make the one after `block`, where all that it depends on is known."""
         first = block.first + self.width.block
         if first < block.longest:
             self.next = self._made(block.round, first, block.playing, block.probe, block.parts)
         elif block.probe:
             self.next = self._made(block.round, 0, block.playing, False)
-        elif block.round < max(plan.rounds for plan in self.plans):
+        elif block.round < max(planner.plan.rounds for planner in self.planners) and self._ready(block):
             self.next = self._made(block.round + 1, 0, block.playing, self.probes)
 
     def following(self, block: Block) -> Block | None:
@@ -77,16 +78,22 @@ class Blocks:
         first = block.first + self.width.block
         return self.get(block.round, first, block.playing, block.probe) if first < block.longest else None
 
+    def _ready(self, block: Block) -> bool:
+        """Whether the next round of all runs that play can be drawn."""
+        playing = zip(self.planners, block.playing, strict=True)
+        return all(planner.ready(block.round + 1) for planner, plays in playing if plays)
+
     def _made(
         self, r: int, first: int, playing: tuple[bool, ...], probe: bool, parts: list[Part | None] | None = None
     ) -> Block:
         if parts is None:
-            plans = zip(self.plans, playing, strict=True)
-            parts = [Part(plan, plan.round(r), probe) if plays else None for plan, plays in plans]
+            planners = zip(self.planners, playing, strict=True)
+            parts = [Part(planner.plan, planner.round(r), probe) if plays else None for planner, plays in planners]
+        versions = max([self.room.versions, *(len(part.versions) for part in parts if part is not None)])
         room = self.room._replace(steps=self.room.passes) if probe else self.room
-        layout, steps = lay_out(parts, first, self.width, room, self.dtype, self.pack)
+        layout, steps = lay_out(parts, first, self.width, room, self.dtype, self.pack, versions)
         samples = None
         if not self.resident:
-            federation = self.plans[0].federation
+            federation = self.planners[0].plan.federation
             layout, samples = compacted(layout, federation.x, federation.y, self.room.samples)
-        return Block(r, first, playing, parts, layout, steps, samples, probe)
+        return Block(r, first, playing, parts, layout, steps, samples, probe, versions)

@@ -9,6 +9,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.evaluation import gathered, in_batches, labels_of
+from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.tree import Tree
 
@@ -49,17 +50,19 @@ def client_means(
 
 
 def remembered(run: Run, ids: np.ndarray) -> Tree:
-    """Rows of memory of these clients `[len(ids), ...]`; one that never took part has the row it would start with."""
+    """Rows of memory of these clients `[len(ids), ...]`, by owner; one that never took part has the row it would start with."""
     seen, rows = run.store.rows(ids)
-    return tree.select(jnp.asarray(seen), rows, run.program.memories.fresh(run.start, run.key, ids))
+    return tree.select(jnp.asarray(seen), rows, run.program.server.memories.fresh(run.start, run.key, ids))
 
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:
     """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
     server = run.server
-    client = remembered(run, np.arange(run.plan.federation.N, dtype=np.int32)) or {}
+    rows = remembered(run, np.arange(run.plan.federation.N, dtype=np.int32))
+    client = rows.pop(CLIENT) or {}
     if set(client) == {"method", "optimizer"}:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
         client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
+    client |= rows
     fields = {**server.shared["aux"], **_fields(server.state)}
     return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 

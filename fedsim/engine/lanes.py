@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 class Lanes:
     """The program of one block on one shard; pure. A round may be trained in any number of calls of `train`.
 
-    In all methods, `bank` holds the start models, one for every run that trains; `memory` and `rows` are the clients' rows
+    In all methods, `bank` holds the start models, W for every run that trains; `memory` and `rows` are the clients' rows
     of this shard; slot k has row `jobs.seat[k] - origin` of them. `data` = (x [n, ...], y [n, ...]) are the training
     samples, `keys` = (the root key of every run, the round).
 
@@ -94,7 +94,7 @@ class Lanes:
         origin: Int[Array, ""],
     ) -> tuple[Lane, Rows, Int[Array, ""]]:
         """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for)."""
-        models, noises = _stacked(bank), _stacked(tuple(self._noise(root, keys[1]) for root in keys[0]))
+        models, noises = _stacked(bank), self._noises(jobs, keys, len(bank))
         beyond = rows.loss.shape[0]  # the last row: not written
 
         def lane_step(t, lane: Lane) -> Lane:
@@ -122,6 +122,15 @@ class Lanes:
 
         t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (jnp.asarray(t0, jnp.int32), lane, rows))
         return lane, rows, t
+
+    def _noises(self, jobs: Jobs, keys: Keys, models: int) -> Models:
+        """The keys of a slot: of its run and the round or, where a run has several start models, of its draw."""
+        roots, round = keys
+        if models == len(roots):
+            return _stacked(tuple(self._noise(root, round) for root in roots))
+        own = jnp.stack(roots)[jobs.start // (models // len(roots))]
+        drawn = jax.vmap(self._noise)(own, jobs.draw)
+        return lambda jobs, slot: (tree.take(drawn, slot), 0)
 
     def _noise(self, root: Key[Array, ""], round) -> Noise:
         """The keys of a round; that of augmentation where there is one."""

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from fedsim.engine.pack import Capacity, Packer, Width, crowd, longest_first, makespan, roomy
 from fedsim.fleet import Plan, RoundPlan
 
-INTEGERS = ("start", "id", "steps", "place", "malicious", "seat")  # of a slot
+INTEGERS = ("start", "id", "steps", "place", "malicious", "seat", "draw", "age")  # of a slot
 FLOATS = ("samples", "weight", "count", "lr", "lr_sum")
 
 
@@ -50,6 +50,8 @@ class Jobs(NamedTuple):
     place: Array  # row of the client's memory
     malicious: Array  # whether the attacker controls the client
     seat: Array  # row that a shard writes: shard · R + its own number; = slot where there is one shard
+    draw: Array  # of the batches and of the noise, where start models are several of a run: else that of the round
+    age: Array  # steps that the server took since it sent the start model
     samples: Array  # n_k
     weight: Array  # 0 = nothing arrives
     count: Array  # times drawn
@@ -71,9 +73,14 @@ class Part(NamedTuple):
         """What is done in this pass."""
         return self.plan.probe_plan(self.cohort) if self.probe else self.cohort
 
-    def batches(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def versions(self) -> list[int]:
+        """Versions of the model that clients train from, in order."""
+        return np.unique(self.cohort.start).tolist()
+
+    def batches(self, draw: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """As `Plan.batches` gives them."""
-        return self.plan.single_pass(client) if self.probe else self.plan.batches(self.cohort.round, client)
+        return self.plan.single_pass(client) if self.probe else self.plan.batches(draw, client)
 
 
 def unpack(layout: Layout) -> Jobs:
@@ -109,14 +116,15 @@ def lay_out(
     room: Capacity,
     dtype: np.dtype,
     pack: Packer = longest_first,
+    versions: int = 1,
 ) -> tuple[Layout, int]:
     """The slots `first … first + block` of a round of every run on the lanes of all shards -> (layout, lane steps to do).
 
-    Where the clients' memory lies is not known yet: `placed` adds it.
+    Where the clients' memory lies is not known yet: `placed` adds it. The bank holds `versions` start models of every run.
     """
     (lanes, block), shards = width, room.shards
     slots = len(parts) * block
-    integers, numbers, labels, shift = _columns(parts, first, block, dtype)
+    integers, numbers, labels, shift = _columns(parts, first, block, dtype, versions)
     queues = pack(integers["steps"], lanes * shards)
     total = makespan(queues, integers["steps"])
     T = max(room.steps, roomy(total))
@@ -129,10 +137,10 @@ def lay_out(
     for number, queue in enumerate(queues):
         t, lane = 0, (number % shards) * lanes + number // shards  # neighbours in the queue are with different shards
         for k in queue:
-            part, client = parts[k // block], int(integers["id"][k])
+            part, client, draw = parts[k // block], int(integers["id"][k]), int(integers["draw"][k])
             assert part is not None
-            job = (*part.plan.order, client)
-            rows, count = known.get(job) or known.setdefault(job, part.batches(client))
+            job = (*part.plan.order, draw, client)
+            rows, count = known.get(job) or known.setdefault(job, part.batches(draw, client))
             end = t + len(rows)
             index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
             t = end
@@ -156,7 +164,7 @@ def laid_out(width: Width, room: Capacity, dtype: np.dtype, plan: Plan) -> Layou
 
 
 def _columns(
-    parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype
+    parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype, versions: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What is known of every slot; of empty slots zeros."""
     slots, playing = len(parts) * block, [part for part in parts if part is not None]
@@ -169,11 +177,13 @@ def _columns(
         plan, jobs, cut = part.plan, part.jobs, slice(first, first + block)
         ids = jobs.ids[cut]
         rows = slice(run * block, run * block + len(ids))
-        whole = {"start": run, "id": ids, "steps": jobs.steps[cut], "malicious": plan.malicious[ids]}
-        for name, column in whole.items():
+        start = run * versions + np.searchsorted(part.versions, jobs.start[cut])
+        whole = {"start": start, "id": ids, "steps": jobs.steps[cut], "malicious": plan.malicious[ids]}
+        for name, column in {**whole, "draw": jobs.draw[cut], "age": jobs.age[cut]}.items():
             integers[name][rows] = column
         columns = {"samples": jobs.samples[cut], "weight": jobs.weight[cut], "count": jobs.count[cut]}
-        for name, column in {**columns, "lr": jobs.lr, "lr_sum": jobs.lr_sum[cut]}.items():
+        rates = np.broadcast_to(jobs.lr, len(jobs.ids))[cut]
+        for name, column in {**columns, "lr": rates, "lr_sum": jobs.lr_sum[cut]}.items():
             numbers[name][rows] = column
         labels[rows], shift[rows] = np.roll(plan.labels[ids], jobs.shift, axis=1), jobs.shift
     return integers, numbers, labels, shift

@@ -59,9 +59,9 @@ def events(
     f = runs[0].plan.federation
     resident = f.x.nbytes + f.y.nbytes <= samples
     data = program.mesh.spread((np.asarray(f.x), f.y)) if resident else None
-    plans = [run.plan for run in places]
+    planners = [run.planner for run in places]
     blocks = Blocks(
-        plans, program.width, program.room, program.dtype, program.pack, resident, program.probe is not None
+        planners, program.width, program.room, program.dtype, program.pack, resident, program.probe is not None
     )
     servers, reached = [run.server for run in runs], [run.round for run in runs]
     pieces, buffers, pending = Pieces(calls), Buffers(), deque[list[Pending]]()
@@ -85,7 +85,8 @@ def events(
         ends = any(
             run.empty or run.policy.nonfinite or run.policy.impossible for run in runs
         )  # perhaps, with this round
-        while len(pending) > (0 if resting or slow or ends else AHEAD):
+        asked = not all(run.planner.ready(r + 1) for run in runs)  # the next round depends on what this one reports
+        while len(pending) > (0 if resting or slow or ends or asked else AHEAD):
             yield from _settled(pending.popleft())
         if resting and (left := [run for run, _, _ in current if run.status == "running"]):
             yield Quiesced(r, left)
@@ -95,7 +96,6 @@ def events(
 
 def _evaluated(run: Run, played: Played, r: int) -> dict[str, Scores] | None:
     """Evaluations on their way to the device, in the rounds that are evaluated."""
-    run.message_bytes["up"] = played.message_bytes
     return run.evaluate(played.server) if r % run.every == 0 or r == run.rounds else None
 
 

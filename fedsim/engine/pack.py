@@ -39,6 +39,7 @@ class Capacity(NamedTuple):
     samples: int  # that one block trains on, at most
     runs: int = 1  # that are trained side by side
     passes: int = 1  # T of the pass at x
+    versions: int = 1  # W, start models of every run; never 1 where clients of one run start from several
 
 
 def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
@@ -64,7 +65,7 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
     Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
     """
     lanes, block = width
-    blocks, longest, batch, seats, samples, packed, members, runs, passes = 1, 1, 1, 1, 1, 0, 1, 1, 1
+    blocks, longest, batch, seats, samples, packed, members, runs, passes, versions = 1, 1, 1, 1, 1, 0, 1, 1, 1, 1
 
     def count(cohorts: list[RoundPlan], probes: list[RoundPlan]) -> None:
         nonlocal blocks, longest, seats, samples, packed, passes
@@ -86,6 +87,8 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
         for rounds in zip_longest(*(plan.survey() for plan in plans)):
             cohorts = [(plan, cohort) for plan, cohort in zip(plans, rounds, strict=True) if cohort is not None]
             count([cohort for _, cohort in cohorts], [plan.probe_plan(cohort) for plan, cohort in cohorts])
+            started = [cohort.start for plan, cohort in cohorts if plan.timetable.asynchronous]
+            versions = max([versions, *(max(2, len(np.unique(start))) for start in started)])
         members = max(members, *(len(plan.members) for plan in plans))
         runs = max(runs, len(plans))
     return Capacity(
@@ -98,6 +101,7 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
         samples=roomy(samples + 1),
         runs=runs,
         passes=roomy(passes),
+        versions=versions,
     )
 
 

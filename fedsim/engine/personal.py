@@ -11,6 +11,7 @@ from jax import lax
 from fedsim.engine.evaluation import Forward, labels_of, scored
 from fedsim.engine.final import client_means, remembered
 from fedsim.engine.jitted import Jitted
+from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
 
@@ -44,7 +45,7 @@ def personal_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
     for start in range(0, len(ids), width):
         some = np.minimum(np.arange(start, start + width), len(ids) - 1)  # one shape, one compilation
         x, y = _taken(f.x, f.x_test, index[some]), _taken(y_now, f.y_test, index[some])
-        parts.append(jax.tree.map(np.asarray, score(shared, remembered(run, ids[some]), x, y)))
+        parts.append(jax.tree.map(np.asarray, score(shared, remembered(run, ids[some])[CLIENT], x, y)))
     scores = {name: np.concatenate([part[name] for part in parts])[batch, place].astype(float) for name in parts[0]}
     return client_means(f, scores, owner, labels_of(_taken(y_now, f.y_test, rows)))
 

@@ -4,4 +4,7 @@ from fedsim.fleet.plan import Local as Local
 from fedsim.fleet.plan import Plan as Plan
 from fedsim.fleet.plan import RoundPlan as RoundPlan
 from fedsim.fleet.plan import malicious_mask as malicious_mask
+from fedsim.fleet.planner import Planner as Planner
 from fedsim.fleet.selection import Cohort as Cohort
+from fedsim.fleet.selection import Population as Population
+from fedsim.fleet.timetables import Timetable as Timetable

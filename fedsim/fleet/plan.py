@@ -1,7 +1,8 @@
 """The plan: everything about a round that does not depend on the value of a parameter, decided on the host.
 
 A round's plan is a pure function of `(scenario, seed, round)` and not of the method: whatever is compared, is compared
-under the same cohorts, batches and failures.
+under the same cohorts, batches and failures. Two kinds of plans go on from what was before: an asynchronous server's from
+who trains at the moment, that of a cohort that looks at losses from the losses so far.
 """
 
 from collections import deque
@@ -12,10 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.data import Federation
+from fedsim.fleet.clock import Cost, Speed, seconds
+from fedsim.fleet.flights import Flights, State, nobody
 from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.streams import Draws, Stream, generator
+from fedsim.fleet.timetables import SYNC, Timetable
 
 SURVEYED = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
+FLOWN = 100_000  # flights that are: they come one by one
 
 
 class Local(NamedTuple):
@@ -44,10 +49,17 @@ class RoundPlan(NamedTuple):
     samples: np.ndarray  # n_k
     weight: np.ndarray  # n_k, 0 where nothing arrives
     steps: np.ndarray  # planned local steps
-    lr: float
+    lr: float | np.ndarray
     lr_sum: np.ndarray  # Σ of the learning rates of the planned steps
     seconds: float  # virtual duration of the round
+    start: np.ndarray  # version of the model that each trains from: how many steps the server had taken
+    draw: np.ndarray  # of the batches of each
     shift: int = 0  # classes that the clients' labels have moved on by
+
+    @property
+    def age(self) -> np.ndarray:
+        """Steps that the server took since it sent the model that each client trained from `[K]`."""
+        return self.round - 1 - self.start
 
 
 class Plan:
@@ -58,6 +70,10 @@ class Plan:
       steps: planned local steps of every client `[N]`.
       present: clients that can take part, which are those with samples `[N]`.
       malicious: clients that the attacker controls `[N]`.
+      pure: whether a round depends on nothing that happened before.
+      nominal: clients of a round, or about so many.
+      cost: what a client's round costs, known before it trains.
+      seconds: that it takes, of every client `[N]`.
       labels: samples of every client and class `[N, C]`, where the client method wants to know; else `[N, 0]`.
       moves: whether labels move on from round to round; `labels` are those of round 1.
     """
@@ -71,8 +87,15 @@ class Plan:
         rounds: int,
         malicious: np.ndarray,
         labelled: bool = False,
+        *,
+        timetable: Timetable = SYNC,
+        speed: Speed = Speed(),  # noqa: B008 (immutable)
+        down: int = 0,
+        up: int = 0,
     ):
         self.federation, self.cohort, self.local, self.seed = federation, cohort, local, seed
+        self.timetable, self.pure = timetable, not (timetable.asynchronous or cohort.needs)
+        self.nominal = timetable.buffer or cohort.nominal(federation.N)
         self.rounds, self.malicious = rounds, malicious
         self.sizes = federation.sizes
         self.present = self.sizes > 0  # a client without samples cannot train
@@ -81,33 +104,88 @@ class Plan:
         if local.batch is not None:  # wider batches would be padding alone
             self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
+        self.cost = Cost(self.steps, down, up)
+        self.seconds = seconds(self.cost, speed)
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
         self.moves = bool(federation.moves)
         self._draws = Draws(seed, Stream.BATCHES)
 
-    def round(self, r: int) -> RoundPlan:
-        """Cohort, weights and work of round r ≥ 1."""
-        drawn = np.sort(self.cohort.draw(self.population, r, generator(self.seed, Stream.COHORT, r)))
+    def begin(self) -> State:
+        """What round 1 goes on from; nothing where the plan is pure, or looks at losses alone."""
+        if not self.timetable.asynchronous:
+            return {}
+        flights = self._flights(nobody())
+        for _ in range(self.timetable.concurrency):
+            flights.start(0)
+        return flights.state()
+
+    def round(self, r: int, state: State | None = None, losses: np.ndarray | None = None) -> tuple[RoundPlan, State]:
+        """Cohort, weights and work of round r ≥ 1 -> (the round, what the next one goes on from).
+
+        Args:
+          r: the round.
+          state: after the round before; nothing where the plan is pure.
+          losses: last known loss of every client, as `Planner.losses`, where the cohort looks at them `[N]`.
+        """
+        if self.timetable.asynchronous:
+            return self._flush(r, self.begin() if state is None else state)
+        population = self.population
+        if losses is not None:
+            population = population._replace(loss=losses[population.ids])
+        drawn = np.sort(self.cohort.draw(population, r, generator(self.seed, Stream.COHORT, r)))
         ids, count = drawn, np.ones(len(drawn), int)
         if self.cohort.repeats:
             ids, count = np.unique(drawn, return_counts=True)
+        longest = float(self.seconds[ids].max()) if len(ids) else 0.0
+        lr, same = self.local.lr(r), np.ones(len(ids), np.int64)
+        return self._work(r, ids, count, lr, longest, (r - 1) * same, r * same), {}
+
+    def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
+        """The messages of step r of an asynchronous server."""
+        flights = self._flights(state)
+        ended = sorted(flights.flush(r - 1, self.timetable.buffer), key=lambda flight: (flight.client, flight.order))
+        _, _, ids, start, draw = (np.array(column) for column in zip(*ended, strict=True))
+        versions, place = np.unique(start, return_inverse=True)
+        lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
+        elapsed = flights.clock - float(state["clock"])
+        return self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw), flights.state()
+
+    def _work(self, r: int, ids: np.ndarray, count: np.ndarray, lr, elapsed: float, start, draw) -> RoundPlan:
         n, steps = self.sizes[ids], self.steps[ids]
-        weight = np.where(steps > 0, n, 0)
-        seconds = float(steps.max()) if len(ids) else 0.0  # one virtual second a local step, infinite links
-        lr = self.local.lr(r)
-        lr_sum = lr * steps if self.local.rate is None else self._rates[steps]
         return RoundPlan(
             round=r,
             ids=ids,
             count=count,
             samples=n,
-            weight=weight,
+            weight=np.where(steps > 0, n, 0),
             steps=steps,
             lr=lr,
-            lr_sum=lr_sum,
-            seconds=seconds,
+            lr_sum=lr * steps if self.local.rate is None else self._rates[steps],
+            seconds=elapsed,
+            start=start,
+            draw=draw,
             shift=self.federation.label_shift(r),
         )
+
+    def _flights(self, state: State) -> Flights:
+        def draw(number: int) -> np.ndarray:
+            return self.cohort.draw(self.population, number, generator(self.seed, Stream.COHORT, number))
+
+        def spare(number: int, busy: set[int]) -> int:
+            free = np.setdiff1d(self.eligible, list(busy))
+            return int(generator(self.seed, Stream.SPARE, number).choice(free))
+
+        return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable.waits, state)
+
+    def flown(self, state: State) -> list[int]:
+        """Versions that clients in flight were given, in order; none of a synchronous server."""
+        return np.unique(state["version"]).tolist() if self.timetable.asynchronous else []
+
+    def columns(self, work: RoundPlan) -> dict[str, float]:
+        """Columns of `rounds.csv` of what the host alone knows of a round."""
+        if not self.timetable.asynchronous:
+            return {}
+        return {"staleness_mean": float(work.age.mean()), "staleness_max": int(work.age.max())}
 
     @cached_property
     def order(self) -> tuple:
@@ -128,16 +206,39 @@ class Plan:
         return self.members
 
     def survey(self) -> Iterator[RoundPlan]:
-        """Every round up to SURVEYED; after the last one the members are known."""
-        joins = np.zeros(self.federation.N, bool)
-        for r in range(1, min(self.rounds, SURVEYED) + 1):
-            work = self.round(r)
+        """Every round up to SURVEYED; after the last one the members are known.
+
+        Where nobody can know who will be drawn, each round is one that no other exceeds in steps and in samples.
+        """
+        joins, state = np.zeros(self.federation.N, bool), self.begin()
+        surveyed = min(self.rounds, SURVEYED, max(FLOWN // max(self.timetable.buffer, 1), 1))
+        for r in range(1, surveyed + 1):
+            if self.cohort.needs:
+                work = self._largest(r)
+            else:
+                work, state = self.round(r, state)
             joins[work.ids] = True
             yield work
-        self.members = np.flatnonzero(joins) if self.rounds <= SURVEYED else self.eligible
+        known = self.rounds <= surveyed and not self.cohort.needs
+        self.members = np.flatnonzero(joins) if known else self.eligible
+
+    def _largest(self, r: int) -> RoundPlan:
+        """The clients with the most steps, each with as many samples as those with the most have."""
+        K, steps = min(self.nominal, len(self.eligible)), self.steps[self.eligible]
+        ids = self.eligible[np.argsort(-steps, kind="stable")[:K]]
+        same = np.ones(K, np.int64)
+        work = self._work(
+            r, ids, same, self.local.lr(r), float(self.seconds[ids].max(initial=0)), (r - 1) * same, r * same
+        )
+        return work._replace(samples=np.sort(self.sizes[self.eligible])[::-1][:K])
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
-        """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client in round r."""
+        """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client.
+
+        Args:
+          r: of the draw, which is the round unless the client trains from an older model.
+          client: whose samples.
+        """
         rows, local = self._rows(client), self.local
         n, steps, per_epoch = len(rows), int(self.steps[client]), batches_per_epoch(len(rows), local)
         order = rows[None].repeat(-(-steps // per_epoch), 0)

@@ -1,7 +1,7 @@
 """Cohorts: which clients take part in a round.
 
 A factory returns a `Cohort`, whose `draw(population, round, rng) -> ids` may repeat an id: a client that is drawn twice
-counts twice.
+counts twice. One that looks at what clients reported in earlier rounds says so in `needs`.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,10 @@ class Population(NamedTuple):
 
     ids: np.ndarray
     samples: np.ndarray  # n_k of each
+    loss: np.ndarray | None = (
+        None  # where the cohort needs it: mean loss of each in the last round in which it took part,
+    )
+    # over the batches that it trained on; NaN: it never did, +∞: no finite one
 
 
 class Cohort(NamedTuple):
@@ -27,6 +31,7 @@ class Cohort(NamedTuple):
     nominal: Callable[[int], int]  # clients in all -> (expected) size
     names: tuple[int, ...] = ()  # the clients it names itself
     repeats: bool = False  # whether a client can be drawn twice
+    needs: frozenset[str] = frozenset()  # of `loss`: what must be known of earlier rounds; draws at most `nominal` then
 
 
 @cohort
@@ -102,3 +107,34 @@ def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(
     draw = lambda population, round, rng: np.asarray(rounds[(round - 1) % len(rounds)])
     named = tuple(sorted({i for ids in rounds for i in ids}))
     return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=any(len(set(ids)) < len(ids) for ids in rounds))
+
+
+@cohort
+def power_of_choice(size: Annotated[int, Ge(1)] = 10, candidates: Annotated[int, Ge(1)] = 30) -> Cohort:
+    """The `size` of `candidates` clients whose losses were largest when they last took part.
+
+    Candidates are drawn with probability n_k / Σ n, without replacement. Of them, clients that never took part come first,
+    then those with the largest mean loss over the batches of their last round, ties to the lowest id; clients whose last
+    loss was not finite come last. This is the variant π_rpow-d, which costs no further pass: π_pow-d asks all candidates
+    for their loss at the model of the round.
+
+    Cohorts depend on losses, and so on the method: methods that are compared share the candidates, not the cohorts.
+
+    Args:
+      size: clients per round.
+      candidates: d, at least `size`; as many as `size` choose by n_k alone.
+    References:
+      Cho et al. 2020, Client Selection in Federated Learning: Convergence Analysis and Power-of-Choice Selection Strategies,
+      arXiv:2010.01243, section 3.
+    """
+    if candidates < size:
+        raise ValueError(f"{candidates} candidates for a cohort of {size}; write at least {size}")
+
+    def draw(population, round, rng):
+        p = population.samples / population.samples.sum()
+        drawn = np.sort(rng.choice(len(p), candidates, replace=False, p=p))
+        last = population.loss[drawn]
+        rank = np.where(np.isnan(last), np.inf, np.where(np.isinf(last), -np.inf, last))
+        return population.ids[drawn[np.argsort(-rank, kind="stable")[:size]]]
+
+    return Cohort(draw, lambda N: size, needs=frozenset({"loss"}))

@@ -15,6 +15,7 @@ class Stream(IntEnum):
     CLIENT_TEST = 5
     SKEW = 8  # what every client has of a skew
     SKEWED = 9  # what it makes of a client's samples
+    SPARE = 10  # who starts where draws of a cohort name nobody that could
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

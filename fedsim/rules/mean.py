@@ -47,4 +47,4 @@ def mean(weights: Literal["samples", "uniform", "steps"] = "samples") -> Rule:
         del context
         return tree.divide(*total), state, {}
 
-    return folding(Fold(zero=zero, add=add, finish=finish), weigh)
+    return folding(Fold(zero=zero, add=add, finish=finish), weigh)._replace(linear=True)

@@ -39,7 +39,7 @@ def _clients(run: Run) -> Record:
     table: Record = {"client": federation.client_names[listed].tolist(), "samples": run.plan.sizes[listed].tolist()}
     if federation.classes and not federation.per_token:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
-    table |= {"rounds_joined": joined.tolist(), "bytes_up": (joined * run.message_bytes["up"]).tolist()}
+    table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
     for of, (means, labels) in {"global": client_scores(run), "personal": personal_scores(run)}.items():
         for name, values in means.items():
             pairs = zip(values[listed].tolist(), labels[listed].tolist(), strict=True)

@@ -23,8 +23,10 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "rule": "server",
     "stage": "server (before the rule) or wire",
     "attack": "wire",
+    "codec": "wire or broadcast",
     "optimizer": "server (after the rule) or client.optimizer",
     "schedule": "client.lr",
+    "timetable": "schedule",
     "method": "method",
 }
 

@@ -8,6 +8,7 @@ from fedsim.study.pairing import SURE, others
 from fedsim.study.standings import Standing, standings
 from fedsim.study.statistics import smallest_p
 from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.unpaired import unpaired
 from fedsim.study.words import attacks, variation
 
 
@@ -39,7 +40,7 @@ def verdict(
     for name, group in by_variant.items():
         where = f"With {words[name]}: " if name else ""
         lines += [f"{where}{line[0].lower() if where else line[0]}{line[1:]}" for line in _group(group, baseline)]
-    return [*lines, *_power(compared)]
+    return [*lines, *_power(compared), *unpaired(scenario, compared)]
 
 
 def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str], baseline: str, metric: str) -> str:

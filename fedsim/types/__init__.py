@@ -13,11 +13,15 @@ from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
+from fedsim.types.server import Bits as Bits
+from fedsim.types.server import Codec as Codec
 from fedsim.types.server import Fold as Fold
 from fedsim.types.server import Info as Info
 from fedsim.types.server import RowStage as RowStage
 from fedsim.types.server import Rule as Rule
 from fedsim.types.server import Stage as Stage
+from fedsim.types.server import forgetful as forgetful
+from fedsim.types.server import no_row as no_row
 from fedsim.types.server import stateless as stateless
 from fedsim.types.task import Batch as Batch
 from fedsim.types.task import Forward as Forward

@@ -24,6 +24,7 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
         ("model", _named(scenario["model"])),
         ("cohort", _named(scenario["cohort"])),
         ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
+        *([("broadcast", _named(scenario["broadcast"][0]))] if scenario.get("broadcast") else []),
         ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
     ]
     if attacked:

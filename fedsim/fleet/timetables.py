@@ -1,0 +1,67 @@
+"""Timetables: when the server steps. A factory returns a `Timetable`; a scenario names its kind in `schedule`."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
+
+from annotated_types import Ge, Gt
+
+from fedsim.compose import timetable
+
+
+class Timetable(NamedTuple):
+    """When the server takes a step."""
+
+    buffer: int = 0  # messages of a step of an asynchronous server; 0: a step ends when its whole cohort has reported
+    concurrency: int = 0  # clients that train at any time, of an asynchronous server
+    waits: bool = False  # whether clients start after a step of the server, in place of all that have ended
+    discount: Callable[[Any], Any] | None = None  # age of an update -> factor on it; None: there is none
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether clients report one by one."""
+        return self.buffer > 0
+
+
+SYNC = Timetable()
+
+
+@timetable
+def sync() -> Timetable:
+    """The server waits for all clients of a round; the round is as long as its longest client."""
+    return SYNC
+
+
+@timetable
+def fedbuff(
+    buffer: Annotated[int, Ge(1)] = 10,
+    concurrency: Annotated[int, Ge(1)] = 10,
+    staleness: Literal["polynomial", "constant"] = "polynomial",
+    exponent: Annotated[float, Gt(0)] = 0.5,
+    restart: Literal["once", "flush"] = "once",
+) -> Timetable:
+    """Clients train all the time; the server steps whenever its buffer is full. A round is a step of the server.
+
+    x ← x + η_g · 1/K_b Σ_{i in the buffer} s(τ_i) Δ_i  under  server: [mean(weights: uniform), sgd(lr: η_g)], where Δ_i is
+    relative to the model that the client was given, and τ_i counts the server's steps since. Whichever rule reduces the
+    buffer gets s(τ_i) Δ_i behind all stages; its weights do not know s. Whoever reports makes room for the next client,
+    which starts at once from the newest model; who ends first comes first, of two at the same time who started first.
+    The next client is the next one that `cohort` draws (a draw's clients start in its order, then come those of the next
+    draw) and that does not train already; `cohort: listed` is followed as it is written.
+
+    Cost: one start model in memory for each version that a client still trains from.
+
+    Args:
+      buffer: K_b, messages that make a step of the server.
+      concurrency: clients that train at any time.
+      staleness: s(τ): `polynomial` (1 + τ)^−a, or `constant` 1.
+      exponent: a of `polynomial`; 0.5 is FedBuff's 1/√(1 + τ).
+      restart: when the next client starts: `once` one has reported, or after a `flush` of the buffer, for all that have.
+
+    References:
+      Nguyen et al. 2022, Federated Learning with Buffered Asynchronous Aggregation, arXiv:2106.06639, Algorithm 1 and
+      section 6; polynomial staleness: Xie et al. 2019, arXiv:1903.03934.
+    """
+    discount = (lambda age: (1.0 + age) ** -exponent) if staleness == "polynomial" else None
+    if restart == "flush" and concurrency < buffer:
+        raise ValueError(f"restart: flush needs {buffer} clients to fill the buffer, and {concurrency} train at a time")
+    return Timetable(buffer, concurrency, restart == "flush", discount)

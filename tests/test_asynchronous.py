@@ -1,0 +1,216 @@
+"""Runs whose rounds depend on what was before: an asynchronous server, and cohorts that look at losses."""
+
+import jax
+import numpy as np
+import pytest
+from conftest import oracle
+from federations import bring, quadratic, quadratic_model, trajectory
+from test_bits import digest, random_packing
+from test_loop import noisy, rows
+
+import fedsim
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.disk.checkpoint import decode
+from fedsim.engine.loop import banked
+from fedsim.errors import Interrupted
+from fedsim.fleet.streams import Stream, generator
+from fedsim.scenario import read
+
+pytestmark = pytest.mark.long
+
+N, D = 6, 3
+TIMES = [1, 2, 3, 5, 8, 2]
+
+
+def problem(seed=0, sizes=(3, 1, 4, 2, 2, 5), scale=1.0) -> dict:
+    """f_i = ½ (x − a_i)ᵀ H_i (x − a_i)."""
+    rng = np.random.default_rng(seed)
+    H = np.stack([np.eye(D) * rng.uniform(0.5, 2) for _ in range(N)])
+    return {"sizes": list(sizes), "H": H, "a": scale * rng.normal(size=(N, D)), "x0": rng.normal(size=D)}
+
+
+def trained(inputs, i, x, steps, lr):
+    """A client's model after its steps, and its mean loss over them."""
+    H, a, losses = inputs["H"][i], inputs["a"][i], []
+    for _ in range(steps):
+        losses.append(0.5 * (x - a) @ H @ (x - a))
+        x = x - lr * H @ (x - a)
+    return x, np.mean(losses)
+
+
+def scenario(**sections):
+    client = {"lr": 0.1, "batch": "full", "steps": TIMES}
+    return {"name": "s", "rounds": 5, "client": client, "numerics": {"dtype": "float64"}, **sections}
+
+
+SIMULATED = [case for case in oracle("systems") if case["fn"] == "async_sim"]
+
+
+@pytest.mark.parametrize("weights", ["uniform", "samples"])
+@pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["name"])
+def test_fedbuff_is_its_simulation(case, weights):
+    """Flights as in the oracle, steps of the server by hand: the sum of what is scaled, by weights that know no scale."""
+    p, log, inputs, lr = case["params"], case["expected"]["log"], problem(), 0.1
+    assert case["inputs"]["times"] == TIMES
+    versions, sizes = [inputs["x0"]], np.array(inputs["sizes"])
+    for flush in log:
+        step, total = np.zeros(D), 0.0
+        for u in flush["updates"]:
+            start, w = versions[u["version"]], 1.0 if weights == "uniform" else sizes[u["client"]]
+            y, _ = trained(inputs, u["client"], start, TIMES[u["client"]], lr)
+            step, total = step + w * (y - start) / np.sqrt(1 + u["staleness"]), total + w
+        versions.append(versions[-1] + 0.7 * step / total)
+    schedule = {"kind": "fedbuff", "buffer": p["buffer"], "concurrency": p["concurrency"]}
+    server = [{"kind": "mean", "weights": weights}, {"kind": "sgd", "lr": 0.7}]
+    written = scenario(schedule=schedule, server=server, cohort={"kind": "listed", "rounds": [list(range(N))]})
+    got, result = trajectory(written, **quadratic(inputs))
+    np.testing.assert_allclose(got, versions[1:], rtol=1e-12)
+    assert result.rounds["virtual_seconds"].tolist()[1:] == [flush["time"] for flush in log]
+    ages = [[u["staleness"] for u in flush["updates"]] for flush in log]
+    assert result.rounds["staleness_max"].tolist()[1:] == list(map(max, ages))
+    assert result.rounds["staleness_mean"].tolist()[1:] == pytest.approx(list(map(np.mean, ages)))
+    joined = np.bincount([u["client"] for flush in log for u in flush["updates"]], minlength=N)
+    assert result.clients["rounds_joined"].tolist() == joined.tolist()
+
+
+def test_the_power_of_choice_is_its_simulation():
+    inputs, lr = problem(3), 0.05
+    n, known, x = np.array(inputs["sizes"]), np.full(N, np.inf), inputs["x0"]
+    cohorts, path = [], []
+    for r in range(1, 13):
+        rng = generator(0, Stream.COHORT, r)
+        drawn = np.sort(rng.choice(N, 4, replace=False, p=n / n.sum()))
+        ids = sorted(sorted(drawn, key=lambda i: (-known[i], i))[:2])
+        ends = {i: trained(inputs, i, x, TIMES[i], lr) for i in ids}
+        known[ids] = [ends[i][1] for i in ids]
+        x = x + sum(n[i] * (ends[i][0] - x) for i in ids) / n[ids].sum()
+        cohorts.append(ids), path.append(x)
+    cohort = {"kind": "power_of_choice", "size": 2, "candidates": 4}
+    written = scenario(rounds=12, cohort=cohort, client={"lr": lr, "batch": "full", "steps": TIMES})
+    got, result = trajectory(written, **quadratic(inputs))
+    np.testing.assert_allclose(got, path, rtol=1e-12)
+    assert result.clients["rounds_joined"].tolist() == np.bincount(np.ravel(cohorts), minlength=N).tolist()
+    assert len({tuple(ids) for ids in cohorts[3:]}) > 1
+
+
+def test_a_client_that_diverges_is_chosen_last():
+    """Its messages are left out, its loss counts as infinite, and the run goes on with the others."""
+    inputs = problem()
+    rows = np.concatenate([inputs["H"].reshape(N, -1), inputs["a"]], axis=1)
+    rows[2] = 1e200
+    owner = np.repeat(np.arange(N), 2)
+    data = bring(rows[owner], np.zeros(len(owner)), owner, quadratic_model(D), inputs["x0"])
+    cohort = {"kind": "power_of_choice", "size": 2, "candidates": 6}
+    written = scenario(rounds=9, cohort=cohort, evaluate={"every": 1})
+    result = fedsim.run(written, **data, loss=lambda outputs, y: outputs)
+    assert result.rounds["n_nonfinite"].sum() == 1 == result.clients["rounds_joined"][2]
+    assert np.isfinite(result.model()).all()
+
+
+UNIFORM = [{"kind": "mean", "weights": "uniform"}]
+KINDS = {
+    "fedbuff": {"schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12}, "server": UNIFORM},
+    "median": {"schedule": {"kind": "fedbuff", "buffer": 12, "concurrency": 40}, "server": ["median"]},
+    "alone": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 1, "staleness": "constant"}},
+    "power_of_choice": {"cohort": {"kind": "power_of_choice", "size": 5, "candidates": 12}},
+}  # fmt: skip
+
+
+def digits(kind, **sections):
+    data = {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}}
+    plain = {"name": "bits", "rounds": 7, "data": data, "model": {"kind": "mlp", "hidden": [8]}}
+    client = {
+        "lr": {"kind": "exponential_decay", "init_value": 0.1, "transition_steps": 3, "decay_rate": 0.5},
+        "batch": 8,
+    }
+    return {**plain, "client": client, "numerics": {"lanes": 4}, **KINDS[kind], **sections}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neither_packing_nor_blocks_nor_calls_change_a_bit(kind):
+    expected = digest(fedsim.run(digits(kind)))
+    assert digest(fedsim.run(digits(kind), pack=random_packing(1))) == expected
+    assert digest(fedsim.run(digits(kind), calls=3)) == expected
+    for block in (2, 5, 16):
+        assert digest(fedsim.run(digits(kind, numerics={"lanes": 4, "block": block}))) == expected
+    more = digits(kind, data={**digits(kind)["data"], "resident_mb": 0.0})
+    assert digest(fedsim.run(more)) == expected
+
+
+def files_of(path) -> dict:
+    """Tables and models of a run directory, as bytes, and the arrays of its last commits."""
+    files = {
+        file.name: file.read_bytes() for file in [*path.glob("model*"), *path.glob("*.csv")] if file.stem != "timing"
+    }
+    commits = [sorted(folder.glob("state-*.ckpt"))[-1] for folder in sorted((path / "checkpoints").iterdir())]
+    arrays = [decode(commit.read_bytes()).arrays for commit in commits]
+    assert len(files) == 2 + 4 and len(arrays) == 2 and any(name.startswith("plan.") for name in arrays[0])
+    return {**files, "commits": [{name: leaf.tobytes() for name, leaf in commit.items()} for commit in arrays]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_was_left_in_the_middle_of_flights_ends_with_the_same_bytes(kind, tmp_path):
+    written = digits(kind, seeds=[0, 3], checkpoint={"rounds": 1})
+    fedsim.run(written, out=tmp_path / "whole", pictures=False)
+    for stop in (1, 3, 5):
+        out, asked = tmp_path / f"{stop}", iter([False] * stop)
+        with pytest.raises(Interrupted):
+            fedsim.run(written, out=out, ask=lambda asked=asked: next(asked, True), pictures=False)
+        fedsim.run(written, out=out, resume=True, pictures=False)
+        assert files_of(out) == files_of(tmp_path / "whole")
+    longer = {**written, "rounds": 9}
+    fedsim.run(longer, out=tmp_path / "longer", pictures=False)
+    fedsim.run(longer, out=tmp_path / "whole", resume=True, pictures=False)
+    assert files_of(tmp_path / "whole") == files_of(tmp_path / "longer")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "dropout"])
+def test_company_changes_no_bit(kind):
+    name = "fedbuff" if kind == "dropout" else kind
+    checked = read(
+        digits(name, seeds=4, data={"kind": "gaussian_blobs", "samples": 400, "clients": 40}, model="logistic")
+    )
+    with numerics(checked):
+        init = lambda key, x: {"W": np.zeros((x.shape[-1], 10), np.float32)}
+        experiment = build(checked, model=(init, noisy) if kind == "dropout" else None)
+        seeds, plans = list(experiment.plans), list(experiment.plans.values())
+        groups, program = banked([experiment.program] * len(seeds), plans, 1000)
+        assert groups == [(0, len(seeds))]
+        together, ends = rows([experiment.run(seed) for seed in seeds], seeds, program)
+        for seed in seeds:
+            alone, end = rows([experiment.run(seed)], [seed], experiment.program)
+            assert alone[seed] == together[seed] and end[seed].keys() == ends[seed].keys()
+            assert all(np.array_equal(end[seed][name], ends[seed][name], equal_nan=True) for name in end[seed])
+    if name != "power_of_choice":
+        assert any(name.startswith("version") for name in end[seed]) == (kind != "alone")
+
+
+@pytest.mark.parametrize("own", ["logistic", "dropout"])
+def test_a_buffer_of_all_that_train_at_equal_speeds_is_the_synchronous_run(own):
+    """Nobody is ever late: the same clients on the same batches with the same noise, from a bank of one version."""
+    cohort = {
+        "cohort": {"kind": "uniform", "size": 5},
+        "client": {"lr": 0.1, "batch": 8, "steps": 3},
+        "model": "logistic",
+    }
+    cohort["data"] = {"kind": "gaussian_blobs", "samples": 400, "clients": 40}
+    buffer = {"kind": "fedbuff", "buffer": 5, "concurrency": 5, "restart": "flush"}
+    init = lambda key, x: {"W": np.zeros((x.shape[-1], 10), np.float32)}
+    given = {"model": (init, noisy)} if own == "dropout" else {}
+    sync = fedsim.run(digits("fedbuff", **cohort, schedule="sync"), **given)
+    fedbuff = fedsim.run(digits("fedbuff", **cohort, schedule=buffer), **given)
+    assert fedbuff.rounds["staleness_max"].max() == 0 and sync.rounds["virtual_seconds"].iloc[-1] == 21
+    columns = [name for name in sync.rounds if name != "method"]
+    assert sync.rounds[columns].equals(fedbuff.rounds[columns])
+    leaves = [jax.tree.leaves(run.model()) for run in (sync, fedbuff)]
+    assert all(np.array_equal(one, other) for one, other in zip(*leaves, strict=True))
+
+
+def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
+    written = digits("power_of_choice", rounds=2, seeds=2)
+    lines = fedsim.compare(written, ["fedavg", "median"]).verdict
+    assert [line for line in lines if "not paired" in line] == lines[-1:]
+    assert not any(
+        "not paired" in line for line in fedsim.compare({**written, "cohort": "all"}, ["fedavg", "median"]).verdict
+    )

@@ -1,0 +1,238 @@
+"""Who trains when under an asynchronous server, and who is drawn where losses are looked at: the host's half, alone."""
+
+import heapq
+
+import numpy as np
+import pytest
+from conftest import oracle
+
+import fedsim
+from fedsim.build.federation import federations_of
+from fedsim.errors import ScenarioError
+from fedsim.fleet import Local, Plan, Planner, Population, Timetable, selection
+from fedsim.fleet.clock import Cost, Speed, seconds
+from fedsim.fleet.streams import Stream, generator
+from fedsim.fleet.timetables import fedbuff
+from fedsim.scenario import read
+from fedsim.study.unpaired import unpaired
+
+CASES = oracle("systems")
+SIMULATED = [case for case in CASES if case["fn"] == "async_sim"]
+
+
+@pytest.fixture(scope="module")
+def federation():
+    data = {"kind": "gaussian_blobs", "samples": 120, "clients": 6, "test": 0.0}
+    return federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
+
+
+def plan_of(federation, timetable, cohort=None, speed=1.0, rounds=5, **sent) -> Plan:
+    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
+    cohort, nobody = cohort or selection.listed([list(range(6))]), np.zeros(6, bool)
+    step = Speed(np.asarray(speed))
+    return Plan(federation, cohort, local, 3, rounds, nobody, timetable=timetable, speed=step, **sent)
+
+
+def played(plan, rounds, planner=None) -> list:
+    planner = planner or Planner(plan)
+    works = []
+    for r in range(planner.settled + 1, rounds + 1):
+        works.append(planner.round(r))
+        planner.settle(works[-1], np.zeros(len(works[-1].ids)), np.zeros(len(works[-1].ids)))
+    return works
+
+
+@pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["name"])
+def test_flights_end_as_an_independent_simulation_says(case, federation):
+    p, log = case["params"], case["expected"]["log"]
+    plan = plan_of(federation, Timetable(p["buffer"], p["concurrency"]), speed=case["inputs"]["times"])
+    works, clock = played(plan, p["flushes"]), 0.0
+    assert len(works) == len(log) == 5
+    for work, want in zip(works, log, strict=True):
+        clock += work.seconds
+        updates = sorted(want["updates"], key=lambda u: (u["client"], u["version"]))
+        assert clock == pytest.approx(want["time"], rel=case["rtol"]) and work.round == want["version"]
+        assert work.ids.tolist() == [u["client"] for u in updates]
+        assert work.start.tolist() == [u["version"] for u in updates]
+        assert work.age.tolist() == [u["staleness"] for u in updates]
+        ages = [u["staleness"] for u in updates]
+        assert plan.columns(work) == {"staleness_mean": np.mean(ages), "staleness_max": max(ages)}
+        assert work.lr.tolist() == [1 / (u["version"] + 1) for u in updates]
+
+
+def test_a_client_takes_as_long_as_its_links_and_steps():
+    case = next(case for case in CASES if case["fn"] == "client_time")
+    p = case["params"]
+    columns = {name: np.array([client[name] for client in p["clients"]]) for name in p["clients"][0]}
+    cost = Cost(np.full(12, p["local_steps"]), p["down_bytes"], p["up_bytes"])
+    speed = Speed(columns["sec_per_step"], columns["down_bw"], columns["up_bw"])
+    np.testing.assert_allclose(seconds(cost, speed), case["expected"]["seconds"], rtol=case["rtol"])
+
+
+def naive(times, concurrency, buffer, flushes, cohorts):
+    """Clients by the queue of the cohorts' draws, those in flight passed over; (client, version) of every buffer."""
+    queue, heap, busy, version, started, log = [], [], set(), 0, 0, []
+    draws = iter(cohorts)
+
+    def start(now):
+        nonlocal started
+        while True:
+            if not queue:
+                queue.extend(next(draws))
+            if (client := queue.pop(0)) not in busy:
+                break
+        heapq.heappush(heap, (now + times[client], started, client, version))
+        busy.add(client)
+        started += 1
+
+    for _ in range(concurrency):
+        start(0.0)
+    ended = []
+    while len(log) < flushes:
+        now, _, client, given = heapq.heappop(heap)
+        busy.remove(client)
+        ended.append((client, given))
+        if len(ended) == buffer:
+            version += 1
+            log.append(sorted(ended))
+            ended = []
+        start(now)
+    return log
+
+
+def test_who_starts_is_who_the_cohort_draws_next_and_does_not_train(federation):
+    times, cohort = [1.5, 0.5, 4.0, 2.0, 0.25, 3.0], selection.uniform(2)
+    plan = plan_of(federation, Timetable(3, 4), cohort, times)
+    cohorts = (cohort.draw(plan.population, q, generator(3, Stream.COHORT, q)).tolist() for q in range(1, 999))
+    works = played(plan, 30)
+    got = [list(zip(work.ids.tolist(), work.start.tolist(), strict=True)) for work in works]
+    assert got == naive(times, 4, 3, 30, cohorts)
+    draws = [draw for work in works for draw in zip(work.ids.tolist(), work.draw.tolist(), strict=True)]
+    assert len(set(draws)) == len(draws) == 90  # nobody trains on the same batches twice
+    assert all((work.draw > work.start).all() for work in works) and any(
+        (work.draw > work.start + 1).any() for work in works
+    )
+
+
+def test_whoever_is_not_drawn_for_long_starts_all_the_same(federation):
+    """Concurrency of everybody, and draws that name one client alone."""
+    one = selection.Cohort(lambda population, r, rng: population.ids[:1], lambda N: 1)
+    works = played(plan_of(federation, Timetable(2, 6), one, speed=[1, 2, 3, 4, 5, 6]), 8)
+    assert {i for work in works for i in work.ids.tolist()} == set(range(6))
+
+
+def test_a_planner_goes_on_from_its_commit(federation):
+    plan = plan_of(federation, Timetable(2, 4), selection.uniform(3), [1, 2.5, 3, 1, 4, 7])
+    whole, part = played(plan, 12), Planner(plan)
+    first = played(plan, 5, part)
+    part.round(6)
+    part.round(7)  # drawn ahead, and no part of what is committed
+    again = Planner(plan)
+    again.restore(part.arrays(), 5)
+    same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+    assert all(map(same, [*first, *played(plan, 12, again)], whole)) and plan.flown(again.state)
+
+
+def test_the_plan_of_all_rounds_is_surveyed(federation):
+    plan = plan_of(federation, Timetable(2, 3), selection.uniform(3), [1, 2, 3, 1, 4, 9], rounds=9)
+    rounds = list(plan.survey())
+    assert [work.ids.tolist() for work in rounds] == [work.ids.tolist() for work in played(plan, 9)]
+    assert plan.members.tolist() == sorted({i for work in rounds for i in work.ids.tolist()}) and plan.nominal == 2
+    assert Planner(plan_of(federation, Timetable())).arrays() == {} and not plan.pure
+
+
+def test_old_updates_count_less():
+    ages = np.arange(5)
+    assert fedbuff().discount(ages) == pytest.approx(1 / np.sqrt(1 + ages))
+    assert fedbuff(exponent=2.0).discount(ages) == pytest.approx((1 + ages) ** -2.0)
+    assert fedbuff(staleness="constant").discount is None and not Timetable().asynchronous
+
+
+# ------------------------------------------------------------------------------------------- cohorts that look at losses
+
+
+def test_the_power_of_choice():
+    cohort, nan, inf = selection.power_of_choice(3, 5), np.nan, np.inf
+    ids, samples = np.arange(10, 17), np.array([5, 1, 1, 9, 2, 2, 4])
+    loss = np.array([0.5, nan, inf, 0.7, 0.5, nan, 0.1])
+    for r in range(20):
+        rng = lambda r=r: np.random.default_rng(r)
+        drawn = sorted(rng().choice(7, 5, replace=False, p=samples / samples.sum()).tolist())
+        rank = {
+            k: (0 if np.isnan(loss[k]) else 2 if np.isinf(loss[k]) else 1, -np.nan_to_num(loss[k]), k) for k in drawn
+        }
+        want = [ids[k] for k in sorted(drawn, key=rank.get)[:3]]
+        assert cohort.draw(Population(ids, samples, loss), r, rng()).tolist() == want
+    assert cohort.nominal(7) == 3 and cohort.needs == {"loss"}
+    everybody = selection.power_of_choice(2, 7).draw(Population(ids, samples, loss), 1, rng())
+    assert everybody.tolist() == [11, 15]
+    with pytest.raises(ValueError, match="5 candidates for a cohort of 6"):
+        selection.power_of_choice(6, 5)
+
+
+def test_what_is_known_of_losses(federation):
+    plan = plan_of(federation, Timetable(), selection.power_of_choice(2, 6))
+    planner = Planner(plan)
+    assert np.isnan(planner.losses).all() and planner.ready(1) and not planner.ready(2)
+    work = planner.round(1)
+    assert work.ids.tolist() == [0, 1] == planner.round(1).ids.tolist()
+    planner.settle(work, np.array([6.0, 1.0]), np.array([4.0, 0.0]))  # of the second no batch counts
+    assert planner.ready(2) and planner.losses[:2].tolist() == [1.5, np.inf] and np.isnan(planner.losses[2:]).all()
+    again = Planner(plan)
+    again.restore(planner.arrays(), 1)
+    rest = []
+    for each in (planner, again):
+        for r in (2, 3, 4):
+            work = each.round(r)
+            each.settle(work, np.full(2, np.float32(r)), np.ones(2))
+            rest.append(work.ids.tolist())
+    assert rest[:3] == rest[3:] == [[2, 3], [4, 5], [4, 5]]
+    survey = list(plan.survey())
+    assert len(survey) == 5 and len(plan.members) == 6 and all(len(work.ids) == 2 for work in survey)
+    assert survey[0].samples.tolist() == np.sort(federation.sizes)[::-1][:2].tolist()
+
+
+def scenario(**sections):
+    data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
+    return {
+        "name": "s",
+        "rounds": 2,
+        "data": data,
+        "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3},
+        **sections,
+    }
+
+
+@pytest.mark.parametrize(
+    ("sections", "line"),
+    [
+        (
+            {"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 3}},
+            "cohort: power_of_choice looks at the losses",
+        ),
+        ({"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 9}, "schedule": "sync"}, "9 candidates of 6"),
+        ({"schedule": {"kind": "fedbuff", "concurrency": 7}}, "schedule.concurrency: 7 clients at a time of 6"),
+        (
+            {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}},
+            "schedule: .*needs 3 clients",
+        ),
+        ({"method": "scaffold"}, "client.kind: a client remembers a row"),
+        (
+            {"client": {"optimizer": "adam", "optimizer_state": "carry"}},
+            "client.optimizer_state: a client remembers a row",
+        ),
+        ({"method": "mime"}, "client.kind: the method has a pass at the model"),
+        ({"method": "qfedavg"}, "server: the method has a pass at the model"),
+    ],
+)
+def test_what_cannot_be(sections, line):
+    with pytest.raises(ScenarioError, match="(?s)" + line):
+        fedsim.run(scenario(**sections))
+
+
+def test_a_comparison_says_that_such_cohorts_are_not_paired():
+    line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
+    assert unpaired({"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []) == [line]
+    assert unpaired({"cohort": {"kind": "uniform", "size": 3}}, []) == unpaired(None, []) == []
+    rows = [{"cohort.kind": "uniform"}, {"cohort.kind": "power_of_choice"}]
+    assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line]
