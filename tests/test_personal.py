@@ -238,8 +238,26 @@ def test_bytes_and_norms_count_the_leaves_that_travel():
     assert last["bytes_up"] == last["bytes_down"] == 4 * 5 * body
     told = forecast(result.experiment)
     assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 5 * body
+    cost = next(iter(result.experiment.plans.values())).cost  # what a plan knows before the training
+    assert cost.up == cost.down == body
     everything = ran(more={"evaluate": {"every": 1, "diagnostics": True}, "client": written()["client"]})
     assert (result.rounds["update_norm"].iloc[1] < everything.rounds["update_norm"].iloc[1]).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("more", "up", "down"),
+    [
+        ({"wire": [{"kind": "top_k", "k": 10}]}, 10 * 42, 32 * 520),  # bits: a value, and ⌈log2 520⌉ for its index
+        ({"wire": [{"kind": "cast", "dtype": "bfloat16"}]}, 16 * 520, 32 * 520),
+        ({"broadcast": [{"kind": "cast", "dtype": "bfloat16"}]}, 32 * 520, 16 * 520),
+    ],
+)
+def test_codecs_see_the_leaves_that_travel(more, up, down):
+    result = ran(more=more)
+    last = result.rounds.iloc[-1]
+    assert (last["bytes_up"], last["bytes_down"]) == (4 * 5 * -(-up // 8), 4 * 5 * -(-down // 8))
+    assert result.clients["personal_loss"].notna().all()
 
 
 @pytest.mark.long
