@@ -7,6 +7,7 @@ import pytest
 from conftest import oracle
 from federations import scenario as of_case
 from federations import softmax
+from test_bits import random_packing
 from test_lanes import ragged
 
 import fedsim
@@ -175,7 +176,6 @@ def test_where_all_leaves_travel_it_is_fedavg_to_the_bit(server):
 
 SAME = {
     "blocks": {"numerics": {"lanes": 4, "block": 2}},
-    "three lanes": {"numerics": {"lanes": 3}},
     "on disk": {"checkpoint": {"resident_mb": 0}},
 }
 SERVERS = {"fold": ["mean", {"kind": "sgd", "lr": 0.7}], "stack": [{"kind": "trimmed_mean", "trim": 1}]}
@@ -193,6 +193,7 @@ def test_the_same_bits_however_it_is_run(server, tmp_path):
     whole = ran(server)
     for more in SAME.values():
         same(ran(server, more), whole)
+    same(ran(server, pack=random_packing(1), calls=3), whole)
     beside = ran(server, seeds=[3, 0])
     jax.tree.map(np.testing.assert_array_equal, beside.state(seed=0), whole.state())
     first = [row for row in beside.records["clients"] if row["seed"] == 0]
