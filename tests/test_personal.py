@@ -7,6 +7,7 @@ import pytest
 from conftest import oracle
 from federations import scenario as of_case
 from federations import softmax
+from test_bits import random_packing
 from test_lanes import ragged
 
 import fedsim
@@ -175,7 +176,6 @@ def test_where_all_leaves_travel_it_is_fedavg_to_the_bit(server):
 
 SAME = {
     "blocks": {"numerics": {"lanes": 4, "block": 2}},
-    "three lanes": {"numerics": {"lanes": 3}},
     "on disk": {"checkpoint": {"resident_mb": 0}},
 }
 SERVERS = {"fold": ["mean", {"kind": "sgd", "lr": 0.7}], "stack": [{"kind": "trimmed_mean", "trim": 1}]}
@@ -193,6 +193,7 @@ def test_the_same_bits_however_it_is_run(server, tmp_path):
     whole = ran(server)
     for more in SAME.values():
         same(ran(server, more), whole)
+    same(ran(server, pack=random_packing(1), calls=3), whole)
     beside = ran(server, seeds=[3, 0])
     jax.tree.map(np.testing.assert_array_equal, beside.state(seed=0), whole.state())
     first = [row for row in beside.records["clients"] if row["seed"] == 0]
@@ -238,8 +239,26 @@ def test_bytes_and_norms_count_the_leaves_that_travel():
     assert last["bytes_up"] == last["bytes_down"] == 4 * 5 * body
     told = forecast(result.experiment)
     assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 5 * body
+    cost = next(iter(result.experiment.plans.values())).cost  # what a plan knows before the training
+    assert cost.up == cost.down == body
     everything = ran(more={"evaluate": {"every": 1, "diagnostics": True}, "client": written()["client"]})
     assert (result.rounds["update_norm"].iloc[1] < everything.rounds["update_norm"].iloc[1]).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("more", "up", "down"),
+    [
+        ({"wire": [{"kind": "top_k", "k": 10}]}, 10 * 42, 32 * 520),  # bits: a value, and ⌈log2 520⌉ for its index
+        ({"wire": [{"kind": "cast", "dtype": "bfloat16"}]}, 16 * 520, 32 * 520),
+        ({"broadcast": [{"kind": "cast", "dtype": "bfloat16"}]}, 32 * 520, 16 * 520),
+    ],
+)
+def test_codecs_see_the_leaves_that_travel(more, up, down):
+    result = ran(more=more)
+    last = result.rounds.iloc[-1]
+    assert (last["bytes_up"], last["bytes_down"]) == (4 * 5 * -(-up // 8), 4 * 5 * -(-down // 8))
+    assert result.clients["personal_loss"].notna().all()
 
 
 @pytest.mark.long

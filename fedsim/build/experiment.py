@@ -23,6 +23,7 @@ from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
+from fedsim.engine.shared_leaves import sent
 from fedsim.engine.threads import TINY, useful_threads
 from fedsim.fleet import Plan, malicious_mask
 from fedsim.scenario.schema import Scenario
@@ -124,7 +125,7 @@ def build(
             malicious=malicious_mask(spec.fleet.malicious, federation.N, seed),
             labelled="labels" in trained.client.needs,
             timetable=inputs.timetable,
-            down=tree.payload_bytes(shapes),
+            down=tree.payload_bytes(sent(trained.client, shapes)),
             up=inputs.message,
         )
         for seed, federation in federations.items()

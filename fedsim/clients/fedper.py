@@ -18,9 +18,10 @@ def fedper(personal: list[str] | None = None) -> Client:
     """A shared body, and a head for every client that never leaves it.
 
     (x, v_i): y ← y − η_l ∇f_i(y; batch), from y = (x, v_i); then v_i is the head of y, and the client sends the body of y
-    minus x. A client that has not taken part has the head of the start model, which is what the shared model keeps.
+    minus x. A client that has not taken part has the head of the start model, which is what the shared model keeps: what
+    says how well the method does is `personal_accuracy` in `clients.csv` (with `data.client_test`), not `test_accuracy`.
 
-    State: v_i, the head, for every client.    Sends: one body, and receives one.    With no personal leaf: `sgd`.
+    State: v_i, the head, for every client.    Sends: one body, receives one.    With no personal leaf: `sgd`.
 
     Args:
       personal: leaves that stay with the client, by their names or by parts of them that stand between dots: `[last]` for

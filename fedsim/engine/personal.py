@@ -37,10 +37,8 @@ def personal_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
     y_now = f.labels_in(run.round)
     per_batch = run.row_bytes() + E * (f.x[:1].nbytes + f.y[:1].nbytes)
     width = int(np.clip(ROOM // per_batch, 1, len(ids)))
-    score, shared = (
-        scorer(client.personal, task.apply, task.loss, task.classes > 0),
-        run.program.server.shown(run.server),
-    )
+    score = scorer(client.personal, task.apply, task.loss, task.classes > 0)
+    shared = run.program.server.shown(run.server)
     parts = []
     for start in range(0, len(ids), width):
         some = np.minimum(np.arange(start, start + width), len(ids) - 1)  # one shape, one compilation
