@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import dealt
 
 import fedsim
+from fedsim.codecs.count_sketch import Hashes, estimate, sketch
 from fedsim.compose import FAMILIES, most_bytes
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
@@ -66,6 +67,36 @@ def test_error_feedback_follows_its_oracle():
                 payload, _, memory = codec.encode(jnp.asarray(lr * g), memory, None)
                 assert_allclose(codec.decode(payload, len(g)), sent, rtol=1e-9, atol=1e-12)
                 assert_allclose(memory["error"], kept, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.long
+def test_a_sketch_follows_its_oracle_and_sums():
+    with jax.enable_x64(True):
+        for case in cases("count_sketch"):
+            x, column, sign = (value(case["inputs"][name]) for name in ("x", "h", "s"))
+            made = Hashes(jnp.asarray(column, jnp.int32), jnp.asarray(sign))
+            table = sketch(jnp.asarray(x), made, case["params"]["cols"])
+            assert_allclose(table, value(case["expected"]["table"]), rtol=1e-12, atol=1e-15)
+            assert_allclose(estimate(table, made), value(case["expected"]["estimate"]), rtol=1e-12, atol=1e-15)
+            assert_allclose(table + sketch(2 * jnp.asarray(x), made, table.shape[1]), 3 * table, rtol=1e-12, atol=1e-15)
+            codec = FAMILIES["codec"]["count_sketch"](rows=table.shape[0], columns=table.shape[1])
+            assert most_bytes(codec, x) == case["expected"]["bits"] // 8
+
+
+@pytest.mark.long
+def test_what_is_decoded_is_the_sum_of_the_tables():
+    """A mean of sketches is the sketch of the mean: as if the rule's aggregate alone had been sketched."""
+    link = {"kind": "count_sketch", "rows": 3, "columns": 40}
+    plain, sketched = run(wire=[], rounds=1), run(wire=[link], rounds=1)
+    start = run(wire=[], rounds=0).model()
+    flat = lambda tree: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+    mean = flat(plain.model()) - flat(start)
+    decoded, _ = fedsim.transmit(link, mean[None])
+    assert_allclose(flat(sketched.model()) - flat(start), decoded[0], rtol=1e-4, atol=1e-6)
+    assert sketched.rounds["bytes_up"].iloc[-1] == 6 * 4 * 3 * 40
+    folded, blocks = run(wire=[link]), run(wire=[link], numerics={"block": 2})
+    assert to_csv(folded.records["rounds"], ORDER["rounds"]) == to_csv(blocks.records["rounds"], ORDER["rounds"])
+    assert not run(wire=[link], server=["mean", {"kind": "aggregate_noise", "std": 0.0}], rounds=1).rounds.empty
 
 
 def test_bits_are_those_of_the_paper():
@@ -237,7 +268,17 @@ def test_a_codec_is_behind_any_method(method):
     assert made.status == "done" and sent < run(method=method, wire=[]).rounds["bytes_up"].iloc[1]
 
 
+SKETCH = [{"kind": "count_sketch", "rows": 3, "columns": 40}]
 REFUSED = {
+    "no sum": (
+        {"wire": SKETCH, "server": ["median"]},
+        "server[0]: median works on updates, and count_sketch sends their payloads, which are decoded as a sum",
+    ),
+    "a stage between": ({"wire": [*SKETCH, "sign_flip"]}, "wire[1]: sign_flip works on updates, and count_sketch"),
+    "no memory of it": (
+        {"wire": [{"kind": "error_feedback", "codec": SKETCH[0]}]},
+        "wire[0]: error_feedback: count_sketch is decoded behind the rule",
+    ),
     "one of k and density": ({"wire": ["top_k"]}, "wire[0]: top_k: give one of k and density"),
     "second": ({"wire": ["cast", {"kind": "top_k", "k": 2}]}, "wire[1]: top_k is a second codec, after cast"),
     "two messages": (
