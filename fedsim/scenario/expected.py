@@ -70,8 +70,9 @@ def is_section(annotation: Any) -> bool:
 
 
 def families_of(sections: typing.Iterable[Any]) -> list[str]:
-    """The families that the sections of a union belong to."""
-    return list(dict.fromkeys(section.family for section in sections if hasattr(section, "family")))
+    """The families that the sections of a union belong to; a step on the aggregate is a stage in words."""
+    families = dict.fromkeys(section.family for section in sections if hasattr(section, "family"))
+    return [family for family in families if family != "aggregate_stage" or "stage" not in families]
 
 
 def list_command(families: typing.Sequence[str]) -> str:
