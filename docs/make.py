@@ -229,6 +229,9 @@ def extend_pages() -> Iterator[tuple[str, str]]:
         ]
         sections += [f"```python\n{page['try'].strip()}\n```", f"```text\n{page['prints'].strip()}\n```"]
         sections += [f"**`fedsim.{name}`** takes {part['takes']}" for name, part in named]
+        for more in page.get("also", []):
+            code, prints = more["code"].strip(), more["prints"].strip()
+            sections += [more["text"], f"```python\n{code}\n```", f"```text\n{prints}\n```"]
         sections += [ALWAYS, f"Further: {page['more']}"]
         yield f"extend/{page['name']}.md", "\n\n".join(map(wrapped, sections))
 

@@ -8,9 +8,11 @@ from fedsim._version import __version__ as __version__
 if TYPE_CHECKING:
     from fedsim.build import aggregate as aggregate
     from fedsim.build import transmit as transmit
+    from fedsim.compose import aggregate_stage as aggregate_stage
     from fedsim.compose import attack as attack
     from fedsim.compose import augmentation as augmentation
     from fedsim.compose import client as client
+    from fedsim.compose import codec as codec
     from fedsim.compose import cohort as cohort
     from fedsim.compose import dataset as dataset
     from fedsim.compose import method as method
@@ -37,8 +39,19 @@ if TYPE_CHECKING:
 
 _HOME = {
     "compose": (
-        *("attack", "augmentation", "client", "cohort", "dataset", "method", "model", "optimizer", "partition"),
-        *("row_attack", "rule", "skew", "stage"),
+        *(
+            "aggregate_stage",
+            "attack",
+            "augmentation",
+            "client",
+            "codec",
+            "cohort",
+            "dataset",
+            "method",
+            "model",
+            "optimizer",
+        ),
+        *("partition", "row_attack", "rule", "skew", "stage"),
     ),
     "build": ("aggregate", "transmit"),
     "data": ("Arrays",),

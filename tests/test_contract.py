@@ -47,6 +47,11 @@ RETURNED = {  # kind -> what is said of it
         "client",
         "unannounced",
     ): "finish returned aux 'h', and the client's `reduce` says neither mean nor sum_over_N of it",
+    (
+        "client",
+        "faceless",
+    ): "personal returned variables leaves params.W, the shared model has leaves params.W, params.b",
+    ("client", "secretive"): "returned shares without a leaf that travels; then the server learns nothing",
     ("client", "nobody"): "made NoneType, needed is a fedsim.types.Client",
     ("model", "narrow"): "apply returned outputs (6, 1); the data have 3 classes: [6, 3]",
     ("model", "outputs_alone"): "apply returned one array [6, 3], needed is (outputs, stats)",
@@ -59,6 +64,7 @@ RAISED = {  # kind -> the line of its file that fails, and how
         "TypeError: updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)",
     ),
     ("client", "misnamed"): ('shared["momentum"]', "KeyError: 'momentum'"),
+    ("client", "undecidable"): ("leaf.size > limit", "NameError: name 'limit' is not defined"),
     ("model", "unnamed"): ("features @ params", "NameError: name 'features' is not defined"),
     ("model", "unfitting"): ("(7, outputs)", "TypeError: dot_general requires contracting dimensions"),
 }
@@ -104,7 +110,7 @@ def test_what_fails_is_named_with_its_file_and_line(family, kind):
     lines = PLUGIN.read_text().splitlines()
     (number,) = [i for i, line in enumerate(lines, 1) if text in line]
     error, where = refused(family, kind), PLACES.get(family, (family,))[0]
-    hook = "gradient: " if family == "client" else ""
+    hook = "gradient: " if kind == "misnamed" else ""
     assert str(error).startswith(f"scenario: {where} {kind}: {hook}broken.py:{number}: {says}")
     shapes_do_not_fit = isinstance(error.__cause__.__cause__, TypeError) if family == "model" else False
     assert shapes_do_not_fit or (isinstance(error, HookError) and exit_code(error) == 1)

@@ -119,6 +119,7 @@ def test_check_counts_what_the_build_counts(tmp_path):
 def test_what_is_counted_is_what_is_laid_out():
     """The shapes without any allocation are those of the first block and of its stack."""
     from fedsim.engine.blocks import Blocks
+    from fedsim.engine.memory import CLIENT
     from fedsim.fleet import Planner
 
     scenario = read({**TINY, "method": "scaffold", "client": {"batch": 4, "epochs": 2}})
@@ -132,11 +133,11 @@ def test_what_is_counted_is_what_is_laid_out():
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
         assert told(jobs) == told(shapes["jobs"])
         server = program.server.init(e.shared[0], plan.present)
-        store = program.memories.empty(server.shared, program.room.members)
-        lent = program.memories.gather(store, server.shared, jobs, jax.random.key(0))
-        assert told(server) == told(shapes["server"]) and told(lent) == told(shapes["seated"])
+        store = program.server.memories.empty(server.shared, program.room.members)
+        lent = program.server.memories.gather(store, server.shared, jobs, jax.random.key(0))
+        assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(shapes["seated"])
         keys = ((jax.random.key(0),), 1)
-        handed = program.mesh.lend((server.shared,), lent, layout, [jobs], [], keys)
+        handed = program.mesh.lend((server.shared,), lent[CLIENT], layout, [jobs], [], keys)
         rows = program.mesh.empty(None, handed, layout.seats)[0]
         assert told(rows) == told(shapes["rows"])
 

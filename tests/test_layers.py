@@ -21,7 +21,7 @@ LAYERS = (
     ),
     *("study", "report", "runs", "bench", "cli", "__main__"),
 )
-FAMILIES = {"sources", "data", "models", "clients", "stages", "rules", "fleet"}
+FAMILIES = {"sources", "data", "models", "clients", "codecs", "stages", "rules", "fleet"}
 # what is dealt out comes from a source, and the plan reads a federation's sizes: the only arrows between families
 ALLOWED = {("fleet", "data"), ("data", "sources")}
 ONLY = {

@@ -346,8 +346,8 @@ def test_schedule_by_round_and_by_step():
     np.testing.assert_allclose(by_step, alone, **CLOSE)
 
 
-SENT = {"one model": 1, "one model, and one number": 1, "two models": 2}
-RECEIVED = {"": 1, "receives two": 2, "receives three": 3}
+SENT = {"one model": 1, "one model, and one number": 1, "two models": 2, "one body": 24 / 39}
+RECEIVED = {"": 1, "receives one": 24 / 39, "receives two": 2, "receives three": 3}
 
 
 @pytest.mark.long
@@ -356,7 +356,7 @@ def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
     says = re.search(r"Sends: (.*?)(?:, (receives \w+))?\.", FAMILIES["client"][name].__doc__ or "")
     assert says, "a client method says what it sends"
-    model = MLP if name == "moon" else "logistic"
+    model = MLP if name in ("moon", "fedper") else "logistic"
     plain, other = run(rounds=1, model=model), run(rounds=1, model=model, client=client(name))
     up, down = (other.rounds[c].iloc[-1] / plain.rounds[c].iloc[-1] for c in ("bytes_up", "bytes_down"))
     assert (up, down) == (SENT[says[1]], RECEIVED[says[2] or ""])

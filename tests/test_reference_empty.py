@@ -12,6 +12,7 @@ from fedsim.scenario import read
 
 BETWEEN = (0, FULL[0], 0, *FULL[1:4], 0, 0, *FULL[4:], 0)
 REQUIRED = {"krum": {"f": 1}, "multi_krum": {"f": 1}, "centered_clipping": {"radius": 0.1}}
+PERSONAL = {"fedper": {"personal": ["W"]}}  # whose default asks for layers
 METHODS = [name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")]
 RULES = [name for name, factory in FAMILIES["rule"].items() if factory.__module__.startswith("fedsim.")]
 
@@ -19,7 +20,7 @@ RULES = [name for name, factory in FAMILIES["rule"].items() if factory.__module_
 def weights(client: str, server: list[dict], sizes: tuple[int, ...], cohort: str) -> np.ndarray:
     """Final parameters of a network of two layers, on three classes."""
     condition = Condition(sizes, listed(sizes) if cohort == "listed" else cohort)
-    written = scenarios.scenario({"kind": client}, server, 0.01, "features", condition)
+    written = scenarios.scenario({"kind": client, **PERSONAL.get(client, {})}, server, 0.01, "features", condition)
     return scenarios.flat(scenarios.run(written, "features", sizes).model())
 
 

@@ -47,6 +47,7 @@ LATER = (
     "fedrs",
     "fedntd",
     "moon",
+    "fedper",
 )
 """In the long part alone: a second or more each to compile. Of the methods that keep something, four stay."""
 CASES = [

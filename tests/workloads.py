@@ -85,6 +85,7 @@ WORKLOADS = {
         "cohort": {"kind": "power_of_choice", "size": 10, "candidates": 20},
     },
     "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
+    "fedper": {"data": {**DIGITS, "client_test": 0.2}, "model": MLP, "rounds": 4, "cohort": SOME, "method": "fedper"},
 }
 
 

@@ -17,17 +17,19 @@ from fedsim.build.feasibility import (
     small_cohort,
     unknown_clients,
     unknown_members,
+    unknown_shares,
     unmet_needs,
     unread_server_samples,
     wrong_partners,
 )
 from fedsim.build.federation import evenly_partitioned
-from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link
+from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link, shared_leaves
 from fedsim.build.links import factory_of
 from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
+from fedsim.build.wire import forgotten, linear_partners, second_codec
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.reader import Path
@@ -66,7 +68,9 @@ def checked(
     client = problems.attempt(make_link, scenario, ("client",), spec.client)
     local = problems.attempt(local_of, spec.client)
     problems.attempt(factory_of(spec.client.optimizer), 0.1)
-    links = [(path, section, problems.attempt(make_link, scenario, path, section)) for path, section in links_of(spec)]
+    make = lambda path, section: (path, section, problems.attempt(make_link, scenario, path, section))
+    sent = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
+    links = [make(path, section) for path, section in links_of(spec)]
     federations = problems.attempt(partition, scenario, data, np.dtype(spec.numerics.dtype))
     federation, N = _samples(problems, federations, data)
     for i, section in enumerate(spec.data.augment):
@@ -81,6 +85,10 @@ def checked(
     problems.check(unknown_members, scenario, cohort, N)
     problems.check(large_cohort, scenario, cohort, eligible)
     _check_links(problems, links, cohort, K)
+    problems.check(second_codec, links)
+    problems.check(linear_partners, links)
+    for path, each, made in links:
+        problems.check(forgotten, scenario, path, each, made, client)
 
     net = problems.attempt(model_of, scenario, federation, model, params, loss)
     classes = problems.attempt(lambda federation: federation.classes, federation)
@@ -103,9 +111,11 @@ def checked(
         problems.check(short_batches, scenario, net, each, local)
 
     problems.attempt(check_training, scenario, trained, shapes, federation, local)
-    problems.check(asynchronous, scenario, timetable, cohort, trained, shapes, eligible, [made for *_, made in links])
-    shown = problems.attempt(line_shapes, scenario, trained, shapes, K, N)
-    for path, section, made in links:
+    made_links = [made for *_, made in links]
+    problems.check(asynchronous, scenario, timetable, cohort, trained, shapes, eligible, made_links)
+    travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
+    shown = problems.attempt(line_shapes, scenario, trained, travelling, K, N)
+    for path, section, made in (*sent, *links):
         problems.attempt(check_link, scenario, path, section, made, shown)
     problems.raise_all()
     return Checked(
@@ -173,5 +183,6 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
         if section.family == "rule":
             problems.check(wrong_partners, scenario, path, section, made)
             problems.check(repeated_clients, scenario, cohort, made)
+            problems.check(unknown_shares, scenario, path, cohort, made)
             if not problems.refused("data.server"):
                 problems.check(unread_server_samples, scenario, made)

@@ -23,6 +23,7 @@ from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
+from fedsim.engine.shared_leaves import sent
 from fedsim.engine.threads import TINY, useful_threads
 from fedsim.fleet import Plan, malicious_mask
 from fedsim.scenario.schema import Scenario
@@ -124,7 +125,7 @@ def build(
             malicious=malicious_mask(spec.fleet.malicious, federation.N, seed),
             labelled="labels" in trained.client.needs,
             timetable=inputs.timetable,
-            down=tree.payload_bytes(shapes),
+            down=tree.payload_bytes(sent(trained.client, shapes)),
             up=inputs.message,
         )
         for seed, federation in federations.items()
@@ -138,12 +139,12 @@ def build(
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
     room = capacity([[plan] for plan in plans.values()], width, pack, shards)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
-    wire, links = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server))
-    server = serving(learned, wire, links, Written(spec.schedule), drop=spec.on_nonfinite != "keep", **shape)
+    wire, links, broadcast = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
+    drop = spec.on_nonfinite != "keep"
+    server = serving(learned, wire, links, Written(spec.schedule), broadcast, drop=drop, **shape)
     on = tuple(devices) if devices else None
     program = Program(
         mesh=mesh(trained.lanes, on, shards),
-        memories=trained.memories,
         server=server,
         evaluate=trained.evaluate,
         evaluators=threads,

@@ -10,6 +10,7 @@ import jax
 from pydantic import BaseModel
 
 from fedsim.build.programs import Training
+from fedsim.build.wire import remembers
 from fedsim.fleet import Cohort, Timetable
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
@@ -95,6 +96,15 @@ def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
         yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
 
+def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule) -> Found:
+    """A rule that divides by what a round has on average, behind a cohort or a schedule that does not tell."""
+    asynchronous = scenario.spec.schedule.kind != "sync"
+    if "expected" in rule.needs and (cohort.share is None or asynchronous):
+        kind = scenario.spec.schedule.kind if asynchronous else scenario.spec.cohort.kind
+        text = f"{kind} does not tell how often a client is drawn"
+        yield (*path, "denominator"), f"{text}; write actual, or take the cohort uniform or poisson"
+
+
 def unknown_clients(scenario: Scenario, N: int) -> Found:
     """Clients that are written by id, or counted, and are not there."""
     spec = scenario.spec
@@ -145,6 +155,13 @@ def asynchronous(
         text = "a client remembers a row of its last round, and may send two messages between two steps of the server"
         where = ("client", "optimizer_state" if spec.client.optimizer_state == "carry" else "kind")
         yield where, f"{text} under {kind}; {instead} method"
+    elif any(remembers(link) for link in links):
+        yield (
+            ("wire",),
+            f"a stage remembers a client's last message, and it may send two between two steps; {instead} stage",
+        )
+    if spec.broadcast:
+        yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"
     losses = any("loss" in getattr(link, "needs", ()) for link in links)
     if trained.client.probe is not None or losses:
         text = f"has a pass at the model of the round before training, and {kind} has clients with several models"

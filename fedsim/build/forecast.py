@@ -13,13 +13,16 @@ import numpy as np
 from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.build.checked import links_of
+from fedsim.build.hooks import own_file
 from fedsim.build.links import factory_of
 from fedsim.build.memory import data_warnings, run_footprint
+from fedsim.compose import most_bytes
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass
 from fedsim.engine.machine import memory_now, memory_peak
+from fedsim.engine.shared_leaves import sent
 from fedsim.errors import dotted
-from fedsim.types import Batch, RowStage, Rule, Work
+from fedsim.types import Batch, Codec, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 FORECAST_ROUNDS = 50  # whose plans are counted
@@ -31,7 +34,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     program, shared = experiment.program, next(iter(experiment.shared.values()))
     rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
     clients = statistics.mean(len(work.ids) for work in rounds) if rounds else 0
-    parts, sent = memory(experiment)
+    parts, message = memory(experiment)
     training = sum(bytes_ for name, bytes_ in parts.items() if name != "tables")
     ending = sum(parts[name] for name in ("process", "samples", "client_memory", "server", "tables"))
     return {
@@ -41,8 +44,8 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "parameters": sum(leaf.size for leaf in jax.tree.leaves(shared["params"])),
         "steps_a_round": statistics.mean(int(work.steps.sum()) for work in rounds) if rounds else 0,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
-        "bytes_up_a_round": int(clients * sent),
-        "bytes_down_a_round": int(clients * tree.payload_bytes(shared)),
+        "bytes_up_a_round": int(clients * message),
+        "bytes_down_a_round": int(clients * received_bytes(sent(experiment.client, shared), program.server.broadcast)),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -52,6 +55,14 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "peak_bytes": max(training, ending, memory_peak()),
         "notes": notes(experiment),
     }
+
+
+def received_bytes(shared: Any, codec: Codec | None) -> int:
+    """The most bytes of what one client gets."""
+    dense = tree.payload_bytes(shared)
+    return (
+        dense if codec is None else dense - tree.payload_bytes(shared["params"]) + most_bytes(codec, shared["params"])
+    )
 
 
 def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
@@ -70,7 +81,9 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     before = probe_pass(program, plan, server.shared)
     temporary = {
         "train": program.mesh.shards * _temporary(program.mesh.train, *on_lanes),
-        "add": _temporary(programs.add, s["total"], server, s["store"], s["stack"], None, jobs, info, 0),
+        "add": _temporary(
+            programs.add, s["total"], server, s["store"], s["stack"], s["remembered"], None, jobs, info, 0
+        ),
         "close": _temporary(programs.close, s["total"], server, s["store"], jobs, info),
         **{k: program.evaluators * _temporary(program.evaluate, server.shared, *v[0]) for k, v in held_sets.items()},
     }
@@ -96,7 +109,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     with jax.disable_jit():
         lr, samples = (jnp.asarray(value, program.dtype) for value in (plan.local.lr(1), plan.sizes[id]))
         labels = jnp.asarray(plan.labels[id], program.dtype)
-        work = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels)
+        work = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels, jnp.asarray(plan.malicious[id]))
         batch = Batch(jnp.asarray(f.x[index[0]]), jnp.asarray(f.y[index[0]]), mask, key, jnp.int32(0))
         row = client.memory(shared, key)
         variables, local = client.start(task, shared, row, work)
@@ -128,8 +141,11 @@ def notes(experiment: Experiment) -> list[str]:
     attacks = [section.kind for section in spec.wire if section.family == "attack"]
     if attacks and not plan.malicious.any():
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
-    if plan.malicious.any() and not attacks:
+    if plan.malicious.any() and not attacks and own_file(spec.client) is None:  # a client method may read it
         lines.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
+    if experiment.client.personal is not None and not len(plan.federation.test_indices):
+        text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
+        lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
     return lines + data_warnings(experiment.scenario, plan.federation)
 
 

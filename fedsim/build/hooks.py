@@ -11,15 +11,23 @@ import numpy as np
 from fedsim.build.links import factory_of
 from fedsim.build.programs import Training, Written
 from fedsim.compose import FAMILIES
-from fedsim.compose.contract import check_client, check_rule, check_stage
+from fedsim.compose.contract import (
+    check_aggregate_stage,
+    check_client,
+    check_codec,
+    check_rule,
+    check_shares,
+    check_stage,
+)
 from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Skew
+from fedsim.engine.shared_leaves import sent
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
-from fedsim.types import Batch, Client, Context, RowStage, Rule, Stage, Updates, Work
+from fedsim.types import AggregateStage, Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
 
 Shape: Any = jax.ShapeDtypeStruct
 SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many cells with the same links
@@ -101,6 +109,10 @@ def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: 
             return
         if isinstance(made, Rule):
             check_rule(made, updates, context, present, file, types)
+        elif isinstance(made, Codec):
+            check_codec(made, updates, file)
+        elif isinstance(made, AggregateStage):
+            check_aggregate_stage(made, updates, context, present, file)
         elif isinstance(made, Stage | RowStage):
             check_stage(made, updates, context, present, file)
         SOUND.add(key)
@@ -118,6 +130,23 @@ def check_training(scenario: Scenario, trained: Training, shared: Any, federatio
             return
         check_client(trained.client, trained.task, shared, batch, work, file)
         SOUND.add(key)
+
+
+def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
+    """Shapes of what travels of the start variables: of all of them, or of those that the client method shares.
+
+    Raises:
+      ScenarioError: for a choice that the model's leaves do not allow.
+    """
+    section = scenario.spec.client
+    try:
+        with located_hooks(scenario, ("client",), section):
+            check_shares(trained.client, shapes["params"])
+    except ScenarioError:
+        raise
+    except ValueError as error:
+        raise scenario.error(("client",), f"{section.kind}: {error}") from None
+    return sent(trained.client, shapes)
 
 
 def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Federation) -> None:
@@ -156,7 +185,8 @@ def training_shapes(scenario: Scenario, trained: Training, federation: Federatio
     key = jax.eval_shape(jax.random.key, 0)
     labels = Shape((f.classes if "labels" in trained.client.needs else 0,), number.dtype)
     batch = Batch(x=x, y=y, mask=Shape((rows,), np.bool_), key=key, step=count)
-    return batch, Work(id=count, samples=number, steps=count, lr=number, lr_sum=number, labels=labels)
+    flag = Shape((), np.bool_)
+    return batch, Work(count, samples=number, steps=count, lr=number, lr_sum=number, labels=labels, malicious=flag)
 
 
 def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: int) -> tuple[Updates, Context, Any]:
@@ -189,5 +219,7 @@ def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: i
         ids=Shape((K,), np.int32),
         malicious=Shape((K,), np.bool_),
         samples=number,
+        expected=number,
+        expected_samples=number,
     )
     return updates, context, Shape((N,), np.bool_)

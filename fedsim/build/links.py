@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -13,7 +13,7 @@ from fedsim.compose.shapes import ContractError
 from fedsim.errors import DataError, LinkError, PartitionError, ScenarioError, TooLarge
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.sections import sections_within
-from fedsim.types import RowStage, Rule, Stage
+from fedsim.types import AggregateStage, RowStage, Rule, Stage
 
 
 def factory_of(section: Any) -> Callable:
@@ -23,7 +23,7 @@ def factory_of(section: Any) -> Callable:
     """
     factory = FAMILIES[section.family][section.kind]
     names = [n for n in inspect.signature(factory).parameters if n in type(section).model_fields]
-    values = {name: getattr(section, name) for name in names}
+    values = {name: _made(getattr(section, name)) for name in names}
     filled = partial(factory, **values)
     if isinstance(rate := values.pop("lr", None), BaseModel):  # an optimizer's, by a schedule
         filled = lambda: scheduled(partial(inspect.unwrap(factory), **values), factory_of(rate)())
@@ -42,6 +42,11 @@ def factory_of(section: Any) -> Callable:
             raise LinkError(f"{section.kind}: {lines[0]}", section) from error
 
     return make
+
+
+def _made(value: Any) -> Any:
+    """A codec that another one is made of, from its section; anything else as it is."""
+    return factory_of(value)() if getattr(value, "family", "") == "codec" else value
 
 
 def located(scenario: Any, error: LinkError) -> ScenarioError:
@@ -66,12 +71,22 @@ def locate_link_errors(make: Callable) -> Callable:
     return locating
 
 
-def server_of(sections: Sequence[Any]) -> tuple[list[Stage | RowStage], Rule, list[Any]]:
-    """A server list: stages, exactly one rule, optimisers.
+class ServerLinks(NamedTuple):
+    """What the factories of a server list make."""
+
+    stages: list[Stage | RowStage]
+    rule: Rule
+    steps: list[AggregateStage]  # between rule and optimisers
+    tail: list[Any]  # optimisers
+
+
+def server_of(sections: Sequence[Any]) -> ServerLinks:
+    """A server list: stages, exactly one rule, steps on the aggregate, optimisers.
 
     Raises:
       OrderError: for any other order.
     """
     at = index_of_rule(sections)
     made = [factory_of(section)() for section in sections]
-    return made[:at], made[at], made[at + 1 :]
+    steps = [link for link in made[at + 1 :] if isinstance(link, AggregateStage)]
+    return ServerLinks(made[:at], made[at], steps, made[at + 1 + len(steps) :])

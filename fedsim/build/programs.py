@@ -18,7 +18,6 @@ from fedsim.clients import augmenting, carrying, mean_loss
 from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
-from fedsim.engine.memory import Memories
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
@@ -51,7 +50,6 @@ class Training(NamedTuple):
     task: Task
     lanes: Lanes
     probe: Lanes  # of the pass at x, for methods and rules that ask for one
-    memories: Memories
     evaluate: Evaluate
 
 
@@ -127,7 +125,6 @@ def training(
         task=job,
         lanes=Lanes(client, job),
         probe=Lanes(client.probe or mean_loss, plain),
-        memories=Memories(client),
         evaluate=evaluation(net, cost, classes),
     )
 
@@ -147,7 +144,12 @@ def evaluation(net: Model, cost: Callable, classes: int) -> Evaluate:
 
 @functools.lru_cache(KEPT)
 def serving(
-    learned: tuple, wire: tuple[Written, ...], server: tuple[Written, ...], schedule: Written, **shape: Any
+    learned: tuple,
+    wire: tuple[Written, ...],
+    server: tuple[Written, ...],
+    schedule: Written,
+    broadcast: tuple[Written, ...] = (),
+    **shape: Any,
 ) -> Server:
     """The server's program for what `training(*learned)` sends; without the optimisers behind its rule it is made once.
 
@@ -156,11 +158,14 @@ def serving(
     Raises:
       OrderError: for a server list in an order that means nothing.
     """
-    stages, rule, tail = server_of([w.section for w in server])
+    stages, rule, steps, tail = server_of([w.section for w in server])
     if tail:
-        return serving(learned, wire, server[: -len(tail)], schedule, **shape).with_optimiser(server_step(*tail))
+        return serving(learned, wire, server[: -len(tail)], schedule, broadcast, **shape).with_optimiser(
+            server_step(*tail)
+        )
     timetable: Timetable = factory_of(schedule.section)()
     if timetable.discount is not None:
         stages = [*stages, discount(timetable.discount)]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
-    return Server(before, stages, rule, trained.memories, trained.client, trained.task, **shape)
+    codec = factory_of(broadcast[0].section)() if broadcast else None
+    return Server(before, stages, rule, steps, trained.client, trained.task, broadcast=codec, **shape)

@@ -13,13 +13,13 @@ from fedsim.build.feasibility import bounds_of
 from fedsim.build.hooks import check_link, make_link
 from fedsim.build.programs import KEPT, Written
 from fedsim.build.stack_inputs import arrays_of, checked_links, mask_of, weights_of
-from fedsim.compose import chain, line
+from fedsim.compose import aggregate_line, as_stages, labels, line, server_step
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree
-from fedsim.types import Context, Updates
+from fedsim.types import AggregateStage, Codec, Context, Updates
 
 
 def aggregate(
@@ -71,7 +71,14 @@ def aggregate(
 
 
 def transmit(
-    wire: Any, deltas: Tree, *, weights: Any = None, malicious: Any = None, seed: int = 0, params: Tree | None = None
+    wire: Any,
+    deltas: Tree,
+    *,
+    weights: Any = None,
+    malicious: Any = None,
+    seed: int = 0,
+    params: Tree | None = None,
+    defence: Any = "mean",
 ) -> tuple[Tree, np.ndarray]:
     """Any wire list on your own stacked updates: what arrives of them, and what it takes.
 
@@ -82,6 +89,7 @@ def transmit(
       malicious: mask `[K]` (or ids) of the rows an attack controls; nobody if left out.
       seed: of links that draw.
       params: the shared parameters; zeros if left out.
+      defence: a server list, for attacks that know what they attack: its stages and its rule, fresh.
 
     Returns:
       The updates as they arrive, stacked as they were, and the bytes of each client's message `[K]`.
@@ -93,13 +101,14 @@ def transmit(
     >>> arrived.tolist(), sent.tolist()
     ([[1.0, 2.0], [-6.0, -8.0]], [16, 16])
     """
-    prepared = _transmission(tuple(map(Written, checked_links("wire", wire))))
+    links, against = (tuple(map(Written, checked_links(*part))) for part in (("wire", wire), ("server", defence)))
+    prepared = _transmission(links, against)
     stack = arrays_of(deltas)
     K = tree.rows(stack)
     w, mask = weights_of("transmit", weights, K), mask_of(malicious, K)
     _require_rows(prepared, w)
-    arrived = _on_device(prepared.function, stack, w, seed, params=params, malicious=mask)
-    return arrived, np.full(K, tree.payload_bytes(tree.take(stack, 0)))
+    arrived, sent = _on_device(prepared.function, stack, w, seed, params=params, malicious=mask)
+    return arrived, np.asarray(sent, np.int64)
 
 
 class Prepared(NamedTuple):
@@ -117,14 +126,18 @@ def _aggregation(server: tuple[Written, ...]) -> Prepared:
     at = index_of_rule([w.section for w in server])
     scenario, links = _links("aggregate", "server", server)
     made = [link for _, _, link in links]
-    before, rule = line(made[:at]), chain(made[at], *made[at + 1 :])
+    steps = [link for link in made if isinstance(link, AggregateStage)]
+    before, rule, behind = line(made[:at]), made[at], aggregate_line(steps)
+    optimiser = server_step(*made[at + 1 + len(steps) :])
     least = max(rule.least, before.least)
 
     def reduce(updates: Updates, context: Context) -> Tree:
         shared, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
         updates, _, _ = before.apply(updates, before.init(shared, present), context)
-        step, _, _ = rule.apply(updates, rule.init(shared, present), context)
+        aggregate, _, _ = rule.apply(updates, rule.init(shared, present), context)
+        aggregate, _, _ = behind.apply(aggregate, behind.init(shared, present), context)
+        step, _ = optimiser.apply(aggregate, optimiser.init(shared), shared)
         moved = jnp.sum(updates.arrived) >= least
         return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
 
@@ -132,15 +145,33 @@ def _aggregation(server: tuple[Written, ...]) -> Prepared:
 
 
 @functools.lru_cache(KEPT)
-def _transmission(wire: tuple[Written, ...]) -> Prepared:
-    """A wire list, made once."""
+def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Prepared:
+    """A wire list, made once, before the defence of a server list."""
     scenario, links = _links("transmit", "wire", wire)
-    before = line([link for _, _, link in links])
+    made = [link._replace(linear=False) if isinstance(link, Codec) else link for _, _, link in links]
+    kept, at = (
+        [link for _, _, link in _links("transmit", "defence", server)[1]],
+        index_of_rule([w.section for w in server]),
+    )
+    checked, rule = line(kept[:at]), kept[at]
+
+    def defence(updates: Updates, context: Context) -> Tree:
+        params, present = context.shared["params"], jnp.ones_like(updates.arrived)
+        updates, _, _ = checked.apply(updates, checked.init(params, present), context)
+        return rule.apply(updates, rule.init(params, present), context)[0]
+
+    stages = as_stages(made, defence)
+    before, owners = line(stages), labels(stages)
 
     def send(updates: Updates, context: Context) -> Tree:
-        present = jnp.ones_like(updates.arrived)
+        params, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
-        return before.apply(updates, before.init(context.shared["params"], present), context)[0].delta
+        fresh = lambda stage: jax.vmap(lambda id: stage.memory(params, jax.random.fold_in(context.key, id)))(
+            context.ids
+        )
+        rows = {owner: fresh(stage) for owner, stage in zip(owners, stages, strict=True)}
+        updates = before.apply(updates._replace(memory=rows), before.init(params, present), context)[0]
+        return updates.delta, updates.bytes
 
     return Prepared(scenario, links, jax.jit(send))
 
@@ -231,6 +262,8 @@ def _on_device(
             ids=jnp.arange(K),
             malicious=mask,
             reference=trusted,
+            expected=jnp.asarray(K, dtype),
+            expected_samples=w.sum(),
         )
         out = function(updates, context)
         return jax.tree.map(np.asarray, out) if host else out

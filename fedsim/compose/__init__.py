@@ -6,6 +6,7 @@ the same decorators as the built-ins.
 
 from fedsim.compose.chains import ServerStep as ServerStep
 from fedsim.compose.chains import add_reports as add_reports
+from fedsim.compose.chains import aggregate_line as aggregate_line
 from fedsim.compose.chains import chain as chain
 from fedsim.compose.chains import folding as folding
 from fedsim.compose.chains import labels as labels
@@ -15,9 +16,17 @@ from fedsim.compose.chains import no_reports as no_reports
 from fedsim.compose.chains import scheduled as scheduled
 from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import settled as settled
+from fedsim.compose.codecs import as_stages as as_stages
+from fedsim.compose.codecs import decoding as decoding
+from fedsim.compose.codecs import in_bytes as in_bytes
+from fedsim.compose.codecs import most_bytes as most_bytes
+from fedsim.compose.codecs import through as through
+from fedsim.compose.codecs import transmitted as transmitted
+from fedsim.compose.decorators import aggregate_stage as aggregate_stage
 from fedsim.compose.decorators import attack as attack
 from fedsim.compose.decorators import augmentation as augmentation
 from fedsim.compose.decorators import client as client
+from fedsim.compose.decorators import codec as codec
 from fedsim.compose.decorators import cohort as cohort
 from fedsim.compose.decorators import dataset as dataset
 from fedsim.compose.decorators import method as method

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim import tree
 from fedsim.compose.names import named, tag_of
 from fedsim.tree import Tree
-from fedsim.types import Context, Fold, Info, RowStage, Rule, Stage, Updates, stateless
+from fedsim.types import AggregateStage, Context, Fold, Info, RowStage, Rule, Stage, Updates, stateless
 
 ROWS = ""  # among what a row-wise stage reports: the rows that arrived, and in sums how many
 
@@ -48,7 +48,7 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
         measured = {n: v.astype(jnp.int32) if v.dtype == bool else v for n, v in measured.items()}
         return changed, state, {**measured, ROWS: updates.arrived} if measured else {}
 
-    return Stage(apply=apply, init=stage.init, name=stage.name, after=stage.after)
+    return Stage(apply=apply, init=stage.init, least=0, name=stage.name, after=stage.after, memory=stage.memory)
 
 
 def no_reports(info: Info) -> Info:
@@ -96,23 +96,31 @@ def labels(links: Sequence[Any]) -> list[str]:
     return named([link.name for link in links])
 
 
-def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
+def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: Sequence[str] | None = None) -> Stage:
     """Stages one after another, as one stage; each has its own noise, which inserting another stage does not disturb.
 
     Its info is that of every stage, by the stage's place among them; of a row-wise stage, what every row reports `[K]`.
+
+    Args:
+      stages: those that see a row, or all.
+      width: as of `lift`.
+      owners: names under which `updates.memory` holds their rows; `labels` of the stages if left out.
     """
     lifted = [lift(stage, width) if isinstance(stage, RowStage) else stage for stage in stages]
+    owners = labels(stages) if owners is None else owners
     names = [stage.name for stage in lifted]
-    tags = [(tag_of(name), names[:i].count(name)) for i, name in enumerate(names)]
+    keys = noises(names)
 
     def init(params, present):
         return tuple(stage.init(params, present) for stage in lifted)
 
     def apply(updates, state, context):
         states, info = [], {}
-        for place, (stage, (tag, repeat), old) in enumerate(zip(lifted, tags, state, strict=True)):
-            key = jax.random.fold_in(jax.random.fold_in(context.key, tag), repeat)
-            updates, new, more = stage.apply(updates, old, context._replace(key=key))
+        for place, (stage, own_key, old) in enumerate(zip(lifted, keys, state, strict=True)):
+            known, owner = dict(updates.memory), owners[place]
+            own = updates._replace(memory=known.get(owner, ()))
+            updates, new, more = stage.apply(own, old, context._replace(key=own_key(context.key)))
+            updates = updates._replace(memory={**known, owner: updates.memory} if owner in known else known)
             states.append(new)
             info |= {place: more} if more else {}
         return updates, tuple(states), info
@@ -126,8 +134,35 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None) -> Stage:
                 done[place] = tree.select(more[ROWS] > 0, moved, states[place]) if ROWS in more else moved
         return tuple(done)
 
-    least = max((stage.least for stage in lifted), default=1)
+    least = max((stage.least for stage in lifted), default=0)
     return Stage(apply=apply, init=init, least=least, name="+".join(names), after=after)
+
+
+def noises(names: Sequence[str]) -> list[Callable[[Any], Any]]:
+    """Key of a list of links -> key of each: by name, so that inserting another link disturbs none."""
+
+    def own(tag: int, repeat: int) -> Callable[[Any], Any]:
+        return lambda key: jax.random.fold_in(jax.random.fold_in(key, tag), repeat)
+
+    return [own(tag_of(name), list(names[:i]).count(name)) for i, name in enumerate(names)]
+
+
+def aggregate_line(stages: Sequence[AggregateStage]) -> AggregateStage:
+    """Steps on the aggregate one after another, as one; its info is that of every step, by its place among them."""
+    keys = noises([stage.name for stage in stages])
+
+    def init(params, present):
+        return tuple(stage.init(params, present) for stage in stages)
+
+    def apply(aggregate, state, context):
+        states, info = [], {}
+        for place, (stage, own_key, old) in enumerate(zip(stages, keys, state, strict=True)):
+            aggregate, new, more = stage.apply(aggregate, old, context._replace(key=own_key(context.key)))
+            states.append(new)
+            info |= {place: more} if more else {}
+        return aggregate, tuple(states), info
+
+    return AggregateStage(apply, init, "+".join(stage.name for stage in stages))
 
 
 def folding(

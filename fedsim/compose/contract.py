@@ -11,9 +11,24 @@ from typing import Any
 
 import jax
 
+from fedsim.compose.codecs import most_bytes
 from fedsim.compose.shapes import ContractError, kind_of, reported, require_like, require_parts, traced
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Context, Message, RowStage, Rule, Shared, Stage, Task, Updates, Work
+from fedsim.types import (
+    AggregateStage,
+    Batch,
+    Client,
+    Codec,
+    Context,
+    Message,
+    RowStage,
+    Rule,
+    Shared,
+    Stage,
+    Task,
+    Updates,
+    Work,
+)
 
 Shape: Any = jax.ShapeDtypeStruct
 
@@ -71,6 +86,38 @@ def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, pre
         require_like(returned[1], state, "what init made", "state")
 
 
+def check_aggregate_stage(
+    stage: AggregateStage, updates: Updates, context: Context, present: Any, file: str = ""
+) -> None:
+    """A step on the aggregate keeps its structure, its shapes and its types."""
+    row = _row(updates.delta)
+    with reported(file, "init"):
+        state = traced(stage.init, context.shared["params"], present)
+    with reported(file):
+        returned = traced(stage.apply, row, state, context)
+        require_parts(returned, ("aggregate", "state", "info"))
+        require_like(returned[0], row, "the aggregate")
+        require_like(returned[1], state, "what init made", "state")
+
+
+def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
+    """A codec gives bits and its memory back, and what it decodes is a vector of the same length."""
+    leaves = jax.tree.leaves(_row(updates.delta))
+    x = Shape((sum(leaf.size for leaf in leaves),), leaves[0].dtype)
+    with reported(file, "memory"):
+        memory = traced(codec.memory, x)
+    with reported(file, "encode"):
+        returned = traced(codec.encode, x, memory, jax.eval_shape(jax.random.key, 0))
+        require_parts(returned, ("payload", "bits", "memory"))
+        payload, bits, after = returned
+        require_like(bits, Shape((), jax.numpy.int32), "one number", "bits", types=False)
+        require_like(after, memory, "what memory made", "memory")
+    with reported(file, "decode"):
+        require_like(traced(lambda payload: codec.decode(payload, x.shape[0]), payload), x, "the vector", types=False)
+    with reported(file):
+        most_bytes(codec, updates.delta)
+
+
 def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work: Work, file: str = "") -> None:
     """The hooks of a client method return what the local loop carries from step to step, and what it sends."""
     with reported(file, "memory"):
@@ -80,9 +127,31 @@ def check_client(client: Client, task: Task, shared: Shared, batch: Batch, work:
         require_like(message.memory, row, "what memory made", "memory")
         require_like(message.stats, shared["stats"], "the model", "stats")
         _require_aux(message.aux, client, task, shared, work)
+    if client.personal is not None:
+        with reported(file, "personal"):
+            variables = traced(client.personal, shared, row)
+            require_like(
+                variables, {name: shared[name] for name in ("params", "stats")}, "the shared model", "variables"
+            )
     if client.probe is not None:
         with reported(file, "probe"):
             _loop(client.probe, task, shared, (), batch, work, file)
+
+
+def check_shares(client: Client, params: Tree) -> None:
+    """What a client method shares is a truth value for every leaf, and of one leaf at least it is true."""
+    if client.shares is None:
+        return
+    mask = client.shares(params)
+    if jax.tree.structure(mask) != jax.tree.structure(params):
+        mask = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), mask)
+        require_like(mask, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), bool), params), "the model", "shares")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(mask):
+        if not isinstance(leaf, bool):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
+            raise ContractError(f"returned shares {kind_of(leaf)} for {name}, needed is True or False")
+    if not any(jax.tree.leaves(mask)):
+        raise ContractError("returned shares without a leaf that travels; then the server learns nothing")
 
 
 def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, work: Work, file: str) -> Message:

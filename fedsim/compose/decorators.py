@@ -14,11 +14,12 @@ from fedsim import tree
 from fedsim.compose.names import F, register
 from fedsim.compose.shapes import ContractError, require_like
 from fedsim.tree import Tree
-from fedsim.types import Context, RowStage, Rule, Stage, Updates
+from fedsim.types import AggregateStage, Aim, Codec, Context, RowStage, Rule, Stage, Updates
 
 P = ParamSpec("P")
 Reduce = Callable[[Updates, Context], Tree]
 Change = Callable[[Updates, Context], Updates]
+NOUNS = (Rule, Stage, RowStage, Codec, Aim, AggregateStage)
 
 
 def dataset(factory: F) -> F:
@@ -193,8 +194,9 @@ def client(factory: F) -> F:
             return sgd()._replace(gradient=gradient)
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.types.Client`: five hooks on one local loop, each written for ONE client.
-        `lr`, `batch`, `epochs` and the other keys that all clients have need no parameter.
+      factory: `(hyper-parameters) -> fedsim.types.Client`: five hooks on one local loop, each written for ONE client, and
+        which leaves travel and what its own model is, where not all is shared. `lr`, `batch`, `epochs` and the other keys
+        that all clients have need no parameter.
 
     Returns:
       The factory, as it was.
@@ -307,7 +309,7 @@ def stage(factory: Callable[P, Stage | RowStage | Change]) -> Callable[P, Stage 
     return _wrapped("stage", factory, _stage)
 
 
-def attack(factory: Callable[P, Stage | RowStage | Reduce]) -> Callable[P, Stage | RowStage]:
+def attack(factory: Callable[P, Stage | RowStage | Aim | Reduce]) -> Callable[P, Stage | RowStage | Aim]:
     """Decorator: your own attack on messages, as a kind of `wire`.
 
     Example::
@@ -321,12 +323,62 @@ def attack(factory: Callable[P, Stage | RowStage | Reduce]) -> Callable[P, Stage
 
     Args:
       factory: `(hyper-parameters) -> corrupt`, and `corrupt(updates, context) -> delta` `[K, ...]`, of which only the
-        rows of malicious clients are taken. One that needs no other row returns `fedsim.row_attack(f)`.
+        rows of malicious clients are taken. One that needs no other row returns `fedsim.row_attack(f)`; one that knows the
+        defence `fedsim.types.Aim(aim)`, where `aim(defence) -> Stage` and `defence(updates, context) -> tree` is what the
+        server's stages and rule would make of a stack.
 
     Returns:
       The factory, which returns a `Stage` or a `RowStage` now.
     """
     return _wrapped("attack", factory, lambda corrupt: _stage(_corrupting(corrupt)))
+
+
+def aggregate_stage(
+    factory: Callable[P, AggregateStage | Callable[[Tree, Context], Tree]],
+) -> Callable[P, AggregateStage]:
+    """Decorator: your own step on the aggregate, as a kind of `server` between the rule and the optimisers.
+
+    Example::
+
+        @fedsim.aggregate_stage
+        def bounded(most: float = 1.0):
+            def change(aggregate, context):
+                return jax.tree.map(lambda a: jnp.clip(a, -most, most), aggregate)
+
+            return change
+
+    Args:
+      factory: `(hyper-parameters) -> change`, and `change(aggregate, context) -> aggregate` sees what the rule made, once a
+        round; `context.key` is its own. One with memory returns a `fedsim.types.AggregateStage`.
+
+    Returns:
+      The factory, which returns an `AggregateStage` now.
+    """
+    wrap = lambda change: AggregateStage(lambda aggregate, state, context: (change(aggregate, context), state, {}))
+    return _wrapped("aggregate_stage", factory, wrap)
+
+
+def codec(factory: Callable[P, Codec]) -> Callable[P, Codec]:
+    """Decorator: your own compression of messages, as a kind of `wire` and of `broadcast`.
+
+    Example::
+
+        @fedsim.codec
+        def halves():
+            def encode(x, memory, key):
+                return x.astype(jnp.float16), 16 * len(x), memory
+
+            return fedsim.types.Codec(encode, lambda payload, d: payload.astype(jnp.float32))
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.types.Codec`; its `encode(x, memory, key) -> (payload, bits, memory)` sees the
+        `params` of ONE message as a vector `[d]`, `decode(payload, d) -> y` `[d]` makes of it what an honest receiver can.
+        Bits are a Python integer, or an array where they depend on `x`; then `most(d)` says how many they may be.
+
+    Returns:
+      The factory, whose codecs bear its name now.
+    """
+    return _wrapped("codec", factory, None)
 
 
 def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
@@ -347,15 +399,17 @@ def row_attack(corrupt: Callable[[Tree, Context], Tree]) -> RowStage:
     return RowStage(apply=_corrupting(lambda row, context: corrupt(row.delta, context)))
 
 
-def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any]) -> Callable[P, Any]:
+def _wrapped(family: str, factory: Callable[P, Any], wrap: Callable[[Any], Any] | None) -> Callable[P, Any]:
     """For families whose factories may return a noun, or a plain function that is wrapped as one; it gets the kind's name."""
 
     @functools.wraps(factory)
     def build(*args: P.args, **kwargs: P.kwargs) -> Any:
         returned = factory(*args, **kwargs)
-        if not isinstance(returned, (Rule, Stage, RowStage)) and not callable(returned):
+        if wrap is None and not isinstance(returned, Codec):
+            raise ContractError(f"made {type(returned).__name__}, needed is a fedsim.types.Codec")
+        if not isinstance(returned, NOUNS) and not callable(returned):
             raise ContractError(f"made {type(returned).__name__}, needed is a function of (updates, context)")
-        noun = returned if isinstance(returned, (Rule, Stage, RowStage)) else wrap(returned)
+        noun = returned if wrap is None or isinstance(returned, NOUNS) else wrap(returned)
         return noun._replace(name=factory.__name__)
 
     return register(family, build)

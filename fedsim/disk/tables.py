@@ -33,7 +33,7 @@ REPORTED = re.compile(r"/|^(malicious_kept|attack_success)$")  # columns that li
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
     "method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "global_loss", "global_accuracy",
-    "global_mae",
+    "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
 SUMMARY = (

@@ -45,17 +45,20 @@ def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled:
     """
 
     def evaluate(shared, x, y):
-        def batch(pair):
-            x, y = pair
-            outputs, _ = forward(shared, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
-            each = per_label(loss(outputs, y), y)
-            if per_token(y):
-                each = jnp.sum(jnp.where(counted(jnp.ones(len(y), bool), y), each, 0), axis=1)
-            return {"loss": each, **measured(outputs, y, labelled)}
-
-        return lax.map(batch, (x, y))
+        return lax.map(lambda pair: scored(forward, loss, labelled, shared, *pair), (x, y))
 
     return jit_for_threads(evaluate)
+
+
+def scored(
+    forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool, variables: Any, x: Array, y: Array
+) -> dict[str, Array]:
+    """A batch of `evaluator` -> scores of its rows, `[E]` each."""
+    outputs, _ = forward(variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False)
+    each = per_label(loss(outputs, y), y)
+    if per_token(y):
+        each = jnp.sum(jnp.where(counted(jnp.ones(len(y), bool), y), each, 0), axis=1)
+    return {"loss": each, **measured(outputs, y, labelled)}
 
 
 def measured(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:

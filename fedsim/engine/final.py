@@ -7,8 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.data import Federation
 from fedsim.engine.evaluation import gathered, in_batches, labels_of
+from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
+from fedsim.tree import Tree
 
 SLAB = 16  # batches that are handed over at a time: the samples may be more than fit
 
@@ -30,23 +33,36 @@ def client_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
     sets = [(f.x, f.labels_in(run.round)), (f.x_test, f.y_test)][: 1 + bool((rows >= len(f.x)).any())]
     parts = [gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x)) for x, y in sets]
     of_rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    counts = np.bincount(owner, np.concatenate([labels_of(y) for _, y in sets])[rows], f.N).astype(np.int64)
+    labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
+    return client_means(f, {name: values[rows] for name, values in of_rows.items()}, owner, labels)
+
+
+def client_means(
+    f: Federation, of_rows: dict[str, np.ndarray], owner: np.ndarray, labels: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Scores of rows, their owners and numbers of labels -> (means by name, number of labels), `[N]` each."""
+    counts = np.bincount(owner, labels, f.N).astype(np.int64)
     if "distance" in of_rows:
         of_rows["distance"] /= max(f.y[0].size, 1)  # a mean over targets too
     with np.errstate(invalid="ignore"):
-        means = {NAMES[name]: np.bincount(owner, v[rows], f.N) / counts for name, v in of_rows.items() if name in NAMES}
+        means = {NAMES[name]: np.bincount(owner, v, f.N) / counts for name, v in of_rows.items() if name in NAMES}
     return means, counts
+
+
+def remembered(run: Run, ids: np.ndarray) -> Tree:
+    """Rows of memory of these clients `[len(ids), ...]`, by owner; one that never took part has the row it would start with."""
+    seen, rows = run.store.rows(ids)
+    return tree.select(jnp.asarray(seen), rows, run.program.server.memories.fresh(run.start, run.key, ids))
 
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:
     """What server and clients remember, by name, as NumPy arrays; client rows `[N, ...]` in the order of ids."""
     server = run.server
-    ids = np.arange(run.plan.federation.N, dtype=np.int32)
-    seen, rows = run.store.rows(ids)
-    fresh = run.program.memories.fresh(run.start, run.key, ids)
-    client = tree.select(jnp.asarray(seen), rows, fresh) or {}
+    rows = remembered(run, np.arange(run.plan.federation.N, dtype=np.int32))
+    client = rows.pop(CLIENT) or {}
     if set(client) == {"method", "optimizer"}:  # `optimizer_state: carry` keeps the optimizer's beside the method's own
         client = {**(client["method"] or {}), "optimizer": client["optimizer"]}
+    client |= rows
     fields = {**server.shared["aux"], **_fields(server.state)}
     return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 

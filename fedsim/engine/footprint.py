@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from fedsim.compose import most_bytes
 from fedsim.engine.layout import Jobs, Layout, laid_out, unpacked
+from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Width
 from fedsim.engine.round import Program
 from fedsim.engine.serving import RoundInfo
 from fedsim.fleet import Plan
+from fedsim.types import Codec
 
 Shape = jax.ShapeDtypeStruct
 TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
@@ -77,22 +80,24 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
       activations: bytes of the largest value in a pass through the model, of one client.
     """
     f, room, width, programs = plan.federation, program.room, program.width, program.server
-    K, shards, memories = width.block, program.mesh.shards, program.memories
+    K, shards, memories = width.block, program.mesh.shards, program.server.memories
     layout = laid_out(width, room, program.dtype, plan)
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
     jobs, number = jobs_of(layout, shards), Shape((), program.dtype)
-    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number)
+    expected = Shape((2,), program.dtype)
+    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
     info = RoundInfo(*about)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
     lent = jax.eval_shape(memories.gather, store, server.shared, jobs, info.root)
-    seated = lent if shards == 1 else stacked(tree_row(lent), layout.seats)
+    remembered = {name: rows for name, rows in lent.items() if name != CLIENT}
+    seated = lent[CLIENT] if shards == 1 else stacked(tree_row(lent[CLIENT]), layout.seats)
     lane, row = of_lanes(program.mesh, server.shared, seated, jobs)
     stack = stacked(row, room.runs * K)
-    total = jax.eval_shape(programs.zero, stack, server, jobs, info)
+    total = jax.eval_shape(programs.zero, stack, remembered, server, jobs, info)
     before = probe_pass(program, plan, server.shared)
     held_out = (f.x_test, f.y_test, f.x_validation, f.y_validation)
     many = not programs.folds and room.blocks * K >= MANY
@@ -118,9 +123,10 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
         "jobs": jobs,
         "lane": lane,
         "seated": seated,
+        "remembered": remembered,
     }
     shapes |= {"rows": stacked(row, layout.seats), "stack": stack, "total": total}
-    return Held(parts, message_bytes(row) + before.message, shapes)
+    return Held(parts, message_bytes(row, programs.codec) + before.message, shapes)
 
 
 class ProbePass(NamedTuple):
@@ -142,7 +148,7 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     lane, row = of_lanes(mesh, shared, (), jobs)
     losses = program.server.asks_loss * row.loss.dtype.itemsize
     held = mesh.shards * (nbytes(lane) + layout.seats * nbytes(row))
-    return ProbePass(held, message_bytes(row) + losses, (jobs, lane, stacked(row, layout.seats)))
+    return ProbePass(held, message_bytes(row, program.server.codec) + losses, (jobs, lane, stacked(row, layout.seats)))
 
 
 def of_lanes(mesh: Mesh, shared: Any, memory: Any, jobs: Jobs) -> tuple[Any, Any]:
@@ -172,10 +178,11 @@ def tree_row(stack: Any) -> Any:
     return jax.tree.map(lambda leaf: Shape(leaf.shape[1:], leaf.dtype), stack)
 
 
-def message_bytes(row: Any) -> int:
-    """Bytes of what one client sends, from the shapes of its row."""
+def message_bytes(row: Any, codec: Codec | None) -> int:
+    """The most bytes of what one client sends, from the shapes of its row."""
     sent = row.message
-    return nbytes((sent.delta, sent.stats, sent.aux))
+    params = most_bytes(codec, sent.delta) if codec and jax.tree.leaves(sent.delta) else nbytes(sent.delta)
+    return params + nbytes((sent.stats, sent.aux))
 
 
 def nbytes(shapes: Any) -> int:

@@ -16,6 +16,8 @@ class Phase(IntEnum):
     MEMORY = 6  # a client's row of memory, made at its first participation
     PROBE = 7  # the wire of a round's pass at x
     AUGMENT = 8  # what happens to the samples of a client's batches
+    BROADCAST = 9  # what the server sends out
+    AGGREGATE = 10
 
 
 def round_key(root, round, phase: Phase):

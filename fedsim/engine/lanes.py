@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 from fedsim import tree
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
+from fedsim.engine.shared_leaves import travelling
 from fedsim.engine.task import counted
 from fedsim.sources.arrays import per_token
 from fedsim.tree import Tree
@@ -165,11 +166,12 @@ class Lanes:
     def _finish(self, shared: Shared, lane: Lane, row: Tree, work: Work) -> Rows:
         """What ONE client sends after its last step."""
         message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
+        message = message._replace(delta=travelling(self.client, message.delta))
         return Rows(message, lane.loss, lane.seen)
 
 
 def _work(jobs: Jobs, slot) -> Work:
-    columns = (jobs.id, jobs.samples, jobs.steps, jobs.lr, jobs.lr_sum, jobs.labels)
+    columns = (jobs.id, jobs.samples, jobs.steps, jobs.lr, jobs.lr_sum, jobs.labels, jobs.malicious)
     return Work(*(column[slot] for column in columns))
 
 

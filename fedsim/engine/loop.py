@@ -96,7 +96,6 @@ def events(
 
 def _evaluated(run: Run, played: Played, r: int) -> dict[str, Scores] | None:
     """Evaluations on their way to the device, in the rounds that are evaluated."""
-    run.message_bytes["up"] = played.message_bytes
     return run.evaluate(played.server) if r % run.every == 0 or r == run.rounds else None
 
 

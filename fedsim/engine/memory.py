@@ -4,6 +4,7 @@ A run knows from its plans who ever takes part; those clients have a place `0 â€
 starts as the shared variables of the run's start make it; it is made when its client first takes part.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,11 +12,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from fedsim import tree
+from fedsim.compose import tag_of
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
+from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
-from fedsim.types import Client, Shared
+from fedsim.types import Client, RowStage, Shared, Stage
+
+CLIENT = "client"  # whose row is that of the client method
 
 
 class Memory(NamedTuple):
@@ -26,13 +31,18 @@ class Memory(NamedTuple):
 
 
 class Memories:
-    """How a client method's memory is made, read and written; a method without one costs nothing.
+    """How memory is made, read and written; who remembers nothing costs nothing.
 
-    In all methods, `start` are the shared variables of the run's start, and `root` the key of all its randomness.
+    A client's row is a dictionary by owner: `client` is what its method remembers, the others are stages. In all methods,
+    `start` are the shared variables of the run's start, and `root` the key of all its randomness.
+
+    Args:
+      client: the method.
+      stages: those that remember something of every client, by name.
     """
 
-    def __init__(self, client: Client):
-        self.client = client
+    def __init__(self, client: Client, stages: Mapping[str, Stage | RowStage] | None = None):
+        self.client, self.stages = client, dict(stages or {})
 
     @jitted_with(static=(1,))
     def empty(self, start: Shared, places: int) -> Memory:
@@ -60,4 +70,8 @@ class Memories:
 
     def _row(self, start: Shared, key: Key[Array, ""], id: Int[Array, ""]) -> Tree:
         """A new row of ONE client."""
-        return self.client.memory(start, jax.random.fold_in(key, id))
+        key = jax.random.fold_in(key, id)
+        tags = {name: jax.random.fold_in(key, tag_of(name)) for name in self.stages}
+        params = travelling(self.client, start["params"])
+        rows = {name: stage.memory(params, tags[name]) for name, stage in self.stages.items()}
+        return {CLIENT: self.client.memory(start, key), **rows}

@@ -19,7 +19,7 @@ from fedsim.engine.diagnosis import Diagnosis, Sums, add_rows, close_sums, no_ro
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot, placed
-from fedsim.engine.memory import Memories, Memory
+from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Lent, Mesh
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.server import Server
@@ -29,6 +29,7 @@ from fedsim.engine.serving import (
     Outcome,
     ProbeSum,
     RoundInfo,
+    Sent,
     ServerState,
     TrainStats,
     mean_losses,
@@ -46,7 +47,6 @@ class Program(NamedTuple):
     """The compiled half of a scenario: pure functions, and the shapes they were made for."""
 
     mesh: Mesh
-    memories: Memories
     server: Server
     evaluate: Evaluate
     evaluators: int  # threads that evaluate side by side
@@ -70,6 +70,7 @@ class RunState(NamedTuple):
     root: Key[Array, ""]  # of all randomness of the run
     clients: Float[Array, ""]  # that can take part
     samples: Float[Array, ""]  # of all of them together
+    expected: Float[Array, "2"]  # clients that a round draws on average, and their samples
     versions: Versions | None = None  # of an asynchronous server: models that clients still train from
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
@@ -103,18 +104,16 @@ class RoundWork(NamedTuple):
 
     run: RunState
     info: RoundInfo
-    server: ServerState  # of the round's start; after a pass at x, with its mean in `aux`
+    sent: Sent  # what the clients got, and the server of the round's start; after a pass at x, with its mean in `aux`
     cohort: RoundPlan | None  # None: the run does not take part
     memory: Memory
     places: np.ndarray  # of the clients' rows of memory
     total: Folded | Gathered | None = None
     jobs: Jobs | None = None  # of the last block
     stats: tuple[TrainStats, ...] = ()  # by block
-    message_bytes: int = 0
     sums: Sums | None = None  # of what is measured of the updates
     probe: ProbeSum | None = None
     losses: tuple[Float[Array, " block"], ...] = ()  # at x, by block
-    probe_bytes: int = 0
 
     @property
     def steps(self) -> int:
@@ -128,6 +127,7 @@ class TrainedBlock(NamedTuple):
     block: Block
     jobs: list[Jobs]  # of every run
     rows: list[Rows]  # of every run, by slot
+    remembered: list[Tree]  # of every run: what stages remember of these clients
     buffer: list[Rows]  # in which they stand
 
 
@@ -140,7 +140,9 @@ class Played(NamedTuple):
     stats: tuple[TrainStats, ...]
     steps: int  # that trained a client
     lane_steps: int  # steps times lanes
-    message_bytes: int  # of what one client sends
+    sent: tuple[Array, ...]  # bytes by slot: of the messages, and of those of a pass at x
+    extra: int  # bytes that every client sends besides
+    got: Array | int | None  # bytes that every client got; None: those of the variables
     diagnosis: Diagnosis | None = None
 
 
@@ -168,8 +170,9 @@ def plan(round: Round) -> tuple[Block, list[RoundWork]]:
     for run, part in zip(round.runs, block.parts, strict=True):
         cohort = None if part is None else part.cohort
         memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
-        info = RoundInfo(run.root, round.number, run.clients, run.samples)
-        works.append(RoundWork(run, info, run.server, cohort, memory, places))
+        info = RoundInfo(run.root, round.number, run.clients, run.samples, run.expected)
+        sent = Sent(run.server, run.server.shared) if cohort is None else run.programs.sent(run.server, info)
+        works.append(RoundWork(run, info, sent, cohort, memory, places))
     return block, works
 
 
@@ -180,7 +183,7 @@ def probe(round: Round, block: Block, works: list[RoundWork]) -> tuple[Block, li
     following: Block | None = block
     while following is not None:
         trained = train(round, mesh, following, works, buffers.probe)
-        works = [_probed(*each) for each in zip(works, trained.jobs, trained.rows, strict=True)]
+        works = [_probed(*each, following.first) for each in zip(works, trained.jobs, trained.rows, strict=True)]
         buffers = buffers._replace(probe=trained.buffer)
         following = round.blocks.following(following)
     return round.blocks.get(round.number, 0, round.playing), list(map(_with_probe, works)), buffers
@@ -188,18 +191,19 @@ def probe(round: Round, block: Block, works: list[RoundWork]) -> tuple[Block, li
 
 def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer: list[Rows] | None) -> TrainedBlock:
     """Step 2, on the device: a block of the cohorts on its lanes."""
-    program, runs, size = round.program, len(works), round.program.width.block
+    runs, size = len(works), round.program.width.block
     bank = tuple(model for work in works for model in _start_models(work, block.versions))
     roots = tuple(work.info.root for work in works)
     layout = placed(block.layout, [work.places[block.first : block.first + size] for work in works], size)
     data = mesh.spread(block.samples) if round.data is None else round.data
     shard_jobs, columns = mesh.jobs(layout)
     jobs = _by_run(by_slot(columns) if runs > 1 else columns, runs)
-    memory = () if block.probe else _remembered(program.memories, works, jobs)
+    memory, remembered = ((), []) if block.probe else _remembered(works, jobs)
     lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
     buffer = _train_block(mesh, lent, mesh.empty(buffer, lent, layout.seats), block.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
-    return TrainedBlock(block=block, jobs=jobs, rows=_by_run(mesh.collect(buffer, shard_jobs), runs), buffer=buffer)
+    rows = _by_run(mesh.collect(buffer, shard_jobs), runs)
+    return TrainedBlock(block=block, jobs=jobs, rows=rows, remembered=remembered, buffer=buffer)
 
 
 def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
@@ -208,8 +212,8 @@ def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[Ro
     """
     first = trained.block.first
     return [
-        _added(work, jobs, rows, first, round.program.diagnoses)
-        for work, jobs, rows in zip(works, trained.jobs, trained.rows, strict=True)
+        _added(*each, first, round.program.diagnoses)
+        for each in zip(works, trained.jobs, trained.rows, trained.remembered, strict=True)
     ]
 
 
@@ -221,7 +225,7 @@ def serve(works: list[RoundWork]) -> list[tuple[ServerState, Memory, Outcome] | 
             served.append(None)
             continue
         assert work.total is not None and work.jobs is not None
-        served.append(work.run.programs.close(work.total, work.server, work.memory, work.jobs, work.info))
+        served.append(work.run.programs.close(work.total, work.sent.server, work.memory, work.jobs, work.info))
     return served
 
 
@@ -246,7 +250,9 @@ def keep(
                 stats=work.stats,
                 steps=work.steps,
                 lane_steps=int(np.rint(per_step * work.steps)),
-                message_bytes=work.message_bytes,
+                sent=(outcome.bytes, *(() if work.probe is None else (work.probe.bytes,))),
+                extra=work.run.programs.asks_loss * work.stats[0].loss.dtype.itemsize,
+                got=work.sent.bytes,
                 diagnosis=None if work.sums is None else close_sums(work.sums),
             )
         )
@@ -295,50 +301,49 @@ def _train_block(mesh: Mesh, lent: Lent, rows: list[Rows], steps: int, pieces: P
 
 def _start_models(work: RoundWork, room: int) -> list[Shared]:
     """What a run's clients train from, by version; the last one as often as there is room for more."""
-    current, versions = work.server.shared, work.run.versions
+    versions = work.run.versions
     if work.cohort is None or versions is None:
-        return [current] * room
+        return [work.sent.shared] * room
     started = np.unique(work.cohort.start).tolist()
     models = [versions.models[v] for v in started]
     return [*models, *models[-1:] * (room - len(models))]
 
 
-def _remembered(memories: Memories, works: list[RoundWork], jobs: list[Jobs]) -> Tree:
-    """Rows of memory of a block's clients, those of the runs one after another."""
+def _remembered(works: list[RoundWork], jobs: list[Jobs]) -> tuple[Tree, list[Tree]]:
+    """Rows of memory of a block's clients: of the client method, those of the runs one after another; of stages, by run."""
     rows = [
-        memories.gather(work.memory, work.run.start, columns, work.run.root)
+        work.run.programs.memories.gather(work.memory, work.run.start, columns, work.run.root)
         for work, columns in zip(works, jobs, strict=True)
     ]
-    return rows[0] if len(rows) == 1 else _concatenated(rows)
+    trained = [row.pop(CLIENT) for row in rows]
+    return trained[0] if len(rows) == 1 else _concatenated(trained), rows
 
 
-def _probed(work: RoundWork, jobs: Jobs, rows: Rows) -> RoundWork:
+def _probed(work: RoundWork, jobs: Jobs, rows: Rows, first: int) -> RoundWork:
     """With the rows of a block of the pass at x."""
     if work.cohort is None:
         return work
-    programs = work.run.programs
-    return work._replace(
-        probe=programs.add_probe(work.probe, work.server, rows, jobs, work.info),
-        losses=(*work.losses, mean_losses(rows)),
-        probe_bytes=_message_bytes(rows) + programs.asks_loss * rows.loss.dtype.itemsize,
-    )
+    programs, total = work.run.programs, None
+    if programs.client.probe is not None:  # else the loss alone is sent
+        total = programs.add_probe(work.probe, work.sent.server, rows, jobs, work.info, first)
+    return work._replace(probe=total, losses=(*work.losses, mean_losses(rows)))
 
 
 def _with_probe(work: RoundWork) -> RoundWork:
     """With the mean of the pass at x sent to the clients, where the method reads it."""
-    if work.probe is None or "probe" not in work.server.shared["aux"]:
+    if work.probe is None or "probe" not in work.sent.shared["aux"]:
         return work
-    return work._replace(server=work.run.programs.send_probe(work.probe, work.server))
+    return work._replace(sent=work.run.programs.send_probe(work.probe, work.sent))
 
 
-def _added(work: RoundWork, jobs: Jobs, rows: Rows, first: int, diagnoses: bool) -> RoundWork:
+def _added(work: RoundWork, jobs: Jobs, rows: Rows, own: Tree, first: int, diagnoses: bool) -> RoundWork:
     """With the rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
     if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
         return work
     programs = work.run.programs
-    total = programs.zero(rows, work.server, jobs, work.info) if work.total is None else work.total
+    total = programs.zero(rows, own, work.sent.server, jobs, work.info) if work.total is None else work.total
     loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
-    total, memory, stats = programs.add(total, work.server, work.memory, rows, loss, jobs, work.info, first)
+    total, memory, stats = programs.add(total, work.sent.server, work.memory, rows, own, loss, jobs, work.info, first)
     sums = work.sums
     if diagnoses:
         delta = rows.message.delta
@@ -349,7 +354,6 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, first: int, diagnoses: bool)
         jobs=jobs,
         losses=losses,
         stats=(*work.stats, stats),
-        message_bytes=_message_bytes(rows) + work.probe_bytes,
         sums=sums,
     )
 
@@ -360,9 +364,3 @@ def _by_run(stacked: Tree, runs: int) -> list:
 
 
 _concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_argnums=1)
-
-
-def _message_bytes(rows: Rows) -> int:
-    """Bytes of one message, from the shapes of the stack."""
-    sent = rows.message
-    return tree.payload_bytes((sent.delta, sent.stats, sent.aux)) // rows.loss.shape[0]

@@ -19,6 +19,7 @@ from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.serving import ServerState
+from fedsim.engine.shared_leaves import sent
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner
@@ -111,24 +112,26 @@ class Run:
         dtype = program.dtype.type
         self.clients: Any = dtype(len(plan.eligible))
         self.samples: Any = dtype(plan.sizes.sum())
+        self.expected: Any = np.array(plan.expected, dtype)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
         self.empty, self.since, self.open_since = 0, Counters(), Counters()
         self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
-        self.message_bytes = {"up": 0, "down": tree.payload_bytes(shared)}
+        self.down = tree.payload_bytes(sent(program.server.client, shared))  # bytes of the variables
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
+        self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
         self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
         self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
     def row_bytes(self) -> int:
         """Bytes that a client remembers."""
-        memory = jax.eval_shape(lambda start: self.program.memories.empty(start, 1), self.start)
+        memory = jax.eval_shape(lambda start: self.program.server.memories.empty(start, 1), self.start)
         return tree.payload_bytes(memory.rows)
 
     def _store(self, large: bool) -> Store:
-        memories, start, N = self.program.memories, self.start, self.plan.federation.N
+        memories, start, N = self.program.server.memories, self.start, self.plan.federation.N
         if large:
             if self.folder is None:  # nothing is to be written: a folder that goes when the run does
                 self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
@@ -146,6 +149,7 @@ class Run:
             root=self.key,
             clients=self.clients,
             samples=self.samples,
+            expected=self.expected,
             versions=self.versions,
             plays=plays,
         )
@@ -181,9 +185,11 @@ class Run:
         if reported:  # else nobody was there, which says nothing
             self.empty = 0 if usable else self.empty + 1
         self.totals["virtual_seconds"] += cohort.seconds
-        self.totals["bytes_up"] += self.message_bytes["up"] * len(cohort.ids)  # lost messages included
-        self.totals["bytes_down"] += self.message_bytes["down"] * len(cohort.ids)
+        sent = played.extra + np.sum([np.asarray(part, np.int64)[: len(cohort.ids)] for part in played.sent], axis=0)
+        self.totals["bytes_up"] += int(sent.sum())  # lost messages included
+        self.totals["bytes_down"] += int(self.down if played.got is None else played.got) * len(cohort.ids)
         np.add.at(self.joined, cohort.ids, 1)
+        np.add.at(self.sent, cohort.ids, sent)
         if not self.plan.pure:
             self._told(played)
         s = self.since
@@ -302,17 +308,17 @@ class Run:
         """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""
         values = {
             **{name: getattr(self, name) for name in CARRIED},
-            **{name: getattr(self, name) for name in ("totals", "message_bytes")},
+            "totals": self.totals,
             "since": self.since._asdict(),
             "open_since": self.open_since._asdict(),
             "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
         }
-        arrays = {**named("server", self.server), "joined": self.joined, **self.store.arrays(portable)}
+        arrays = {"joined": self.joined, "sent": self.sent, **self.store.arrays(portable)}
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
             arrays |= self.versions.arrays(self.planner.settled, self.plan.flown(self.planner.state))
-        return Snapshot(values, arrays)
+        return Snapshot(values, {**named("server", self.server), **arrays})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, perhaps of a run that ended earlier than this one is to.
@@ -322,11 +328,11 @@ class Run:
         """
         values, arrays = snapshot
         self.server = jax.device_put(fitted("server", arrays, self.server))
-        self.joined = fitted("joined", arrays, self.joined).copy()
+        self.joined, self.sent = (fitted(name, arrays, getattr(self, name)).copy() for name in ("joined", "sent"))
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._store(True)
         self.store.restore(arrays)
-        for name in (*CARRIED, "totals", "message_bytes"):
+        for name in (*CARRIED, "totals"):
             setattr(self, name, values[name])
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)

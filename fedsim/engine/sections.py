@@ -63,5 +63,6 @@ def closed(
     if reducers := own_reducers(client):
         pace = tree.divide(total.lr_sum[0], total.arrived)
         reduced = {name: how(task, aux[name], old, aggregate, pace) for name, how in reducers.items()}
-        aux |= tree.select(skipped, {name: aux[name] for name in reduced}, reduced)
-    return {"stats": tree.select(skipped, old["stats"], tree.divide(total.stats, total.weight)), "aux": aux}
+        aux |= tree.select(skipped | (total.arrived == 0), {name: aux[name] for name in reduced}, reduced)
+    silent = skipped | (total.weight == 0)  # a round that was not skipped, and in which nobody reported
+    return {"stats": tree.select(silent, old["stats"], tree.divide(total.stats, total.weight)), "aux": aux}

@@ -12,16 +12,30 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
 from fedsim import tree
-from fedsim.compose import ServerStep, add_reports, labels, line, no_reports, server_step, settled
+from fedsim.compose import (
+    ServerStep,
+    add_reports,
+    aggregate_line,
+    as_stages,
+    decoding,
+    in_bytes,
+    labels,
+    line,
+    no_reports,
+    server_step,
+    settled,
+    through,
+)
 from fedsim.engine import sections
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot
-from fedsim.engine.memory import Memories, Memory
+from fedsim.engine.memory import CLIENT, Memories, Memory
 from fedsim.engine.serving import (
     Closed,
     Counts,
@@ -30,15 +44,33 @@ from fedsim.engine.serving import (
     Outcome,
     ProbeSum,
     RoundInfo,
+    Sent,
     ServerState,
     TrainStats,
     Travelled,
     count_rows,
     is_finite,
+    placed_bytes,
     received,
 )
+from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
-from fedsim.types import Client, Context, Info, RowStage, Rule, Shared, Stage, Task, Updates, reported
+from fedsim.types import (
+    AggregateStage,
+    Aim,
+    Client,
+    Codec,
+    Context,
+    Info,
+    RowStage,
+    Rule,
+    Shared,
+    Stage,
+    Task,
+    Updates,
+    forgetful,
+    reported,
+)
 
 COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
 
@@ -50,15 +82,17 @@ class Server:
       wire: what happens to messages on their way.
       stages: what the server does with the stack before the rule.
       rule: the reducing rule.
-      memories: the client method's memory.
+      steps: what happens to the aggregate before the optimisers.
       client: the client method, whose `aux` is reduced as it says.
       task: of its reducers.
       drop: give weight 0 to a row that is not finite.
+      broadcast: by which the parameters are sent out; None: as they are.
       width: rows that a row-wise stage works on at a time.
       block: rows of a block.
       blocks: blocks of the largest cohort.
 
     Attributes:
+      memories: what the client method and stages remember of every client.
       least: clients that must report.
       folds: whether a block is forgotten once it is added.
       asks_loss: whether clients send their loss at x.
@@ -67,25 +101,36 @@ class Server:
 
     def __init__(
         self,
-        wire: Sequence[Stage | RowStage],
+        wire: Sequence[Stage | RowStage | Codec | Aim],
         stages: Sequence[Stage | RowStage],
         rule: Rule,
-        memories: Memories,
+        steps: Sequence[AggregateStage],
         client: Client,
         task: Task,
         *,
         drop: bool,
+        broadcast: Codec | None = None,
         width: int,
         block: int,
         blocks: int,
     ):
-        self.wire, self.stages, self.rule, self.optimiser = line(wire, width), line(stages, width), rule, server_step()
-        self.memories, self.client, self.task, self.drop = memories, client, task, drop
+        links = [*as_stages(wire, self._defence), *stages]
+        self.stages_count = len(stages)
+        self.labels, self.stages_at = labels([*links, rule, *steps]), len(wire)
+        remembering = {
+            name: link for name, link in zip(self.labels, links, strict=False) if link.memory is not forgetful
+        }
+        self.memories = Memories(client, remembering)
+        self.wire = line(links[: len(wire)], width, self.labels[: len(wire)])
+        self.stages = line(stages, width, self.labels[len(wire) : len(links)])
+        self.rule, self.optimiser, self.client, self.task, self.drop = rule, server_step(), client, task, drop
+        self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
+        self.codec = next((link for link in wire if isinstance(link, Codec)), None)
+        self.decoder = decoding(self.codec) if self.codec and self.codec.linear else None
+        self.steps, self.aims = aggregate_line(steps), any(isinstance(link, Aim) for link in wire)
         self.least = max(self.wire.least, self.stages.least, rule.least)
-        self.folds = rule.fold is not None and all(isinstance(stage, RowStage) for stage in (*wire, *stages))
+        self.folds = rule.fold is not None and all(isinstance(link, RowStage) for link in links)
         self.rows = blocks * block  # of the largest cohort
-        self.labels = labels([*wire, *stages, rule])
-        self.stages_at = len(wire)
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
 
@@ -94,7 +139,7 @@ class Server:
         other = copy.copy(self)
         for name in ("init", "close"):
             other.__dict__.pop(name, None)
-        for name in ("zero", "add", "add_probe", "send_probe", "evaluated"):
+        for name in ("zero", "add", "add_probe", "send", "send_probe", "evaluated"):
             other.__dict__[name] = getattr(self, name)
         other.optimiser = optimiser
         return other
@@ -102,34 +147,55 @@ class Server:
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
-        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule}
-        state = {name: link.init(shared["params"], present) for name, link in links.items()}
-        state["optimiser"] = self.optimiser.init(shared["params"])
+        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
+        params = self._travelling(shared)
+        state = {name: link.init(params, present) for name, link in links.items()}
+        state["optimiser"] = self.optimiser.init(params)
+        if self.broadcast is not None:
+            state["broadcast"] = self.broadcast.memory(jnp.zeros_like(ravel_pytree(params)[0]))
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
+
+    def sent(self, server: ServerState, info: RoundInfo) -> Sent:
+        """What the clients of a round get; without a codec the server's variables themselves."""
+        return Sent(server, server.shared) if self.broadcast is None else self.send(server, info)
+
+    @jitted
+    def send(self, server: ServerState, info: RoundInfo) -> Sent:
+        """`sent` by way of the codec; parameters that are not finite are sent as they are."""
+        assert self.broadcast is not None
+        old, before = self._travelling(server.shared), server.state["broadcast"]
+        key = round_key(info.root, info.round, Phase.BROADCAST)
+        arrives, bits, memory = through(self.broadcast, old, before, key)
+        server = server._replace(state={**server.state, "broadcast": memory})
+        saved = tree.payload_bytes(old) - in_bytes(bits)
+        shared = {**server.shared, "params": tree.filled(arrives, server.shared["params"])}
+        return Sent(server, shared, tree.payload_bytes({**server.shared, "params": old}) - saved)
 
     @jitted
     def evaluated(self, server: ServerState) -> Shared:
         """The variables that are evaluated: those sent, unless the rule reports others."""
         assert self.rule.evaluated is not None
-        params = self.rule.evaluated(server.shared["params"], server.state["rule"])
-        return {**server.shared, "params": params}
+        whole = server.shared["params"]
+        params = self.rule.evaluated(self._travelling(server.shared), server.state["rule"])
+        return {**server.shared, "params": tree.filled(params, whole)}
 
     def shown(self, server: ServerState) -> Shared:
         """`evaluated` where it is another program than handing the variables through."""
         return server.shared if self.rule.evaluated is None else self.evaluated(server)
 
     @jitted
-    def zero(self, rows: Rows, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded | Gathered:
+    def zero(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded | Gathered:
         """The accumulator before the first block."""
-        updates = received(rows, None, jobs)
+        updates = received(rows, None, jobs, remembered)
         if not self.folds:
             empty = lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype)
             return jax.tree.map(empty, Gathered(updates, by_slot(jobs), rows.message.memory))
         assert self.rule.fold is not None
         none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
-        reports = jax.eval_shape(lambda *them: self._through(*them).info, updates, server, jobs, info)
-        silent = no_reports(reports)
-        return Folded(self.rule.fold.zero(updates), sections.nothing(updates, self.client), none, silent)
+        travelled = jax.eval_shape(self._through, updates, server, jobs, info)
+        silent, unsent = no_reports(travelled.info), jnp.zeros(self.rows, jnp.int32)
+        rule = self.rule.fold.zero(travelled.kept)
+        return Folded(rule, sections.nothing(updates, self.client), none, silent, unsent)
 
     @jitted_with(donate=(0, 2))
     def add(
@@ -138,15 +204,19 @@ class Server:
         server: ServerState,
         memory: Memory,
         rows: Rows,
+        remembered: Tree,
         loss: Array | None,
         jobs: Jobs,
         info: RoundInfo,
         first: Int[Array, ""] | int,
     ) -> tuple[Folded | Gathered, Memory, TrainStats]:
-        """Rows of the slots from `first` on: folded and forgotten, or gathered until the close."""
-        stats, updates = self._train_stats(rows, jobs), received(rows, loss, jobs)
+        """Rows of the slots from `first` on: folded and forgotten, or gathered until the close.
+
+        `remembered` are the rows that stages remember of these clients.
+        """
+        stats, updates = self._train_stats(rows, jobs), received(rows, loss, jobs, remembered)
         if isinstance(total, Folded):
-            total, memory = self._fold(total, server, memory, updates, rows.message.memory, jobs, info)
+            total, memory = self._fold(total, server, memory, updates, rows.message.memory, jobs, info, first)
         else:
             block = Gathered(updates, by_slot(jobs), rows.message.memory)
             place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
@@ -162,7 +232,7 @@ class Server:
             closed = self._close_fold(total, server, memory, jobs, info)
         else:
             closed = self._close_stack(total, server, memory, info)
-        old, state, counts = server.shared["params"], closed.state, closed.counts
+        old, state, counts = self._travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
         skipped = counts.usable < self.least
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
@@ -172,24 +242,38 @@ class Server:
         finite = is_finite(params)
         whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)  # a round that is skipped counts nothing
         reports = {name: jnp.where(skipped & whole(value), 0, value) for name, value in closed.info.items()}
-        outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, reports)
-        return ServerState({"params": params, **rest}, state), closed.memory, outcome
+        outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, reports, closed.bytes)
+        whole = tree.filled(params, server.shared["params"])
+        return ServerState({"params": whole, **rest}, state), closed.memory, outcome
 
     @jitted
     def add_probe(
-        self, total: ProbeSum | None, server: ServerState, rows: Rows, jobs: Jobs, info: RoundInfo
+        self,
+        total: ProbeSum | None,
+        server: ServerState,
+        rows: Rows,
+        jobs: Jobs,
+        info: RoundInfo,
+        first: Int[Array, ""] | int,
     ) -> ProbeSum:
         """More messages of the pass at x: they travel like those of the training, and count alike."""
-        arrived = self._arrive(received(rows, None, jobs), server, jobs, info, Phase.PROBE)[0]
-        nothing = ProbeSum(tree.zero_row(arrived.delta), jnp.zeros_like(arrived.samples[0]))
-        w = reported(arrived)
-        return ProbeSum(*tree.fold(tuple(total or nothing), (arrived.delta, jnp.ones_like(w)), w))
+        arrived = self._arrive(received(rows, None, jobs, {}), server, jobs, info, Phase.PROBE)[0]
+        zero = jnp.zeros_like(arrived.samples[0])
+        nothing = ProbeSum(tree.zero_row(arrived.delta), zero, jnp.zeros(self.rows, jnp.int32))
+        w, so_far = reported(arrived), total or nothing
+        delta, count = tree.fold((so_far.delta, so_far.arrived), (arrived.delta, jnp.ones_like(w)), w)
+        return ProbeSum(delta, count, placed_bytes(so_far.bytes, arrived, jobs, first))
 
     @jitted
-    def send_probe(self, total: ProbeSum, server: ServerState) -> ServerState:
-        """The server, whose clients now know the mean of the pass at x."""
-        aux = {**server.shared["aux"], "probe": tree.divide(*total)}
-        return server._replace(shared={**server.shared, "aux": aux})
+    def send_probe(self, total: ProbeSum, sent: Sent) -> Sent:
+        """What was sent, and the server, with the mean of the pass at x."""
+        probe = {"probe": tree.divide(total.delta, total.arrived)}
+        told = lambda shared: {**shared, "aux": {**shared["aux"], **probe}}
+        return sent._replace(server=sent.server._replace(shared=told(sent.server.shared)), shared=told(sent.shared))
+
+    def _travelling(self, shared: Shared) -> Tree:
+        """The parameters that the client method shares."""
+        return travelling(self.client, shared["params"])
 
     def _context(self, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase) -> Context:
         return Context(
@@ -197,11 +281,19 @@ class Server:
             round=info.round,
             N=info.clients,
             lr=jobs.lr[0],
-            shared=server.shared,
+            shared={**server.shared, "params": self._travelling(server.shared)},
             ids=jobs.id,
             malicious=jobs.malicious,
             samples=info.samples,
+            expected=info.expected[0],
+            expected_samples=info.expected[1],
+            server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
         )
+
+    def _defence(self, updates: Updates, context: Context) -> Tree:
+        """What stages and rule of the round would make of a stack: for attacks that know them."""
+        kept, _, _ = self.stages.apply(updates, context.server["stages"], context)
+        return self.rule.apply(kept, context.server["rule"], context)[0]
 
     def _arrive(
         self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase = Phase.WIRE
@@ -214,7 +306,11 @@ class Server:
         return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), state, reports, bad
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
-        """Clients remember where the message arrived; once the model is not finite, everything stays as it is."""
+        """Clients remember where the message arrived; once the model is not finite, everything stays as it is.
+
+        `rows` are those of the client method; what stages remember is among the updates.
+        """
+        rows = {CLIENT: rows, **dict(arrived.memory)}
         if not jax.tree.leaves(rows):
             return memory
         alive = is_finite(server.shared["params"])
@@ -242,9 +338,18 @@ class Server:
         stages = {place - self.stages_at: more for place, more in info.items() if place >= self.stages_at}
         return {"wire": self.wire.after(state["wire"], wire), "stages": self.stages.after(state["stages"], stages)}
 
-    def _reports(self, info: Info, rule: Info) -> Info:
+    def _stepped(self, aggregate: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> tuple[Tree, Tree, Info]:
+        """The rule's aggregate, decoded where it is a sum of payloads, after the steps behind it."""
+        context = self._context(server, jobs, info, Phase.AGGREGATE)
+        if self.decoder is not None:
+            aggregate, _, _ = self.decoder.apply(aggregate, (), context)
+        return self.steps.apply(aggregate, server.state["steps"], context)
+
+    def _reports(self, info: Info, rule: Info, steps: Info) -> Info:
         """What links report, as `krum/malicious_kept`; the last of those that say so is `malicious_kept` alone."""
-        reports = [(self.labels[place], settled(more)) for place, more in info.items()] + [(self.labels[-1], rule)]
+        last = self.stages_at + self.stages_count
+        reports = [(self.labels[place], settled(more)) for place, more in info.items()] + [(self.labels[last], rule)]
+        reports += [(self.labels[last + 1 + place], more) for place, more in steps.items()]
         common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
         return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
 
@@ -257,15 +362,17 @@ class Server:
         remembered: Tree,
         jobs: Jobs,
         info: RoundInfo,
+        first: Int[Array, ""] | int,
     ) -> tuple[Folded, Memory]:
         assert self.rule.fold is not None
         arrived, kept, bad, _, reports = self._through(updates, server, jobs, info)
-        memory = self._keep(memory, server, jobs, remembered, arrived)
+        memory = self._keep(memory, server, jobs, remembered, arrived._replace(memory=kept.memory))
         total = Folded(
             self.rule.fold.add(total.rule, kept, self._context(server, jobs, info, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
             jax.tree.map(jnp.add, total.counts, count_rows(kept, bad, jobs)),
             add_reports(total.info, reports),
+            placed_bytes(total.bytes, arrived, jobs, first),
         )
         return total, memory
 
@@ -273,8 +380,10 @@ class Server:
         assert self.rule.fold is not None
         context = self._context(server, jobs, info, Phase.RULE)
         aggregate, rule, info_of_rule = self.rule.fold.finish(total.rule, server.state["rule"], context)
-        state = {**server.state, **self._after(server.state, total.info), "rule": rule}
-        return Closed(aggregate, state, total.sections, total.counts, memory, self._reports(total.info, info_of_rule))
+        aggregate, steps, info_of_steps = self._stepped(aggregate, server, jobs, info)
+        state = {**server.state, **self._after(server.state, total.info), "rule": rule, "steps": steps}
+        reports = self._reports(total.info, info_of_rule, info_of_steps)
+        return Closed(aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
         updates, jobs = total.updates, total.jobs
@@ -282,8 +391,10 @@ class Server:
         reports = add_reports(no_reports(reports), reports)
         context = self._context(server, jobs, info, Phase.RULE)
         aggregate, rule, info_of_rule = self.rule.apply(kept, server.state["rule"], context)
-        memory = self._keep(memory, server, jobs, total.memory, arrived)
+        aggregate, steps, info_of_steps = self._stepped(aggregate, server, jobs, info)
+        memory = self._keep(memory, server, jobs, total.memory, arrived._replace(memory=kept.memory))
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        state = {**server.state, **self._after(before, reports), "rule": rule}
-        return Closed(aggregate, state, sums, count_rows(kept, bad, jobs), memory, self._reports(reports, info_of_rule))
+        state = {**server.state, **self._after(before, reports), "rule": rule, "steps": steps}
+        counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)
+        return Closed(aggregate, state, sums, counts, memory, self._reports(reports, info_of_rule, info_of_steps), sent)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from fedsim import tree
 from fedsim.engine import sections
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs
@@ -22,6 +23,14 @@ class ServerState(NamedTuple):
     state: dict[str, Tree]  # of wire, stages, rule and optimisers
 
 
+class Sent(NamedTuple):
+    """What the clients of a round got, and the server that sent it."""
+
+    server: ServerState
+    shared: Shared  # as it arrived
+    bytes: Int[Array, ""] | int | None = None  # to one client; None: those of the variables
+
+
 class RoundInfo(NamedTuple):
     """Which round of which run: what the server's programs know beside the rows."""
 
@@ -29,6 +38,7 @@ class RoundInfo(NamedTuple):
     round: Int[Array, ""] | int
     clients: Float[Array, ""]  # that can take part: those with samples
     samples: Float[Array, ""]  # of all of them together
+    expected: Float[Array, "2"]  # clients that a round draws on average, and their samples; 0 where nobody knows
 
 
 class ProbeSum(NamedTuple):
@@ -36,6 +46,7 @@ class ProbeSum(NamedTuple):
 
     delta: Tree
     arrived: Float[Array, ""]
+    bytes: Int[Array, " rows"]  # by slot
 
 
 class Gathered(NamedTuple):
@@ -71,6 +82,7 @@ class Folded(NamedTuple):
     sections: sections.Sections
     counts: Counts
     info: Info  # of wire and stages by their place, sums over the rows so far
+    bytes: Int[Array, " rows"]  # of what every slot sent
 
 
 class TrainStats(NamedTuple):
@@ -89,6 +101,7 @@ class Closed(NamedTuple):
     counts: Counts
     memory: Memory
     info: Info  # what links report
+    bytes: Int[Array, " rows"]
 
 
 class Outcome(NamedTuple):
@@ -100,6 +113,7 @@ class Outcome(NamedTuple):
     skipped: Bool[Array, ""]  # too little arrived: model and optimisers stay as they were
     finite: Bool[Array, ""]  # are the shared params
     info: Info  # what links report, as `krum/malicious_kept`
+    bytes: Int[Array, " rows"]  # of what every slot sent, lost messages included
 
 
 def count_rows(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
@@ -115,9 +129,17 @@ def mean_losses(rows: Rows) -> Float[Array, " block"]:
     return rows.loss / jnp.maximum(rows.seen, 1)
 
 
-def received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
+def placed_bytes(
+    total: Int[Array, " rows"], arrived: Updates, jobs: Jobs, first: Int[Array, ""] | int
+) -> Int[Array, " rows"]:
+    """Bytes by slot, with those of the slots from `first` on; slots beyond the cohort send nothing."""
+    return jax.lax.dynamic_update_slice_in_dim(total, jnp.where(jobs.count > 0, arrived.bytes, 0), first, 0)
+
+
+def received(rows: Rows, loss: Array | None, jobs: Jobs, remembered: Tree) -> Updates:
     """The stack as the wire finds it; `loss` is that of the start model, where a pass at x gave it."""
-    sent = rows.message
+    sent, K = rows.message, rows.loss.shape[0]
+    size = tree.payload_bytes((sent.delta, sent.stats, sent.aux)) // K
     return Updates(
         delta=sent.delta,
         stats=sent.stats,
@@ -128,7 +150,7 @@ def received(rows: Rows, loss: Array | None, jobs: Jobs) -> Updates:
         loss=jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss,
         steps=jobs.steps.astype(jobs.weight.dtype),
         effort=sent.effort,
-        memory=(),
-        bytes=jnp.zeros_like(jobs.steps),
+        memory=remembered,
+        bytes=jnp.full(K, size, jnp.int32),
         age=jobs.age,
     )

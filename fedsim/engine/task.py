@@ -1,4 +1,4 @@
-"""Model and loss as a task: masked mean loss and its gradient."""
+"""Model and loss as a task: masked mean loss and its gradient, or those of every sample."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from fedsim import tree
+from fedsim.compose.shapes import ContractError
 from fedsim.sources.arrays import per_token
 from fedsim.types import Batch, Model, Task
 
@@ -37,7 +39,9 @@ def per_label(each, y):
 
 
 def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, classes: int) -> Task:
-    """What a client works on: `value_and_grad` is over the mean of one batch, of its valid rows, or their labelled tokens."""
+    """What a client works on: `value_and_grad` is over the mean of one batch, of its valid rows, or their labelled tokens;
+    `per_sample` over each row, or the mean of its labelled tokens.
+    """
 
     def mean(each, mask, y):
         each, mask = per_label(each, y), counted(mask, y)
@@ -61,4 +65,17 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
         (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(variables["params"], variables["stats"])
         return reported, g
 
-    return Task(value_and_grad, model.apply, loss, optimizer, rate, classes, model.features)
+    def per_sample(variables, batch: Batch, objective: Callable | None = None):
+        if model.mixes_rows or jax.tree.leaves(variables["stats"]):
+            text = "asks for the gradient of every sample, and the rows of a batch see each other in this model"
+            raise ContractError(f"{text}; take one without statistics of its batches")
+
+        def one(x, y, real, place):
+            row = Batch(x[None], y[None], real[None], jax.random.fold_in(batch.key, place), batch.step)
+            (loss, _), g = value_and_grad(variables, row, objective)
+            return tree.select(real, (loss, g), tree.zeros_like((loss, g)))
+
+        losses, gradients = jax.vmap(one)(batch.x, batch.y, batch.mask, jnp.arange(len(batch.mask)))
+        return (losses, variables["stats"]), gradients
+
+    return Task(value_and_grad, per_sample, model.apply, loss, optimizer, rate, classes, model.features)

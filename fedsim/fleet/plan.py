@@ -112,6 +112,14 @@ class Plan:
         self.moves = bool(federation.moves)
         self._draws = Draws(seed, Stream.BATCHES)
 
+    @cached_property
+    def expected(self) -> tuple[float, float]:
+        """Clients that a round draws on average, and their samples together: Σ_k π_k and Σ_k π_k n_k; 0 where unknown."""
+        if self.cohort.share is None or self.timetable.asynchronous:
+            return 0.0, 0.0
+        share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
+        return float(share.sum()), float(share @ self.population.samples)
+
     def begin(self) -> State:
         """What round 1 goes on from; nothing where the plan is pure, or looks at losses alone."""
         if not self.timetable.asynchronous:

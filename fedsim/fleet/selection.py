@@ -4,8 +4,9 @@ A factory returns a `Cohort`, whose `draw(population, round, rng) -> ids` may re
 counts twice. One that looks at what clients reported in earlier rounds says so in `needs`.
 """
 
+import builtins
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, MinLen
@@ -18,10 +19,7 @@ class Population(NamedTuple):
 
     ids: np.ndarray
     samples: np.ndarray  # n_k of each
-    loss: np.ndarray | None = (
-        None  # where the cohort needs it: mean loss of each in the last round in which it took part,
-    )
-    # over the batches that it trained on; NaN: it never did, +∞: no finite one
+    loss: np.ndarray | None = None  # of each in its last round, where the cohort needs it; NaN: none yet, ∞: not finite
 
 
 class Cohort(NamedTuple):
@@ -32,12 +30,18 @@ class Cohort(NamedTuple):
     names: tuple[int, ...] = ()  # the clients it names itself
     repeats: bool = False  # whether a client can be drawn twice
     needs: frozenset[str] = frozenset()  # of `loss`: what must be known of earlier rounds; draws at most `nominal` then
+    share: Callable[[Population], Any] | None = None  # how often a round draws each client, on average; None: unknown
+
+
+def _equal(size: int) -> Callable[[Population], float]:
+    """How often a client is drawn where all are drawn alike."""
+    return lambda population: size / len(population.ids)
 
 
 @cohort
 def all() -> Cohort:
     """Everybody, every round."""
-    return Cohort(lambda population, round, rng: population.ids, lambda N: N)
+    return Cohort(lambda population, round, rng: population.ids, lambda N: N, share=lambda population: 1.0)
 
 
 @cohort
@@ -49,7 +53,8 @@ def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     Args:
       size: clients per round.
     """
-    return Cohort(lambda population, round, rng: rng.choice(population.ids, size, replace=False), lambda N: size)
+    draw = lambda population, round, rng: rng.choice(population.ids, size, replace=False)
+    return Cohort(draw, lambda N: size, share=_equal(size))
 
 
 @cohort
@@ -62,7 +67,7 @@ def poisson(rate: Annotated[float, Gt(0), Le(1)] = 0.1) -> Cohort:
       rate: probability of taking part.
     """
     draw = lambda population, round, rng: population.ids[rng.random(len(population.ids)) < rate]
-    return Cohort(draw, lambda N: max(round(rate * N), 1))
+    return Cohort(draw, lambda N: max(round(rate * N), 1), share=lambda population: rate)
 
 
 @cohort
@@ -78,7 +83,7 @@ def weighted(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     def draw(population, round, rng):
         return rng.choice(population.ids, size, p=population.samples / population.samples.sum())
 
-    return Cohort(draw, lambda N: size, repeats=True)
+    return Cohort(draw, lambda N: size, repeats=True, share=lambda p: size * p.samples / p.samples.sum())
 
 
 @cohort
@@ -94,7 +99,7 @@ def cyclic(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     def draw(population, round, rng):
         return population.ids[((round - 1) * size + np.arange(size)) % len(population.ids)]
 
-    return Cohort(draw, lambda N: size)
+    return Cohort(draw, lambda N: size, share=_equal(size))
 
 
 @cohort
@@ -106,7 +111,10 @@ def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(
     """
     draw = lambda population, round, rng: np.asarray(rounds[(round - 1) % len(rounds)])
     named = tuple(sorted({i for ids in rounds for i in ids}))
-    return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=any(len(set(ids)) < len(ids) for ids in rounds))
+    repeats = builtins.any(len(set(ids)) < len(ids) for ids in rounds)
+    often = np.bincount(np.concatenate(rounds).astype(int)) / len(rounds)  # of each client up to the largest id
+    share = lambda population: np.append(often, np.zeros(population.ids.max() + 1))[population.ids]
+    return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=repeats, share=share)
 
 
 @cohort

@@ -39,4 +39,4 @@ def horvitz_thompson() -> Rule:
         n = jnp.where(context.samples > 0, context.samples, context.N * mean).astype(m.dtype)
         return tree.scale(moved, jnp.where(m > 0, context.N / jnp.where(m > 0, m * n, 1), 0)), state, {}
 
-    return folding(Fold(zero=zero, add=add, finish=finish), by_samples)
+    return folding(Fold(zero=zero, add=add, finish=finish), by_samples)._replace(linear=True)

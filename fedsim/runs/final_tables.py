@@ -7,6 +7,7 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.disk.tables import LISTED, Record
 from fedsim.engine.final import client_scores
+from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
@@ -33,16 +34,16 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
 
 def _clients(run: Run) -> Record:
     federation = run.plan.federation
-    means, scored = client_scores(run)
     listed = _listed(federation, run.joined)
     joined = run.joined[listed]
     table: Record = {"client": federation.client_names[listed].tolist(), "samples": run.plan.sizes[listed].tolist()}
     if federation.classes and not federation.per_token:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
-    table |= {"rounds_joined": joined.tolist(), "bytes_up": (joined * run.message_bytes["up"]).tolist()}
-    for name, values in means.items():
-        pairs = zip(values[listed].tolist(), scored[listed].tolist(), strict=True)
-        table[f"global_{name}"] = [value if n else None for value, n in pairs]
+    table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
+    for of, (means, labels) in {"global": client_scores(run), "personal": personal_scores(run)}.items():
+        for name, values in means.items():
+            pairs = zip(values[listed].tolist(), labels[listed].tolist(), strict=True)
+            table[f"{of}_{name}"] = [value if n else None for value, n in pairs]
     return table
 
 

@@ -229,6 +229,11 @@ def fedntd() -> None:
     """What the shared model knows of the other classes is distilled, and the sample-weighted mean."""
 
 
+@composed(SAMPLES, client=clients.fedper)
+def fedper() -> None:
+    """A shared body and a head for every client, and the sample-weighted mean of the bodies."""
+
+
 @composed(rules.q_fair)
 def qfedavg() -> None:
     """Plain local training, and the mean in which clients count by a power of their loss.

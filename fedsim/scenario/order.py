@@ -1,4 +1,4 @@
-"""The order of a list of links: stages, exactly one rule, optimisers."""
+"""The order of a list of links: stages, exactly one rule, steps on the aggregate, optimisers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from fedsim.errors import OrderError
 
 
 def index_of_rule(sections: Sequence[Any]) -> int:
-    """Stages, exactly one rule, optimisers -> the rule's index.
+    """Stages, exactly one rule, steps on the aggregate, optimisers -> the rule's index.
 
     Raises:
       OrderError: for any other order.
@@ -25,4 +25,10 @@ def index_of_rule(sections: Sequence[Any]) -> int:
             raise OrderError(f"{section.kind} is an optimiser and stands before the rule; move it behind", i)
         if section.family == "stage" and i > rules[0]:
             raise OrderError(f"{section.kind} works on a stack and stands after the rule; move it before", i)
+        if section.family == "aggregate_stage" and i < rules[0]:
+            raise OrderError(f"{section.kind} works on the aggregate and stands before the rule; move it behind", i)
+        if section.family == "aggregate_stage" and sections[i - 1].family == "optimizer":
+            raise OrderError(
+                f"{section.kind} works on the aggregate and stands after {sections[i - 1].kind}; move it before", i
+            )
     return rules[0]

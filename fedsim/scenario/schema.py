@@ -11,13 +11,14 @@ import itertools
 import json
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 
-from annotated_types import Ge, Le, Lt, MinLen
+from annotated_types import Ge, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 import fedsim.clients
+import fedsim.codecs
 import fedsim.data
 import fedsim.fleet
 import fedsim.models
@@ -43,6 +44,7 @@ from fedsim.scenario.sections import (
     Numerics,
     Section,
 )
+from fedsim.types import Codec
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 MOST_SEEDS = 10_000
@@ -146,8 +148,17 @@ def scenario_model() -> type[BaseModel]:
         "cohort": (union("cohort"), "all", "Who takes part in a round."),
         "schedule": (union("timetable"), "sync", "When the server steps."),
         "client": (Client, {}, "How one client trains."),
+        "broadcast": (
+            links_type("broadcast"),
+            [],
+            "The codec by which the server sends its model out; none: as it is.",
+        ),
         "wire": (links_type("wire"), [], "What happens to a message between client and server, in this order."),
-        "server": (links_type("server"), ["mean"], "Stages, exactly one rule, then optimisers, in this order."),
+        "server": (
+            links_type("server"),
+            ["mean"],
+            "Stages, one rule, steps on the aggregate, optimisers, in this order.",
+        ),
         "evaluate": (Evaluate, {}, "When the model is scored, and which score counts."),
         "compare": (Compare, {}, "What `fedsim compare` compares; `fedsim run` leaves it alone."),
         "numerics": (Numerics, {}, "Float type, widths and threads: what decides bits and speed."),
@@ -160,20 +171,40 @@ def scenario_model() -> type[BaseModel]:
 
 @per_registry
 def links_type(section: str) -> Any:
-    """Type of the lists `wire` and `server`."""
+    """Type of the lists `broadcast`, `wire` and `server`."""
+    if section == "broadcast":
+        return Annotated[list[union("codec")], MaxLen(1)]
     if section == "wire":
-        return list[union("attack", also=("stage",))]
-    return Annotated[list[union("stage", also=("rule", "optimizer"))], MinLen(1)]
+        return list[union("attack", also=("stage", "codec"))]
+    return Annotated[list[union("stage", also=("rule", "aggregate_stage", "optimizer"))], MinLen(1)]
 
 
-def union(family: str, common: type[Section] = Section, kind: str = "", also=(), without=(), **typed: Any) -> Any:
+def union(
+    family: str,
+    common: type[Section] = Section,
+    kind: str = "",
+    also: Iterable[str] = (),
+    without: Iterable[str] = (),
+    unless: Callable[[Callable], bool] = lambda factory: False,
+    **typed: Any,
+) -> Any:
     """All kinds of a family as one type: a mapping with `kind`, or the bare name of a kind.
 
     A name that two families have means the kind of the first: the method `fedexp` is more than the rule of that name.
+
+    Args:
+      family: whose kinds they are.
+      common: keys that all of them have.
+      kind: what a mapping without `kind` means.
+      also: other families.
+      without: parameters of factories that are no keys.
+      unless: factories that are no kinds here.
+      typed: types of common keys.
     """
     members: dict[str, str] = {}
     for member in (family, *also):
-        members |= {name: member for name in FAMILIES[member] if name not in members}
+        known = FAMILIES[member].items()
+        members |= {name: member for name, factory in known if name not in members and not unless(factory)}
     models = [_kind_model(f, name, FAMILIES[f][name], common, without, typed) for name, f in members.items()]
     # a union of one is no union: empty members fill it up, so that pydantic's errors stay alike
     joined = Union[tuple([*models, _Nothing, _Never][: max(len(models), 2)])]  # noqa: UP007 (made from a list)
@@ -208,7 +239,7 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name in without:
             continue
-        annotation: Any = within_int32(parameter.annotation)
+        annotation: Any = _plain_codec() if parameter.annotation is Codec else within_int32(parameter.annotation)
         if family == "optimizer" and parameter.name == "lr":
             annotation = annotation | union("schedule")  # of the steps that it takes
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -224,6 +255,17 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
         **{key: field for key, (_, field) in _validated(fields).items()},
     }
     return types.new_class(name, (common,), {}, lambda namespace: namespace.update(body))
+
+
+def takes_codec(factory: Callable) -> bool:
+    """Whether a factory is handed a codec by one of its parameters."""
+    return any(p.annotation is Codec for p in inspect.signature(factory, eval_str=True).parameters.values())
+
+
+@per_registry
+def _plain_codec() -> Any:
+    """The codecs that another one may be made of: those that are made of none."""
+    return union("codec", unless=takes_codec)
 
 
 def within_int32(annotation: Any) -> Any:

@@ -8,3 +8,5 @@ from fedsim.stages.nonfinite import nonfinite as nonfinite
 from fedsim.stages.clip import clip as clip
 from fedsim.stages.adaptive_clip import adaptive_clip as adaptive_clip
 from fedsim.stages.mix_neighbours import mix_neighbours as mix_neighbours
+from fedsim.stages.optimised import optimised as optimised
+from fedsim.stages.aggregate_noise import aggregate_noise as aggregate_noise

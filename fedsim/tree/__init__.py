@@ -35,3 +35,5 @@ from fedsim.tree.exact import norm as norm
 from fedsim.tree.exact import norms as norms
 from fedsim.tree.exact import over as over
 from fedsim.tree.exact import scaled_norm as scaled_norm
+from fedsim.tree.parts import filled as filled
+from fedsim.tree.parts import part as part

@@ -72,4 +72,6 @@ class Client(NamedTuple):
     probe: "Client | None" = None  # a pass at x before training; the mean of its `delta` is shared["aux"]["probe"] then
     needs: frozenset[str] = frozenset()  # of `labels`, `classes`, `features`
     unused: frozenset[str] = frozenset()  # keys that all clients have, and this method makes no use of
+    shares: Callable[[Tree], Tree] | None = None  # params (names, shapes) -> a bool per leaf: which travel; None: all
+    personal: Callable[[Shared, Tree], Tree] | None = None  # (shared, memory row) -> the client's own variables
     solo: bool = False  # passes twice through the model in a step: its bits may depend on other runs beside it

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim.tree import Tree
 from fedsim.types.updates import Context, Updates, reported
@@ -17,13 +17,27 @@ def stateless(params: Tree, present: Bool[Array, " C"]) -> Tree:
 Info = dict[Any, Any]
 """Numbers that a link reports by their names, a scalar each. In `rounds.csv`, integers are summed since the row before."""
 
+Bits = int | Int[Array, ""]
+"""Of a message: a Python integer where they are known beforehand."""
+
 Result = tuple[Tree, Tree, Info]
 """(aggregate, state, info)"""
+
+
+def forgetful(params: Tree, key: Key[Array, ""]) -> Tree:
+    """The row of a client for whom a stage remembers nothing."""
+    return ()
+
+
+def no_row(x: Array) -> Tree:
+    """The row of a sender whose codec remembers nothing."""
+    return ()
 
 
 class RowStage(NamedTuple):
     """Stack -> stack, written for ONE row: `Updates` and `Context` without their K axis. The engine vmaps it.
 
+    A stage with a memory finds the client's row as `memory`, and leaves the next one there; it counts where the message arrives.
     A stage with a state reads it as `context.state`, the same for all rows of a round; what `measure` says of the rows that
     arrived, before `apply` changes them, is put together (integers and truth values as sums, floats as means) and makes
     the next one.
@@ -34,6 +48,26 @@ class RowStage(NamedTuple):
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     measure: Callable[[Updates, Context], Info] | None = None
     after: Callable[[Tree, Info], Tree] | None = None  # (state, info of the round) -> state; not where no row arrived
+    memory: Callable[[Tree, Key[Array, ""]], Tree] = (
+        forgetful  # (params at the start of the run, key) -> a client's row
+    )
+
+
+class Codec(NamedTuple):
+    """What a message is turned into for its way, for ONE vector `[d]`: the `params` of a message, raveled.
+
+    A linear codec is one whose payloads may be summed in place of the vectors: its rule sums payloads, and `decode` is
+    applied once, to what the rule made of them.
+    """
+
+    encode: Callable[
+        [Array, Tree, Key[Array, ""]], tuple[Tree, Bits, Tree]
+    ]  # (x, memory, key) -> (payload, bits, memory)
+    decode: Callable[[Tree, int], Array]  # (payload, d) -> what an honest receiver makes of it
+    memory: Callable[[Array], Tree] = no_row  # zeros `[d]` -> the sender's row at the start of the run
+    most: Callable[[int], int] | None = None  # d -> the most bits, where they depend on x
+    linear: bool = False
+    name: str = ""
 
 
 class Stage(NamedTuple):
@@ -44,6 +78,19 @@ class Stage(NamedTuple):
     least: int = 1  # fewer reporting clients than this: the round is skipped
     name: str = ""
     after: Callable[[Tree, Info], Tree] | None = None  # as that of a row-wise stage
+    memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful  # likewise
+
+
+Defence = Callable[[Updates, Context], Tree]
+"""(the stack as an attack would send it, context) -> what stages and rule of the round would make of it."""
+
+
+class Aim(NamedTuple):
+    """An attack that knows the defence: made a stage when it is known what it attacks."""
+
+    aim: Callable[[Defence], Stage]
+    name: str = ""
+    memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful
 
 
 class Fold(NamedTuple):
@@ -61,8 +108,19 @@ class Rule(NamedTuple):
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     least: int = 1  # fewer reporting clients than this: the round is skipped
     fold: Fold | None = None  # where the rule is a sum
+    linear: bool = False  # a sum of rows whose weights do not depend on them: it may sum what the rows are encoded as
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `stats` and a `mean` of `aux` are averaged by
-    needs: frozenset[str] = frozenset()  # `loss`: of every client at x, for which there is a pass before training
+    needs: frozenset[str] = (
+        frozenset()
+    )  # `loss`: of every client at x, by a pass before training; `expected`: see Context
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
     evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
+    name: str = ""
+
+
+class AggregateStage(NamedTuple):
+    """Aggregate -> aggregate, between rule and optimisers; runs in every round that is not skipped."""
+
+    apply: Callable[[Tree, Tree, Context], Result]  # (aggregate, state, context) -> (aggregate, state, info)
+    init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     name: str = ""

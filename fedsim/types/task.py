@@ -58,10 +58,22 @@ class ValueAndGrad(Protocol):
     ) -> tuple[tuple[Array, Tree], Tree]: ...
 
 
+class PerSample(Protocol):
+    """((loss of each row `[B]`, stats), gradient of each `[B, ...]`); zeros for rows beyond the batch's mask.
+
+    A row is a batch of its own, with a key of its own. Refused for models whose rows see each other.
+    """
+
+    def __call__(
+        self, variables: Tree, batch: Batch, objective: Objective | None = None
+    ) -> tuple[tuple[Float[Array, " B"], Tree], Tree]: ...
+
+
 class Task(NamedTuple):
     """What there is to learn and with what: the static half of every client hook."""
 
     value_and_grad: ValueAndGrad
+    per_sample: PerSample
     apply: Forward
     loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
     optimizer: Callable[[Array], optax.GradientTransformation]  # learning rate -> the client's optimiser
@@ -80,3 +92,4 @@ class Work(NamedTuple):
     lr: Float[Array, ""]  # client learning rate (of the local step, where it has a schedule)
     lr_sum: Float[Array, ""]  # Σ of the learning rates of the planned steps
     labels: Float[Array, " C"]  # samples of each class; empty unless the method `needs` it
+    malicious: Bool[Array, ""]  # whether the attacker controls the client

@@ -70,3 +70,6 @@ class Context(NamedTuple):
     reference: Tree | None = None  # update of the server's own data
     samples: Float[Array, ""] | float = 0.0  # of all clients together; 0: unknown
     state: Tree = ()  # of the row-wise stage that reads it
+    expected: Float[Array, ""] | float = 0.0  # clients that a round draws on average; 0: unknown
+    expected_samples: Float[Array, ""] | float = 0.0  # of them together
+    server: Tree = ()  # states of stages and rule, where an attack knows the defence

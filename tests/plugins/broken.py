@@ -200,3 +200,20 @@ def unnamed():
         return fedsim.as_model(lambda key: jnp.zeros((*shape, outputs)), lambda params, x: features @ params)
 
     return build
+
+
+@fedsim.client
+def faceless():
+    """A model of its own without one of the leaves."""
+    own = lambda shared, row: {"params": {"W": shared["params"]["W"]}, "stats": {}}
+    return sgd()._replace(personal=own)
+
+
+@fedsim.client
+def secretive():
+    return sgd()._replace(shares=lambda params: {"W": False, "b": False})
+
+
+@fedsim.client
+def undecidable():
+    return sgd()._replace(shares=lambda params: jax.tree.map(lambda leaf: leaf.size > limit, params))

@@ -103,6 +103,9 @@ METHODS = {
         lr=0.3,
         problem="softmax",
     ),
+    "fedper": _sampled(
+        "fedper(personal=[b])", {"kind": "fedper", "personal": ["b"]}, labels.FedPer, lr=0.3, problem="softmax"
+    ),
     "qfedavg": Method("qfedavg(q=1.5)", SGD, [{"kind": "q_fair", "q": 1.5, "L": None}], clients.Client, rules.QFair),
     "afl": Method(
         "afl(lr=0.02)", {"kind": "fedsgd"}, [{"kind": "agnostic", "lr": 0.02}], clients.FedSGD, rules.Agnostic

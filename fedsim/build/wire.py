@@ -1,0 +1,46 @@
+"""What must hold of codecs on the wire: every problem is a place and a remedy, as in `build.feasibility`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fedsim.scenario.reader import Path
+from fedsim.scenario.schema import Scenario
+from fedsim.types import Client, Codec, Rule, forgetful, no_row
+
+Link = tuple[Path, Any, Any]  # path, section, what its factory made
+
+
+def second_codec(links: list[Link]) -> Iterator[tuple[Path, str]]:
+    """One message is encoded once."""
+    codecs = [(path, section) for path, section, _ in links if section.family == "codec"]
+    for path, section in codecs[1:]:
+        text = f"{section.kind} is a second codec, after {codecs[0][1].kind}; a message is encoded once, take one out"
+        yield path, f"{text}, or write one into the other, as error_feedback(codec: ...)"
+
+
+def forgotten(scenario: Scenario, path: Path, section: Any, made: Any, client: Client) -> Iterator[tuple[Path, str]]:
+    """A stage that remembers one message a round, behind a method that sends two."""
+    if client.probe is not None and remembers(made):
+        kind = scenario.spec.client.kind
+        text = f"{section.kind} remembers one message of a client, and {kind} sends two a round"
+        yield path, f"{text}, a gradient at the shared model first; take another method, or leave it out"
+
+
+def remembers(made: Any) -> bool:
+    """Whether a link keeps a row of every client."""
+    nothing = no_row if isinstance(made, Codec) else forgetful
+    return getattr(made, "memory", nothing) is not nothing
+
+
+def linear_partners(links: list[Link]) -> Iterator[tuple[Path, str]]:
+    """Payloads of a linear codec can be summed, and nothing else."""
+    codec = next((link for link in links if isinstance(link[2], Codec) and link[2].linear), None)
+    if codec is None:
+        return
+    section = codec[1]
+    for path, other, made in links[links.index(codec) + 1 :]:
+        text = f"works on updates, and {section.kind} sends their payloads, which are decoded as a sum behind the rule"
+        if other.family in ("stage", "attack"):
+            yield path, f"{other.kind} {text}; take it out, or put it before the codec"
+        if isinstance(made, Rule) and not made.linear:
+            yield path, f"{other.kind} {text}; take the rule mean, or a codec that is decoded row by row"

@@ -1,0 +1,37 @@
+"""Error feedback: what a codec leaves out of a message is added to the next one."""
+
+import jax
+
+from fedsim.compose import codec as as_codec
+from fedsim.types import Codec
+
+
+@as_codec
+def error_feedback(codec: Codec) -> Codec:
+    """Every client keeps what the codec left out of its message, and adds it to its next one.
+
+    p = Δ_i + e_i;  sent: C(p);  e_i ← p − C(p), with e_i = 0 at the start; of a message that does not arrive, e_i stays.
+
+    Bits: those of the codec.    Cost: a vector of d numbers for every client that ever takes part.
+
+    Args:
+      codec: C, any codec that is not linear, `{kind: top_k, k: 100}`.
+
+    References:
+      Karimireddy, Rebjock, Stich, Jaggi 2019, Error Feedback Fixes SignSGD and other Gradient Compression Schemes,
+      arXiv:1901.09847, Algorithm 2; there for gradients, here for a round's update, as Algorithm 1 of Basu et al. 2019,
+      Qsparse-local-SGD, arXiv:1906.02367.
+    """
+    if codec.linear:
+        raise ValueError(f"{codec.name} is decoded behind the rule, so that no client knows what it left out")
+
+    def memory(x):
+        return {"error": x, "codec": codec.memory(x)}
+
+    def encode(x, memory, key):
+        whole = x + memory["error"]
+        payload, bits, inner = codec.encode(whole, memory["codec"], key)
+        arrives = codec.decode(payload, len(x)).astype(x.dtype)
+        return payload, bits, {"error": whole - jax.lax.optimization_barrier(arrives), "codec": inner}
+
+    return Codec(encode, codec.decode, memory, codec.most)

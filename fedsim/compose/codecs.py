@@ -1,0 +1,89 @@
+"""Codecs on the wire: what one vector of a message becomes on its way, as a row-wise stage."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from fedsim import tree
+from fedsim.compose.shapes import ContractError
+from fedsim.tree import Tree
+from fedsim.types import AggregateStage, Aim, Bits, Codec, Context, Defence, RowStage, Stage, Updates, forgetful, no_row
+
+
+def transmitted(codec: Codec) -> RowStage:
+    """The stage that encodes the `params` of ONE message, counts its bytes, and decodes what arrives.
+
+    Of a linear codec the payload itself arrives: what the rule makes of all payloads is decoded behind it. A message that
+    is not finite stays as it is, and so does its sender's memory: the filter behind the wire finds it.
+    """
+
+    def memory(params: Tree, key: jax.Array) -> Tree:
+        del key
+        return codec.memory(jnp.zeros_like(ravel_pytree(params)[0]))
+
+    def apply(row: Updates, context: Context) -> Updates:
+        delta, bits, memory = through(codec, row.delta, row.memory, context.key)
+        return row._replace(
+            delta=delta, memory=memory, bytes=row.bytes - tree.payload_bytes(row.delta) + in_bytes(bits)
+        )
+
+    return RowStage(apply=apply, name=codec.name, memory=forgetful if codec.memory is no_row else memory)
+
+
+def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tree, Bits, Tree]:
+    """A tree on its way -> (what arrives, bits, the sender's memory); one that is not finite arrives as it is."""
+    x, unravel = ravel_pytree(sent)
+    payload, bits, new = codec.encode(x, memory, key)
+    finite = jnp.isfinite(x).all()
+    if codec.linear:
+        arrives = jax.tree.map(lambda leaf: jnp.where(finite, leaf, jnp.nan), payload)
+    else:
+        arrives = tree.select(finite, unravel(codec.decode(payload, len(x)).astype(x.dtype)), sent)
+    return arrives, bits, tree.select(finite, new, memory)
+
+
+def decoding(codec: Codec) -> AggregateStage:
+    """The step that decodes what a rule made of the payloads of a linear codec."""
+
+    def apply(aggregate: Tree, state: Tree, context: Context):
+        x, unravel = ravel_pytree(context.shared["params"])
+        return unravel(codec.decode(aggregate, len(x)).astype(x.dtype)), state, {}
+
+    return AggregateStage(apply, name=codec.name)
+
+
+def as_stages(links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence) -> list[Stage | RowStage]:
+    """The links of a wire as stages: codecs encode, attacks that know the defence are aimed at it."""
+    return [_as_stage(link, defence) for link in links]
+
+
+def _as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage | RowStage:
+    if isinstance(link, Aim):
+        return link.aim(defence)._replace(name=link.name)
+    return transmitted(link) if isinstance(link, Codec) else link
+
+
+def in_bytes(bits: Bits) -> jax.Array:
+    """⌈bits / 8⌉, of a Python integer without overflow."""
+    return jnp.asarray(-(-bits // 8), jnp.int32)
+
+
+def most_bytes(codec: Codec, sent: Tree) -> int:
+    """The most bytes of such a tree on its way (shapes will do): nothing is computed."""
+    leaves = jax.tree.leaves(sent)
+    d, dtype = sum(leaf.size for leaf in leaves), jnp.result_type(*(leaf.dtype for leaf in leaves))
+    if codec.most is not None:
+        return -(-codec.most(d) // 8)
+    sizes: list[Bits] = []
+
+    def encode(x, key):
+        payload, bits, _ = codec.encode(x, codec.memory(jnp.zeros_like(x)), key)
+        sizes.append(bits)
+        return payload
+
+    jax.eval_shape(encode, jax.ShapeDtypeStruct((d,), dtype), jax.eval_shape(jax.random.key, 0))
+    if not isinstance(sizes[0], int):
+        raise ContractError("encode: bits depend on x, and the codec does not say `most`")
+    return -(-sizes[0] // 8)

@@ -1,0 +1,41 @@
+"""Gaussian noise on the aggregate."""
+
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+from annotated_types import Ge
+
+from fedsim.compose import aggregate_stage
+from fedsim.tree import Tree
+from fedsim.types import Context
+
+
+@aggregate_stage
+def aggregate_noise(std: Annotated[float, Ge(0)]):
+    """Adds independent Gaussian noise to every coordinate of the aggregate, once a round.
+
+    Δ̄ ← Δ̄ + N(0, std² I), before the optimisers. Behind `mean(denominator: expected)` a round in which nobody came is not
+    skipped: its mean is 0, and the noise is added to it.
+
+    Resists: inference from the model about one client, where `clip` bounds every update; nothing counts that yet.
+    Cost: O(D).
+
+    Args:
+      std: of the aggregate. For m expected clients, updates clipped to C and a noise multiplier z it is z C / m.
+
+    References:
+      McMahan, Ramage, Talwar, Zhang 2018, Learning Differentially Private Recurrent Language Models, arXiv:1710.06963,
+      Algorithm 1.
+    """
+
+    def change(aggregate: Tree, context: Context) -> Tree:
+        leaves, structure = jax.tree.flatten(aggregate)
+        keys = jax.random.split(context.key, len(leaves))
+        noise = [jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
+        scale = jnp.asarray(std)
+        return jax.tree.unflatten(
+            structure, [a + scale.astype(a.dtype) * n for a, n in zip(leaves, noise, strict=True)]
+        )
+
+    return change

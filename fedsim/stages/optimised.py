@@ -1,0 +1,102 @@
+"""An attack that searches its strength against the defence in force."""
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from annotated_types import Ge, Gt, Lt
+from jaxtyping import Array, Bool, Float, Int
+
+from fedsim import tree
+from fedsim.compose import attack as as_attack
+from fedsim.tree import Tree
+from fedsim.types import Aim, Context, Defence, Stage, Updates
+
+
+class Search(NamedTuple):
+    """A line search for the largest value, on its way."""
+
+    best: Float[Array, ""]
+    value: Float[Array, ""]  # at `best`
+    step: Float[Array, ""]
+    grows: Bool[Array, ""]  # steps still become longer
+
+
+@as_attack
+def optimised(
+    attack: Literal["little_is_enough", "inner_product"] = "little_is_enough",
+    evaluations: Annotated[int, Ge(2)] = 20,
+    step: Annotated[float, Gt(0)] = 10.0,
+    ratio: Annotated[float, Gt(0), Lt(1)] = 0.8,
+) -> Aim:
+    """Malicious clients all send a + τ b, with the τ ≥ 0 that takes the defence furthest from the honest mean.
+
+    a = mean_H, and b = std_H for `little_is_enough`; a = 0 and b = −mean_H for `inner_product`; over the honest updates H of the
+    round that arrived, std with n − 1. τ maximises ‖F(τ) − mean_H‖, where F(τ) is what stages and rule of the server, as they
+    are in this round, make of the stack. From τ = 0, steps ahead double while
+    they help; from the first that does not, they shrink by `ratio`, each from the best τ so far.
+
+    Knows: all updates of the round, and the server's list with its state.    Cost: `evaluations` aggregations a round.
+
+    Args:
+      attack: the direction.
+      evaluations: of the defence.
+      step: the first one.
+      ratio: by which a step that did not help is shortened.
+
+    References:
+      Shejwalkar, Houmansadr 2021, Manipulating the Byzantine, NDSS; the search as in ByzFL, arXiv:2505.24802.
+    """
+
+    def aim(defence: Defence) -> Stage:
+        def corrupt(updates: Updates, state: Tree, context: Context):
+            honest = (updates.arrived & ~context.malicious).astype(updates.samples.dtype)
+            mean = tree.weighted_mean(updates.delta, honest)
+            start, direction = _line(attack, updates.delta, mean, honest)
+
+            def stack(tau: Array) -> Updates:
+                row = jax.tree.map(lambda a, b: a + tau.astype(a.dtype) * b, start, direction)
+                return updates._replace(delta=_sent(updates.delta, context.malicious, row))
+
+            def distance(tau: Array) -> Array:
+                return tree.norm(tree.subtract(defence(stack(tau), context), mean))
+
+            tau = farthest(distance, evaluations, step, ratio, honest.dtype)
+            return stack(tau), state, {"tau": tau}
+
+        return Stage(corrupt)
+
+    return Aim(aim)
+
+
+def farthest(distance: Any, evaluations: int, step: float, ratio: float, dtype: Any) -> Array:
+    """The τ ≥ 0 of the largest distance that so many evaluations find."""
+    zero = jnp.zeros((), dtype)
+    begun = Search(zero, distance(zero), jnp.asarray(step, dtype), jnp.asarray(True))
+
+    def tried(_: Int[Array, ""], search: Search) -> Search:
+        tau = search.best + search.step
+        value = distance(tau)
+        better = value > search.value
+        grows = search.grows & better
+        length = search.step * jnp.where(grows, 2, ratio).astype(dtype)
+        return Search(jnp.where(better, tau, search.best), jnp.maximum(value, search.value), length, grows)
+
+    return jax.lax.fori_loop(1, evaluations, tried, begun).best
+
+
+def _line(attack: str, delta: Tree, mean: Tree, honest: Array) -> tuple[Tree, Tree]:
+    """Where the search starts, and where it goes."""
+    if attack == "inner_product":
+        return tree.zeros_like(mean), jax.tree.map(jnp.negative, mean)
+    centred = jax.tree.map(lambda x, m: jnp.where(_rows(honest > 0, x), x - m, 0) ** 2, delta, mean)
+    degrees = jnp.maximum(honest.sum() - 1, 1)
+    return mean, jax.tree.map(lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), tree.weighted_sum(centred, honest))
+
+
+def _sent(delta: Tree, malicious: Array, row: Tree) -> Tree:
+    return jax.tree.map(lambda x, r: jnp.where(_rows(malicious, x), r, x), delta, row)
+
+
+def _rows(mask: Array, x: Array) -> Array:
+    return mask.reshape(-1, *[1] * (x.ndim - 1))

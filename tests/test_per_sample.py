@@ -1,0 +1,128 @@
+"""A gradient for every sample of a batch: against that of the batch, and against NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from conftest import sampled
+from test_lanes import ragged
+
+import fedsim
+from fedsim import tree
+from fedsim.clients import sgd
+from fedsim.compose.shapes import ContractError
+from fedsim.engine.task import LOSSES, task
+from fedsim.errors import ScenarioError
+from fedsim.types import Batch, Model
+
+
+def forward(variables, x, *, mask=None, key=None, train=False):
+    params = variables["params"]
+    return jnp.tanh(x @ params["W"]) + params["b"], variables["stats"]
+
+
+def job(**model):
+    """The task of a small network, W [5, 3] and b [3]."""
+    net = Model(init=lambda key: {}, apply=forward, **model)
+    return task(net, LOSSES["cross_entropy"], optax.sgd, lambda lr, step: lr, 3)
+
+
+def batch(rows: int, real: int) -> Batch:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(rows, 5)), rng.integers(0, 3, rows)
+    mask = np.arange(rows) < real
+    x[~mask] = np.nan  # whatever fills a batch up
+    return Batch(x, y, mask, jax.random.key(1), np.int32(0))
+
+
+@pytest.mark.parametrize("real", sampled([4, 1, 6, 0], 2))
+@pytest.mark.parametrize("objective", [None, pytest.param(lambda v, o, b: o.sum(1), marks=pytest.mark.long)])
+def test_their_mean_is_the_gradient_of_the_batch(real, objective):
+    with jax.enable_x64(True):
+        work = job()
+        params = {"W": np.random.default_rng(1).normal(size=(5, 3)), "b": np.linspace(-1, 1, 3)}
+        rows = batch(6, real)
+        clean = rows._replace(x=np.nan_to_num(rows.x))  # a mean over a batch multiplies what fills it up by zero
+        both = lambda v, rows, clean: (work.per_sample(v, rows, objective), work.value_and_grad(v, clean, objective))
+        ((losses, stats), each), ((loss, _), g) = jax.jit(both)({"params": params, "stats": {}}, rows, clean)
+        mean = jax.tree.map(lambda leaf: np.sum(leaf, 0) / max(real, 1), each)
+        np.testing.assert_allclose(losses.sum() / max(real, 1), loss, rtol=1e-12)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14), mean, g)
+        assert stats == {} and losses.shape == (6,) and each["W"].shape == (6, 5, 3)
+        assert not losses[real:].any() and not each["W"][real:].any() and not each["b"][real:].any()
+
+
+@pytest.mark.parametrize(("mixes", "stats"), [(True, {}), (False, {"mean": 0.0})])
+def test_a_model_whose_rows_see_each_other_is_refused(mixes, stats):
+    with pytest.raises(ContractError, match="the rows of a batch see each other in this model; take one without stat"):
+        job(mixes_rows=mixes).per_sample({"params": {}, "stats": stats}, None)
+
+
+@fedsim.client
+def clipped(norm: float = 1.0):
+    """Every sample's gradient, clipped, as on the page about clients."""
+
+    def gradient(task, variables, batch, local, shared, work):
+        (losses, stats), rows = task.per_sample(variables, batch)
+        n = batch.mask.sum().astype(work.lr.dtype)
+        factor = jnp.minimum(1, norm / jnp.maximum(tree.norms(rows, tree.zero_row(rows)), 1e-12))
+        return (losses.sum() / n, stats), tree.over(tree.weighted_sum(rows, factor), n)
+
+    return sgd()._replace(gradient=gradient)
+
+
+def by_hand(data, norm: float, rounds=2, lr=0.3, B=4) -> dict:
+    """FedAvg of logistic regression in NumPy, whose clients clip the gradient of every sample; an epoch in order."""
+    x, y, owner = np.asarray(data.x), np.asarray(data.y), np.asarray(data.client)
+    W, b = np.zeros((x.shape[1], y.max() + 1)), np.zeros(y.max() + 1)
+    for _ in range(rounds):
+        total = [0 * W, 0 * b]
+        for k in np.unique(owner):
+            rows, w, c = np.flatnonzero(owner == k), W, b
+            for i in range(0, len(rows), B):
+                part = rows[i : i + B]
+                p = np.exp(x[part] @ w + c)
+                p = p / p.sum(1, keepdims=True) - np.eye(len(b))[y[part]]
+                g = x[part, :, None] * p[:, None, :]
+                factor = np.minimum(1, norm / np.sqrt((g**2).sum((1, 2)) + (p**2).sum(1)))
+                w = w - lr * np.tensordot(factor, g, 1) / len(part)
+                c = c - lr * factor @ p / len(part)
+            total = [total[0] + len(rows) * (w - W), total[1] + len(rows) * (c - b)]
+        W, b = W + total[0] / len(owner), b + total[1] / len(owner)
+    return {"W": W, "b": b}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("norm", [0.4, 100.0])
+def test_a_client_that_clips_every_sample_is_that_of_numpy(norm):
+    client = {"kind": "clipped", "norm": norm, "lr": 0.3, "batch": 4, "epochs": 1, "shuffle": False}
+    written = {"name": "clipped", "rounds": 2, "client": client, "numerics": {"dtype": "float64", "lanes": 5}}
+    got = fedsim.run(written, data=ragged()).model()
+    for name, want in by_hand(ragged(), norm).items():
+        np.testing.assert_allclose(got[name], want, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.long
+def test_where_no_gradient_is_clipped_it_is_plain_training():
+    written = {"name": "x", "rounds": 3, "numerics": {"dtype": "float64"}}
+    one, other = (
+        fedsim.run({**written, "client": c}, data=ragged()).model() for c in ({"kind": "clipped", "norm": 1e9}, "sgd")
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), one, other)
+
+
+@pytest.mark.long
+def test_a_network_with_batch_statistics_is_refused_in_one_line():
+    nn = pytest.importorskip("flax.linen")
+
+    class Norm(nn.Module):
+        @nn.compact
+        def __call__(self, x, train: bool = False):
+            return nn.Dense(3)(nn.BatchNorm(use_running_average=not train)(x))
+
+    written = {"name": "x", "rounds": 1, "client": {"kind": "clipped", "batch": "full"}}
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run(written, data=ragged(), model=Norm())
+    says = "client clipped: gradient asks for the gradient of every sample, and the rows of a batch see each other"
+    assert says in str(error.value)

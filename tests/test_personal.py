@@ -1,0 +1,353 @@
+"""What stays with a client: leaves that never travel, the client's own model, and how it is scored."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import oracle
+from federations import scenario as of_case
+from federations import softmax
+from test_bits import random_packing
+from test_lanes import ragged
+
+import fedsim
+from fedsim import tree
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.build.forecast import forecast, notes
+from fedsim.clients import fedper as fedper_client
+from fedsim.clients import sgd
+from fedsim.clients.fedper import shared_mask
+from fedsim.compose.contract import check_shares
+from fedsim.compose.shapes import ContractError
+from fedsim.disk.tables import to_csv
+from fedsim.engine.personal import by_client
+from fedsim.errors import ScenarioError
+from fedsim.runs.result import ORDER
+from fedsim.scenario import read
+
+
+@fedsim.client
+def all_shared():
+    """Plain local training, which says that every leaf travels."""
+    return sgd()._replace(shares=lambda params: jax.tree.map(lambda leaf: True, params))
+
+
+@fedsim.client
+def rep(head_steps: int = 5):
+    """FedRep: the first steps of a round move the personal b alone, those after it the shared leaves alone."""
+    client = fedper_client(personal=["b"])
+
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = client.gradient(task, variables, batch, local, shared, work)
+        of_head = batch.step < head_steps
+        return value, {name: jnp.where(of_head == (name == "b"), leaf, 0) for name, leaf in g.items()}
+
+    return client._replace(gradient=gradient)
+
+
+def written(**sections) -> dict:
+    return {
+        "name": "personal",
+        "rounds": 4,
+        "data": {"kind": "digits", "clients": 12, "client_test": 0.3, "partition": {"kind": "pathological", "classes": 2}},
+        "model": {"kind": "mlp", "hidden": [8]},
+        "cohort": {"kind": "uniform", "size": 5},
+        "client": {"lr": 0.1, "batch": 8, "epochs": 1},
+        "evaluate": {"every": 2},
+        **sections,
+    }  # fmt: skip
+
+
+def tables(result) -> list[str]:
+    """The result's tables, but for the method's name."""
+    records = {n: [{k: v for k, v in row.items() if k != "method"} for row in result.records[n]] for n in ORDER}
+    return [to_csv(records[name], ORDER[name]) for name in ("rounds", "clients", "partition", "summary")]
+
+
+def same(one, other) -> None:
+    """Two results to the bit: tables, model, and what clients remember."""
+    assert tables(one) == tables(other)
+    jax.tree.map(np.testing.assert_array_equal, (one.model(), one.state()), (other.model(), other.state()))
+
+
+# ---------------------------------------------------------------------------------------------- against a reference
+
+
+def played(name: str, **client):
+    """A case of the reference: shared parameters after every round, and heads at the end."""
+    (case,) = [case for case in oracle("personalisation") if case["name"] == name]
+    inputs = case["inputs"]
+    d, C, x0 = inputs["d"], inputs["C"], np.asarray(inputs["x0"])
+    cut = lambda flat: {"W": flat[: d * C].reshape(d, C), "b": flat[d * C :]}
+    model = (lambda key: {"W": jnp.zeros((d, C)), "b": jnp.zeros(C)}, lambda params, x: x @ params["W"] + params["b"])
+    seen, sections = [], of_case(case, evaluate={"every": 1})
+    sections["client"] |= client
+    watch = lambda e, s, row: seen.append(np.asarray(row.server.shared["params"]["W"]).ravel())
+    result = fedsim.run(sections, data=softmax(inputs)["data"], model=model, params=cut(x0), watch=watch)
+    assert (result.model()["b"] == x0[d * C :]).all()  # the server's own stays as it began
+    want, near = case["expected"], {"rtol": case["rtol"], "atol": case["atol"]}
+    np.testing.assert_allclose(seen[1:], np.asarray(want["shared"])[:, : d * C], **near)
+    np.testing.assert_allclose(result.state()["client"]["head"]["b"], want["personal"], **near)
+
+
+def test_fedper_is_that_of_the_reference():
+    played("fedper/softmax5", kind="fedper", personal=["b"])
+
+
+@pytest.mark.long
+def test_fedrep_as_a_plug_in_is_that_of_the_reference():
+    played("fedrep/softmax5", kind="rep", head_steps=5, steps=8)
+
+
+# ------------------------------------------------------------------------------------------------------- the leaves
+
+
+MLP = {"layer2": {"W": 0, "b": 0}, "layer10": {"W": 0, "b": 0}}
+RESNET = {"last": {"W": 0, "b": 0}, "stem": {"W": 0}, "block8_first": {"W": 0}}
+SINGLE = "the model has a single layer; write in personal which leaves stay, or take a model with more layers"
+NESTED = {"net": {"Dense_0": {"kernel": 0}, "Dense_1": {"kernel": 0}}}
+
+
+@pytest.mark.parametrize(
+    ("params", "personal", "stay"),
+    [
+        (MLP, None, ["layer10.W", "layer10.b"]),
+        (RESNET, None, ["last.W", "last.b"]),
+        (NESTED, None, ["net.Dense_1.kernel"]),
+        (MLP, ["b"], ["layer10.b", "layer2.b"]),
+        (MLP, ["layer2.W", "layer10.b"], ["layer10.b", "layer2.W"]),
+        (RESNET, ["block*"], ["block8_first.W"]),
+    ],
+)
+def test_leaves_are_chosen_by_their_names(params, personal, stay):
+    mask = jax.tree_util.tree_leaves_with_path(shared_mask(params, personal))
+    assert [jax.tree_util.keystr(p, simple=True, separator=".") for p, shared in mask if not shared] == stay
+
+
+@pytest.mark.parametrize(
+    ("personal", "says"),
+    [
+        ("[last]", "personal: no leaf is named 'last'; leaves are W, b"),
+        ("[W, b]", "personal: every leaf is personal, and nothing is shared; name some of the leaves: leaves are W, b"),
+        ("[]", "personal: no leaf is personal; name some of the leaves: leaves are W, b"),
+        ("null", f"{SINGLE}: leaves are W, b"),
+    ],
+)
+def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
+    scenario = read(written(model="logistic", client={"kind": "fedper"}), (f"client.personal={personal}",))
+    with pytest.raises(ScenarioError) as error, numerics(scenario):
+        build(scenario)
+    assert str(error.value) == f"scenario: client: fedper: {says} (--set client.personal={personal})"
+
+
+@pytest.mark.parametrize(
+    ("shares", "says"),
+    [
+        (lambda params: {"W": True}, "returned shares leaves W, the model has leaves W, b"),
+        (lambda params: {"W": True, "b": 1.0}, "returned shares float for b, needed is True or False"),
+        (lambda params: {"W": False, "b": False}, "returned shares without a leaf that travels"),
+    ],
+)
+def test_what_shares_returns_is_held_against_the_model(shares, says):
+    with pytest.raises(ContractError, match=says):
+        check_shares(sgd()._replace(shares=shares), {"W": jnp.zeros(2), "b": jnp.zeros(1)})
+
+
+def test_samples_stand_in_batches_of_one_client():
+    owner = np.array([1, 1, 1, 1, 1, 4, 6, 6, 6])
+    batch, place = by_client(owner, 100)
+    assert batch.tolist() == [0, 0, 0, 1, 1, 2, 3, 3, 3] and place.tolist() == [0, 1, 2, 0, 1, 0, 0, 1, 2]
+    assert by_client(owner, 2)[0].tolist() == [0, 0, 1, 1, 2, 3, 4, 4, 5]
+
+
+# ------------------------------------------------------------------------------------------------ what it must equal
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", [["mean", {"kind": "adam", "lr": 0.05}], [{"kind": "krum", "f": 1}]])
+def test_where_all_leaves_travel_it_is_fedavg_to_the_bit(server):
+    one, other = (
+        fedsim.run(written(client={**written()["client"], "kind": kind}, server=server, fleet={"malicious": 0.2}))
+        for kind in ("all_shared", "sgd")
+    )
+    same(one, other)
+
+
+SAME = {
+    "blocks": {"numerics": {"lanes": 4, "block": 2}},
+    "on disk": {"checkpoint": {"resident_mb": 0}},
+}
+SERVERS = {"fold": ["mean", {"kind": "sgd", "lr": 0.7}], "stack": [{"kind": "trimmed_mean", "trim": 1}]}
+
+
+def ran(server="fold", more=None, **options):
+    client = {**written()["client"], "kind": "fedper"}
+    sections = {"numerics": {"lanes": 4}, "server": SERVERS[server], "client": client, **(more or {})}
+    return fedsim.run(written(**sections), **options)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_same_bits_however_it_is_run(server, tmp_path):
+    whole = ran(server)
+    for more in SAME.values():
+        same(ran(server, more), whole)
+    same(ran(server, pack=random_packing(1), calls=3), whole)
+    beside = ran(server, seeds=[3, 0])
+    jax.tree.map(np.testing.assert_array_equal, beside.state(seed=0), whole.state())
+    first = [row for row in beside.records["clients"] if row["seed"] == 0]
+    assert to_csv(first, ORDER["clients"]) == to_csv(whole.records["clients"], ORDER["clients"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("resident", [256, 0])
+def test_more_rounds_and_verify(resident, tmp_path):
+    more = {"checkpoint": {"resident_mb": resident, "rounds": 1}}
+    whole = ran(more={**more, "rounds": 6})
+    ran(more={**more, "rounds": 3}, out=tmp_path / "run")
+    again = ran(more={**more, "rounds": 6}, out=tmp_path / "run", resume=True)
+    assert tables(again)[1] == tables(whole)[1] and (
+        again.rounds["bytes_up"].iloc[-1] == whole.rounds["bytes_up"].iloc[-1]
+    )
+    jax.tree.map(np.testing.assert_array_equal, again.state(), whole.state())
+    assert fedsim.verify(tmp_path / "run").equal
+
+
+# -------------------------------------------------------------------------------------------------- what stays, costs
+
+
+@pytest.mark.long
+def test_heads_of_absent_clients_and_of_lost_messages_stay_as_they_began():
+    lost = [1, 7]
+    more = {
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": lost},
+        "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 7]]},
+    }
+    result = ran(more=more)
+    heads, start = result.state()["client"]["head"]["layer1"]["W"], result.model()["layer1"]["W"]
+    moved = np.flatnonzero((heads != start).any((1, 2)))
+    assert moved.tolist() == [0, 2] and result.state()["client"]["head"]["layer0"]["W"] is None
+
+
+@pytest.mark.long
+def test_bytes_and_norms_count_the_leaves_that_travel():
+    result = ran(more={"evaluate": {"every": 1, "diagnostics": True}})
+    body = 4 * (64 * 8 + 8)
+    last = result.rounds.iloc[-1]
+    assert last["bytes_up"] == last["bytes_down"] == 4 * 5 * body
+    told = forecast(result.experiment)
+    assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 5 * body
+    cost = next(iter(result.experiment.plans.values())).cost  # what a plan knows before the training
+    assert cost.up == cost.down == body
+    everything = ran(more={"evaluate": {"every": 1, "diagnostics": True}, "client": written()["client"]})
+    assert (result.rounds["update_norm"].iloc[1] < everything.rounds["update_norm"].iloc[1]).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("more", "up", "down"),
+    [
+        ({"wire": [{"kind": "top_k", "k": 10}]}, 10 * 42, 32 * 520),  # bits: a value, and ⌈log2 520⌉ for its index
+        ({"wire": [{"kind": "cast", "dtype": "bfloat16"}]}, 16 * 520, 32 * 520),
+        ({"broadcast": [{"kind": "cast", "dtype": "bfloat16"}]}, 32 * 520, 16 * 520),
+    ],
+)
+def test_codecs_see_the_leaves_that_travel(more, up, down):
+    result = ran(more=more)
+    last = result.rounds.iloc[-1]
+    assert (last["bytes_up"], last["bytes_down"]) == (4 * 5 * -(-up // 8), 4 * 5 * -(-down // 8))
+    assert result.clients["personal_loss"].notna().all()
+
+
+@pytest.mark.long
+def test_carried_optimizers_stand_beside_the_heads():
+    client = {**written()["client"], "kind": "fedper", "momentum": 0.5, "optimizer_state": "carry"}
+    result = ran(more={"client": client})
+    assert result.state()["client"]["head"]["layer1"]["b"].shape == (12, 10)
+    assert result.clients["personal_loss"].notna().all()
+
+
+# ---------------------------------------------------------------------------------------------------------- the scores
+
+
+def by_hand(result) -> np.ndarray:
+    """Loss of every client's own two-layer network on its own test samples, in NumPy."""
+    f, model, head = (
+        next(iter(result.experiment.plans.values())).federation,
+        result.model(),
+        result.state()["client"]["head"],
+    )
+    x, y = np.concatenate([f.x, f.x_test]), np.concatenate([f.y, f.y_test])
+    losses = []
+    for k in range(f.N):
+        rows = f.test_indices[f.test_owner == k]
+        hidden = np.maximum(x[rows].reshape(len(rows), -1) * f.scale @ model["layer0"]["W"] + model["layer0"]["b"], 0)
+        z = hidden @ head["layer1"]["W"][k] + head["layer1"]["b"][k]
+        losses.append(np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(rows)), y[rows]]))
+    return np.array(losses)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("room", [1 << 26, 4000])
+def test_scores_are_those_of_each_client_s_own_model(room, monkeypatch):
+    monkeypatch.setattr(fedsim.engine.personal, "ROOM", room)
+    result = ran()
+    np.testing.assert_allclose(result.clients["personal_loss"], by_hand(result), rtol=1e-5)
+    assert (result.clients["rounds_joined"] == 0).any()  # with the head of the start model
+
+
+@pytest.mark.long
+def test_without_test_samples_of_their_own_there_are_no_scores():
+    data = {k: v for k, v in written()["data"].items() if k != "client_test"}
+    result = ran(more={"data": data})
+    assert not [name for name in result.clients if name.startswith("personal")]
+    (note,) = [note for note in notes(result.experiment) if "personal" in note]
+    assert "set data.client_test" in note and not [note for note in notes(ran().experiment) if "personal" in note]
+
+
+@pytest.mark.long
+def test_clients_that_never_train_are_scored_with_the_head_of_the_start():
+    data = {**written()["data"], "test": {"clients": 0.25}}
+    del data["client_test"]
+    clients = ran(more={"data": data}).clients
+    never = clients["samples"] == 0
+    assert never.sum() == 3 and clients["personal_loss"].notna().equals(never)
+    np.testing.assert_allclose(clients["personal_loss"][never], clients["global_loss"][never], rtol=1e-6)
+
+
+@pytest.mark.long
+def test_heads_of_their_own_do_better_where_clients_have_two_classes():
+    sections = {"rounds": 30, "evaluate": {"every": 30}}
+    own = ran(more=sections).clients["personal_accuracy"].mean()
+    shared = ran(more={**sections, "client": written()["client"]}).clients["global_accuracy"].mean()
+    assert own > shared + 0.05
+
+
+# ----------------------------------------------------------------------------------------------------------- malicious
+
+
+@fedsim.client
+def idle_if_malicious():
+    """Clients that the attacker controls do not move."""
+
+    def gradient(task, variables, batch, local, shared, work):
+        value, g = task.value_and_grad(variables, batch)
+        return value, tree.scale(g, jnp.where(work.malicious, 0, 1))
+
+    return sgd()._replace(gradient=gradient, memory=lambda shared, key: {"y": shared["params"]}, finish=_remember)
+
+
+def _remember(task, shared, variables, local, row, work):
+    message = sgd().finish(task, shared, variables, local, row, work)
+    return message._replace(memory={"y": message.delta})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_client_method_knows_whom_the_attacker_controls(lanes):
+    sections = {"name": "x", "rounds": 1, "client": "idle_if_malicious", "fleet": {"malicious": [2, 5]}}
+    result = fedsim.run({**sections, "cohort": "all", "numerics": {"lanes": lanes}}, data=ragged())
+    moved = np.abs(result.state()["client"]["y"]["W"]).max((1, 2)) > 0
+    assert np.flatnonzero(~moved).tolist() == [2, 5]
