@@ -11,9 +11,10 @@ from test_loop import noisy, rows
 import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
+from fedsim.compose import FAMILIES
 from fedsim.disk.checkpoint import decode
 from fedsim.engine.loop import banked
-from fedsim.errors import Interrupted
+from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 
@@ -214,3 +215,24 @@ def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
     assert not any(
         "not paired" in line for line in fedsim.compare({**written, "cohort": "all"}, ["fedavg", "median"]).verdict
     )
+
+
+@pytest.mark.parametrize(
+    "method", sorted(name for name, f in FAMILIES["method"].items() if f.__module__.startswith("fedsim."))
+)
+def test_every_method_trains_or_refuses_in_a_line(method):
+    """Refused are client memory and passes at x, and nothing else."""
+    data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
+    schedule = {"kind": "fedbuff", "buffer": 5, "concurrency": 9}
+    plain = {"name": "s", "rounds": 3, "data": data, "method": method, "model": {"kind": "mlp", "hidden": [8]}}
+    checked = read({**plain, "cohort": {"kind": "uniform", "size": 5}})
+    with numerics(checked):
+        sync = build(checked)
+    memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
+    if memory or sync.program.server.probes:
+        with pytest.raises(ScenarioError, match=r"a client remembers a row|has a pass at the model") as refused:
+            fedsim.run({**plain, "schedule": schedule})
+        assert len(str(refused.value).splitlines()) <= 2
+    else:
+        result = fedsim.run({**plain, "schedule": schedule})
+        assert result.status == "done" and result.rounds["staleness_max"].max() > 0

@@ -137,6 +137,7 @@ def test_the_plan_of_all_rounds_is_surveyed(federation):
     plan = plan_of(federation, Timetable(2, 3), selection.uniform(3), [1, 2, 3, 1, 4, 9], rounds=9)
     rounds = list(plan.survey())
     assert [work.ids.tolist() for work in rounds] == [work.ids.tolist() for work in played(plan, 9)]
+    assert plan.held == 3  # of as many clients in flight
     assert plan.members.tolist() == sorted({i for work in rounds for i in work.ids.tolist()}) and plan.nominal == 2
     assert Planner(plan_of(federation, Timetable())).arrays() == {} and not plan.pure
 

@@ -110,7 +110,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
         "batches": 4
         * nbytes(layout[:4]),  # the plan's, the lay-out of this block and of the next one, and the device's
         "stack": (nbytes(stack) if shards > 1 else 0) + nbytes(total),
-        "server": 3 * nbytes(server) + 2 * (room.versions - 1) * nbytes(server.shared),
+        "server": 3 * nbytes(server) + (plan.held - 1 + 2 * (room.versions - 1)) * nbytes(server.shared),
         "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
         "tables": TABLE_BYTES * f.N + 16 * max(len(f.x), int(f.test_indices.max(initial=0)) + 1),

@@ -75,6 +75,7 @@ class Plan:
       cost: what a client's round costs, known before it trains.
       seconds: that it takes, of every client `[N]`.
       labels: samples of every client and class `[N, C]`, where the client method wants to know; else `[N, 0]`.
+      held: versions of the model that clients in flight were given, at most in the rounds that were surveyed.
       moves: whether labels move on from round to round; `labels` are those of round 1.
     """
 
@@ -107,6 +108,7 @@ class Plan:
         self.cost = Cost(self.steps, down, up)
         self.seconds = seconds(self.cost, speed)
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
+        self.held = 1
         self.moves = bool(federation.moves)
         self._draws = Draws(seed, Stream.BATCHES)
 
@@ -219,26 +221,26 @@ class Plan:
         Where nobody can know who will be drawn, each round is one that no other exceeds in steps and in samples.
         """
         joins, state = np.zeros(self.federation.N, bool), self.begin()
+        largest = self._largest() if self.cohort.needs else None
         surveyed = min(self.rounds, SURVEYED, max(FLOWN // max(self.timetable.buffer, 1), 1))
         for r in range(1, surveyed + 1):
-            if self.cohort.needs:
-                work = self._largest(r)
-            else:
+            if largest is None:
                 work, state = self.round(r, state)
+                self.held = max(self.held, len(self.flown(state)))
+            else:
+                work = largest._replace(round=r)
             joins[work.ids] = True
             yield work
         known = self.rounds <= surveyed and not self.cohort.needs
         self.members = np.flatnonzero(joins) if known else self.eligible
 
-    def _largest(self, r: int) -> RoundPlan:
-        """The clients with the most steps, each with as many samples as those with the most have."""
-        K, steps = min(self.nominal, len(self.eligible)), self.steps[self.eligible]
+    def _largest(self) -> RoundPlan:
+        """A round of the clients with the most steps, with as many samples as those that have most of them."""
+        K, steps, sizes = min(self.nominal, len(self.eligible)), self.steps[self.eligible], self.sizes[self.eligible]
         ids = self.eligible[np.argsort(-steps, kind="stable")[:K]]
-        same = np.ones(K, np.int64)
-        work = self._work(
-            r, ids, same, self.local.lr(r), float(self.seconds[ids].max(initial=0)), (r - 1) * same, r * same
-        )
-        return work._replace(samples=np.sort(self.sizes[self.eligible])[::-1][:K])
+        one, longest = np.ones(K, np.int64), float(self.seconds[ids].max(initial=0))
+        work = self._work(1, ids, one, self.local.lr(1), longest, 0 * one, one)
+        return work._replace(samples=np.sort(sizes)[::-1][:K])
 
     def batches(self, r: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Sample rows `[steps, B]` (int32, 0 where padded) and valid rows per step `[steps]` of a client.

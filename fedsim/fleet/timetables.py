@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import timetable
 
@@ -33,7 +33,7 @@ def sync() -> Timetable:
 
 @timetable
 def fedbuff(
-    buffer: Annotated[int, Ge(1)] = 10,
+    buffer: Annotated[int, Ge(1), Le(100_000)] = 10,
     concurrency: Annotated[int, Ge(1)] = 10,
     staleness: Literal["polynomial", "constant"] = "polynomial",
     exponent: Annotated[float, Gt(0)] = 0.5,

@@ -23,6 +23,7 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
         ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}{_held_out(data)}"),
         ("model", _named(scenario["model"])),
         ("cohort", _named(scenario["cohort"])),
+        *([("schedule", _named(scenario["schedule"]))] if "schedule" in scenario else []),
         ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
         *([("broadcast", _named(scenario["broadcast"][0]))] if scenario.get("broadcast") else []),
         ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
