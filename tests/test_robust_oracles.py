@@ -1,10 +1,12 @@
 """Aggregates, stages and attacks of an independent reference, in float64, through `fedsim.aggregate` and `fedsim.transmit`."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import oracle, some
 
 import fedsim
+from fedsim.rules.divide_and_conquer import never_bad
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -82,6 +84,23 @@ def nnm(case):
     yield "then_trimmed_mean", aggregate(case, [mix, {"kind": "trimmed_mean", "trim": f}])
 
 
+def with_f(kind):
+    """Of a rule that knows nothing but f."""
+    return lambda case: [("agg", aggregate(case, {"kind": kind, "f": case["params"]["f"]}))]
+
+
+def sign_majority(case):
+    yield "agg", aggregate(case, "sign_majority")
+
+
+def dnc(case):
+    X, p = jnp.asarray(array(case["inputs"]["X"])), case["params"]
+    chosen = jnp.asarray(case["inputs"]["subsets"], int)
+    kept = never_bad(X, jnp.ones(len(X), bool), chosen, int(p["c"] * p["f"]))
+    yield "kept", np.flatnonzero(kept)
+    yield "agg", X[np.asarray(kept)].mean(0)
+
+
 def sign_flip(case):
     H = array(case["inputs"]["H"])
     yield "per_row", fedsim.transmit("sign_flip", H, malicious=np.ones(len(H), bool))[0]
@@ -98,13 +117,25 @@ CALLS = [
     centered_clipping,
     norm_bounding,
     nnm,
+    sign_majority,
+    dnc,
     sign_flip,
 ]
-BY_NAME = {call.__name__: call for call in CALLS}
+BY_NAME = {call.__name__: call for call in CALLS} | {
+    "meamed": with_f("mean_around_median"),
+    "bulyan": with_f("bulyan"),
+    "mda": with_f("minimum_diameter"),
+    "smea": with_f("smallest_eigenvalue"),
+    "caf_exact_eig": with_f("covariance_filter"),
+}
 CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if case["fn"] in BY_NAME]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+SLOW = {"meamed", "bulyan", "mda", "smea", "caf_exact_eig", "dnc"}  # half a second and more to compile, each f anew
+PLAYED = [pytest.param(case, marks=pytest.mark.long) if case["fn"] in SLOW else case for case in CASES]
+
+
+@pytest.mark.parametrize("case", PLAYED, ids=lambda case: case["name"])
 def test_case(case):
     agrees(case)
 
@@ -122,5 +153,5 @@ def agrees(case):
 
 
 def test_all_cases_are_there():
-    assert len(CASES) == 8 * 17 + 2 * 51 + 5
+    assert len(CASES) == 10 * 17 + 2 * 51 + 9 + 2 * 14 + 16 + 13 + 5
     assert {case["fn"] for case in CASES} == set(BY_NAME)

@@ -60,6 +60,7 @@ class Server:
 
     Attributes:
       least: clients that must report.
+      most: and how many may.
       folds: whether a block is forgotten once it is added.
       asks_loss: whether clients send their loss at x.
       probes: whether a round has a pass at x before training.
@@ -82,6 +83,7 @@ class Server:
         self.wire, self.stages, self.rule, self.optimiser = line(wire, width), line(stages, width), rule, server_step()
         self.memories, self.client, self.task, self.drop = memories, client, task, drop
         self.least = max(self.wire.least, self.stages.least, rule.least)
+        self.most = rule.most
         self.folds = rule.fold is not None and all(isinstance(stage, RowStage) for stage in (*wire, *stages))
         self.rows = blocks * block  # of the largest cohort
         self.labels = labels([*wire, *stages, rule])
@@ -165,6 +167,8 @@ class Server:
         old, state, counts = server.shared["params"], closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
         skipped = counts.usable < self.least
+        if self.most is not None:
+            skipped |= counts.usable > self.most
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
         rest = sections.closed(
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients

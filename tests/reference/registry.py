@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from reference import clients, duals, labels, robust, rules, shared
+from reference import clients, duals, filters, labels, robust, rules, shared
 
 
 class Method(NamedTuple):
@@ -128,5 +128,14 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "geometric_median": ({"kind": "geometric_median"}, robust.GeometricMedian),
     "rfa": ({"kind": "rfa"}, robust.RFA),
     "centered_clipping": ({"kind": "centered_clipping", "radius": 0.15, "iterations": 2}, robust.CenteredClipping),
+    "mean_around_median": ({"kind": "mean_around_median", "f": 1}, filters.MeanAroundMedian),
+    "phocas": ({"kind": "phocas", "f": 1}, filters.Phocas),
+    "bulyan": ({"kind": "bulyan", "f": 0}, filters.Bulyan),
+    "sign_majority": ({"kind": "sign_majority"}, filters.SignMajority),
+    "robust_learning_rate": ({"kind": "robust_learning_rate", "threshold": 3}, filters.RobustLearningRate),
+    "minimum_diameter": ({"kind": "minimum_diameter", "f": 1}, filters.MinimumDiameter),
+    "smallest_eigenvalue": ({"kind": "smallest_eigenvalue", "f": 1}, filters.SmallestEigenvalue),
+    "covariance_filter": ({"kind": "covariance_filter", "f": 1}, filters.CovarianceFilter),
+    "divide_and_conquer": ({"kind": "divide_and_conquer", "f": 1}, filters.DivideAndConquer),
 }
 """As they stand behind plain local training."""
