@@ -7,6 +7,9 @@ from conftest import oracle, some
 
 import fedsim
 from fedsim.rules.divide_and_conquer import never_bad
+from fedsim.rules.flame import clipped_mean
+from fedsim.rules.foolsgold import trusts
+from fedsim.stages.bucket import bucketed
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -101,6 +104,35 @@ def dnc(case):
     yield "agg", X[np.asarray(kept)].mean(0)
 
 
+def arc(case):
+    yield (
+        "rows",
+        fedsim.transmit({"kind": "adaptive_robust_clip", "f": case["params"]["f"]}, array(case["inputs"]["X"]))[0],
+    )
+
+
+def bucketing(case):
+    X = jnp.asarray(array(case["inputs"]["X"]))
+    order = jnp.asarray(case["inputs"]["perm"], jnp.int32)
+    rows, left = bucketed(X, jnp.ones(len(X), bool), order, case["params"]["s"])
+    yield "rows", rows[np.asarray(left)]
+
+
+def foolsgold(case):
+    X = jnp.asarray(array(case["inputs"]["X"]))
+    alpha = trusts(jnp.asarray(array(case["inputs"]["H"])), jnp.ones(len(X), bool), case["params"]["kappa"])
+    yield "alpha", alpha
+    yield "agg", alpha @ X
+
+
+def flame_clip_mean(case):
+    X = jnp.asarray(array(case["inputs"]["X"]))
+    admitted = jnp.isin(jnp.arange(len(X)), jnp.asarray(case["params"]["admitted"]))
+    agg, bound = clipped_mean(X, admitted, jnp.ones(len(X), bool))
+    yield "agg", agg
+    yield "S", bound
+
+
 def sign_flip(case):
     H = array(case["inputs"]["H"])
     yield "per_row", fedsim.transmit("sign_flip", H, malicious=np.ones(len(H), bool))[0]
@@ -119,6 +151,10 @@ CALLS = [
     nnm,
     sign_majority,
     dnc,
+    arc,
+    bucketing,
+    foolsgold,
+    flame_clip_mean,
     sign_flip,
 ]
 BY_NAME = {call.__name__: call for call in CALLS} | {
@@ -131,7 +167,8 @@ BY_NAME = {call.__name__: call for call in CALLS} | {
 CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if case["fn"] in BY_NAME]
 
 
-SLOW = {"meamed", "bulyan", "mda", "smea", "caf_exact_eig", "dnc"}  # half a second and more to compile, each f anew
+# Half a second and more to compile, each f anew.
+SLOW = {"meamed", "bulyan", "mda", "smea", "caf_exact_eig", "dnc", "arc", "bucketing", "foolsgold", "flame_clip_mean"}
 PLAYED = [pytest.param(case, marks=pytest.mark.long) if case["fn"] in SLOW else case for case in CASES]
 
 
@@ -153,5 +190,5 @@ def agrees(case):
 
 
 def test_all_cases_are_there():
-    assert len(CASES) == 10 * 17 + 2 * 51 + 9 + 2 * 14 + 16 + 13 + 5
+    assert len(CASES) == 10 * 17 + 2 * 51 + 9 + 3 * 14 + 16 + 13 + 17 + 34 + 17 + 5
     assert {case["fn"] for case in CASES} == set(BY_NAME)

@@ -31,6 +31,7 @@ class Law(NamedTuple):
     sampled: bool = False  # do sample counts matter
     unanimous: bool = True
     stalls: bool = False  # an outlier stops it
+    angles: bool = False  # it looks at angles alone: what is too far, or moved, may be kept or not
     ordered: bool = False  # here ties decide, and the lowest index decides them
 
 
@@ -58,6 +59,10 @@ TABLE = {
     "smallest_eigenvalue": Law({"f": 3}, resists=3),
     "covariance_filter": Law({"f": 3}, resists=3),
     "divide_and_conquer": Law({"f": 3}, resists=3),
+    "foolsgold": Law(equivariant=False, scales=True, unanimous=False),
+    "flame": Law({"noise": 0.0}, resists=4, equivariant=False, scales=True),
+    "largest_cluster": Law(equivariant=False, scales=True, angles=True),
+    "monna": Law({"f": 3}, resists=3, ordered=True),
     "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),
 }
 VOTES = "robust_learning_rate"  # one client is no majority
@@ -150,6 +155,8 @@ def test_translation_and_positive_scale(name, factor, offset):
     want = move(aggregate(name, deltas(), weights=counts()))
     got = aggregate(name, move(deltas()), weights=counts())
     law = TABLE[name]
+    if law.angles and offset:
+        pytest.skip("may come out either way")
     if law.equivariant or (law.scales and offset == 0):
         close(got, want, rtol=1e-7)
     else:
@@ -219,6 +226,8 @@ def test_structure_dtype_and_kind_are_kept(name, dtype, array):
 @every_rule
 @pytest.mark.parametrize("value", [1e9, -1e20, 1e30])
 def test_outliers_do_not_move_what_resists_them(name, value):
+    if TABLE[name].angles:
+        pytest.skip("may come out either way")
     f = max(TABLE[name].resists, 1)
     stack = poisoned(deltas(dtype=np.float32), slice(1, 1 + f), value)
     small = largest(aggregate(name, stack, weights=np.full(K, 2.0))) < 10

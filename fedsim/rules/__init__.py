@@ -32,3 +32,7 @@ from fedsim.rules.smallest_eigenvalue import smallest_eigenvalue as smallest_eig
 from fedsim.rules.covariance_filter import covariance_filter as covariance_filter
 from fedsim.rules.divide_and_conquer import divide_and_conquer as divide_and_conquer
 from fedsim.rules.robust_learning_rate import robust_learning_rate as robust_learning_rate
+from fedsim.rules.foolsgold import foolsgold as foolsgold
+from fedsim.rules.flame import flame as flame
+from fedsim.rules.largest_cluster import largest_cluster as largest_cluster
+from fedsim.rules.monna import monna as monna

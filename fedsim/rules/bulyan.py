@@ -47,8 +47,9 @@ def bulyan(f: Annotated[int, Ge(0)]) -> Rule:
 
     S = θ = m−2f clients: the one with the least Krum score  Σ_{j ∈ N(i)} ‖x_i − x_j‖₂²  is taken out of those that are left,
     θ times, N(i) being the m'−f−2 (at least 1) nearest of the m'−1 others left. Then of every coordinate the mean of the
-    β = θ−2f values in S that are nearest to the median of S. Ties go to the lowest index, and of values to the client that was chosen first: with f
-    of 1 or 2 the last choices are ties of two clients that are each other's nearest. Sample counts are ignored.
+    β = θ−2f values in S that are nearest to the median of S. Ties go to the lowest index, those of values to the client that
+    was chosen first; with f of 1 or 2 the last choices are ties, of two clients that are each other's nearest. Sample
+    counts are ignored.
 
     Resists: f malicious clients, 4·f + 3 ≤ m, in every coordinate.    Cost: O(K²·D + K³).
     Needs: the whole stack, twice.

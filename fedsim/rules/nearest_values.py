@@ -19,7 +19,8 @@ def mean_of_nearest(
 ) -> Tree:
     """Of every coordinate the mean of the `count` values of present rows that are nearest to `centre`.
 
-    Of values at the same distance, those of the first rows in `order` count (in that of the stack, if left out). A value that is not finite is farther than all others.
+    Of values at the same distance, those of the first rows in `order` count (in that of the stack, if left out). A value
+    that is not finite is farther than all others.
     Nothing to count gives zero. Memory: the stack twice.
     """
     away = jax.tree.map(lambda x, c: jnp.abs(x - c), stacked, centre)

@@ -8,3 +8,5 @@ from fedsim.stages.nonfinite import nonfinite as nonfinite
 from fedsim.stages.clip import clip as clip
 from fedsim.stages.adaptive_clip import adaptive_clip as adaptive_clip
 from fedsim.stages.mix_neighbours import mix_neighbours as mix_neighbours
+from fedsim.stages.adaptive_robust_clip import adaptive_robust_clip as adaptive_robust_clip
+from fedsim.stages.bucket import bucket as bucket

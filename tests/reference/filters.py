@@ -113,3 +113,72 @@ class DivideAndConquer(Filter):
         off = round.updates - round.updates.mean(0)
         far = (off @ np.linalg.svd(off)[2][0]) ** 2
         return round.updates[np.argsort(far, kind="stable")[: len(far) - self.f]].mean(0)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class FoolsGold(Rule):
+    """Fung et al. 2020, Algorithm 1: what clients' histories have in common takes their trust."""
+
+    def __init__(self, x, able):
+        super().__init__(x, able)
+        self.H = {i: np.zeros_like(x) for i in range(max(able) + 1)}
+
+    def reduce(self, round):
+        for i, update in zip(round.clients, round.updates, strict=True):
+            self.H[i] = self.H[i] + update
+        if len(round.updates) == 1:
+            return round.updates[0]
+        units = unit(np.array([self.H[i] for i in round.clients]))
+        similar = units @ units.T
+        np.fill_diagonal(similar, -np.inf)
+        v, m = similar.max(1), len(units)
+        for i in range(m):
+            for j in range(m):
+                if i != j and v[j] > v[i]:
+                    similar[i, j] *= v[i] / v[j]
+        alpha = np.clip(1 - similar.max(1), 0, 1)
+        alpha = np.minimum(alpha / alpha.max(), 1 - 1e-5)
+        with np.errstate(divide="ignore"):
+            alpha = np.clip(np.log(alpha / (1 - alpha)) + 0.5, 0, 1)
+        return alpha @ round.updates
+
+
+def clusters(rows, stop):
+    """Single linkage by the cosine distance, until `stop` says so of the list of clusters."""
+    units = unit(rows)
+    distance, parts = 1 - units @ units.T, [[i] for i in range(len(rows))]
+    while not stop(parts):
+        pairs = itertools.combinations(range(len(parts)), 2)
+        a, b = min(pairs, key=lambda pair: distance[np.ix_(parts[pair[0]], parts[pair[1]])].min())
+        parts[a] = sorted(parts[a] + parts.pop(b))
+    return parts
+
+
+class Flame(Rule):
+    """Nguyen et al. 2022, Algorithm 1, without noise."""
+
+    def reduce(self, round):
+        rows, m = round.updates, len(round.updates)
+        admitted = max(clusters(rows, lambda parts: max(map(len, parts)) > m // 2), key=len)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return (rows * np.minimum(1, np.median(lengths) / lengths))[admitted].mean(0)
+
+
+class LargestCluster(Rule):
+    """Sattler et al. 2020: the larger of two clusters."""
+
+    def reduce(self, round):
+        parts = clusters(round.updates, lambda parts: len(parts) <= 2)
+        return round.updates[min(parts, key=lambda part: (-len(part), part))].mean(0)
+
+
+class Monna(Filter):
+    """Farhadkhani et al. 2023: the m − f rows nearest to that of one client."""
+
+    def reduce(self, round):
+        rows = round.updates
+        away = np.linalg.norm(rows - rows[np.argmin(round.clients)], axis=1)
+        return rows[np.argsort(away, kind="stable")[: len(rows) - self.f]].mean(0)

@@ -137,5 +137,9 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "smallest_eigenvalue": ({"kind": "smallest_eigenvalue", "f": 1}, filters.SmallestEigenvalue),
     "covariance_filter": ({"kind": "covariance_filter", "f": 1}, filters.CovarianceFilter),
     "divide_and_conquer": ({"kind": "divide_and_conquer", "f": 1}, filters.DivideAndConquer),
+    "foolsgold": ({"kind": "foolsgold"}, filters.FoolsGold),
+    "flame": ({"kind": "flame", "noise": 0.0}, filters.Flame),
+    "largest_cluster": ({"kind": "largest_cluster"}, filters.LargestCluster),
+    "monna": ({"kind": "monna", "f": 1}, filters.Monna),
 }
 """As they stand behind plain local training."""
