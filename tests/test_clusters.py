@@ -8,6 +8,7 @@ import pytest
 import fedsim
 from fedsim.rules.cosines import cosines, single_linkage
 from fedsim.rules.flame import majority_cluster
+from fedsim.rules.mean_shift import largest_mean_shift
 from tests.cohorts import cohort_of
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
@@ -101,3 +102,18 @@ def test_bucket_halves_the_rows_and_a_rule_behind_it_counts_those():
     assert len(draws) > 1
     few = fedsim.aggregate([{"kind": "bucket", "size": 4}, {"kind": "trimmed_mean", "trim": 2}], rows)
     assert few.tolist() == [0.0]  # of three buckets five are needed: the round is skipped
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_largest_cluster_of_mean_shift_is_that_of_scikit_learn(seed):
+    cluster = pytest.importorskip("sklearn.cluster")
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(9 + 2 * seed, 3)) * (0.1, 0.5, 1.0)[seed % 3]
+    points[: 3 + seed] += 3
+    present = np.ones(len(points), bool)
+    present[rng.permutation(len(points))[:2]] = False
+    with jax.enable_x64(True):
+        got = np.asarray(largest_mean_shift(jnp.asarray(points), jnp.asarray(present)))[present]
+    known = cluster.MeanShift(bandwidth=cluster.estimate_bandwidth(points[present], quantile=0.5)).fit(points[present])
+    sizes = np.bincount(known.labels_)
+    assert got.tolist() == (known.labels_ == sizes.argmax()).tolist()

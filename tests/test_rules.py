@@ -61,6 +61,7 @@ TABLE = {
     "divide_and_conquer": Law({"f": 3}, resists=3),
     "foolsgold": Law(equivariant=False, scales=True, unanimous=False),
     "flame": Law({"noise": 0.0}, resists=4, equivariant=False, scales=True),
+    "sign_guard": Law(resists=4, equivariant=False, scales=True),
     "largest_cluster": Law(equivariant=False, scales=True, angles=True),
     "monna": Law({"f": 3}, resists=3, ordered=True),
     "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),

@@ -36,3 +36,4 @@ from fedsim.rules.foolsgold import foolsgold as foolsgold
 from fedsim.rules.flame import flame as flame
 from fedsim.rules.largest_cluster import largest_cluster as largest_cluster
 from fedsim.rules.monna import monna as monna
+from fedsim.rules.sign_guard import sign_guard as sign_guard

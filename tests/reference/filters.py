@@ -182,3 +182,19 @@ class Monna(Filter):
         rows = round.updates
         away = np.linalg.norm(rows - rows[np.argmin(round.clients)], axis=1)
         return rows[np.argsort(away, kind="stable")[: len(rows) - self.f]].mean(0)
+
+
+class SignGuard(Rule):
+    """Xu et al. 2022, Algorithm 2: of usual length, and in the largest cluster of the shares of signs."""
+
+    def reduce(self, round):
+        from sklearn.cluster import MeanShift, estimate_bandwidth
+
+        rows = round.updates
+        shares = np.array([[(row > 0).mean(), (row == 0).mean(), (row < 0).mean()] for row in rows])
+        width = estimate_bandwidth(shares, quantile=0.5) if len(rows) > 1 else 0.0
+        labels = MeanShift(bandwidth=width).fit(shares).labels_ if width else np.zeros(len(rows), int)
+        lengths = np.linalg.norm(rows, axis=1)
+        usual = np.median(lengths)
+        kept = (labels == np.bincount(labels).argmax()) & (lengths >= 0.1 * usual) & (lengths <= 3 * usual)
+        return (rows * np.minimum(1, usual / lengths)[:, None])[kept].mean(0) if kept.any() else 0 * round.x

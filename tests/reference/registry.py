@@ -139,6 +139,7 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "divide_and_conquer": ({"kind": "divide_and_conquer", "f": 1}, filters.DivideAndConquer),
     "foolsgold": ({"kind": "foolsgold"}, filters.FoolsGold),
     "flame": ({"kind": "flame", "noise": 0.0}, filters.Flame),
+    "sign_guard": ({"kind": "sign_guard"}, filters.SignGuard),
     "largest_cluster": ({"kind": "largest_cluster"}, filters.LargestCluster),
     "monna": ({"kind": "monna", "f": 1}, filters.Monna),
 }
