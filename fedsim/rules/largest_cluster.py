@@ -3,12 +3,10 @@
 import jax.numpy as jnp
 
 from fedsim import tree
-from fedsim.compose import alias, rule
+from fedsim.compose import rule
 from fedsim.rules.cosines import cosines, single_linkage
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
-
-alias(clustering="largest_cluster")
 
 
 @rule

@@ -21,6 +21,7 @@ def largest_mean_shift(points: Float[Array, "K F"], present: Bool[Array, " K"]) 
     at = jnp.sort(off, axis=1)[:, jnp.clip(m // 2 - 1, 0, K - 1)]
     add = lambda k, total: total + jnp.where(present[k], at[k], 0)
     width = lax.fori_loop(0, K, add, jnp.zeros((), points.dtype)) / jnp.maximum(m, 1).astype(points.dtype)
+    width = width * (1 + 64 * jnp.finfo(points.dtype).eps)  # points at this very distance are within it
 
     def climb(state):
         peaks, moving, iteration = state

@@ -193,7 +193,11 @@ class SignGuard(Rule):
         rows = round.updates
         shares = np.array([[(row > 0).mean(), (row == 0).mean(), (row < 0).mean()] for row in rows])
         width = estimate_bandwidth(shares, quantile=0.5) if len(rows) > 1 else 0.0
-        labels = MeanShift(bandwidth=width).fit(shares).labels_ if width else np.zeros(len(rows), int)
+        if width:
+            labels = MeanShift(bandwidth=width * (1 + 1e-13)).fit(shares).labels_
+        else:  # scikit-learn refuses: points that are the same are a cluster, the one with more positive signs first
+            labels = -np.unique(shares, axis=0, return_inverse=True)[1].reshape(-1)
+            labels -= labels.min()
         lengths = np.linalg.norm(rows, axis=1)
         usual = np.median(lengths)
         kept = (labels == np.bincount(labels).argmax()) & (lengths >= 0.1 * usual) & (lengths <= 3 * usual)
