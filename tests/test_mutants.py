@@ -305,6 +305,24 @@ ROBUST = [
         aggregates("multi_krum_m2/n5_d5_f1_plain"),
     ),
     Mutant(
+        "Bulyan beta",
+        "rules/bulyan.py",
+        {"nearest = jnp.sum(chosen) - 2 * f": "nearest = jnp.sum(chosen)"},
+        aggregates("bulyan/n15_d7_f3_cluster"),
+    ),
+    Mutant(  # all by the scores of the first choice
+        "Bulyan oneshot",
+        "rules/bulyan.py",
+        {"jnp.maximum(jnp.sum(left) - f - 2, 1)": "jnp.sum(present) - f - 2", "left[order] &": "present[order] &"},
+        aggregates("bulyan/n15_d7_f3_cluster"),
+    ),
+    Mutant(  # the place among those that are left, taken for the place among all
+        "Bulyan index",
+        "rules/bulyan.py",
+        {"left & (itself != best), turns": "left & (itself != jnp.cumsum(left)[best] - 1), turns"},
+        aggregates("bulyan/n15_d7_f3_cluster"),
+    ),
+    Mutant(
         "geometric median: 3 Weiszfeld steps from zero, nu .1, taken as exact",
         "rules/geometric_median.py",
         {
@@ -327,10 +345,9 @@ ROBUST = [
     ),
 ]
 MUTANTS = [*OPTIMISERS, *ROBUST]
+SLOW = {"rules/bulyan.py"}  # a second or two to compile
+PLAYED = [pytest.param(m, marks=pytest.mark.long) if m.module in SLOW else m for m in MUTANTS]
 ABSENT = {  # bug -> how a kind that could have it would be called
-    "Bulyan beta": "bulyan",
-    "Bulyan oneshot": "bulyan",
-    "Bulyan index": "bulyan",
     "DRIVE scale computed on the unpadded length": r"\bdrive\b|\beden\b",
     "k-level quantiser with k instead of k-1 intervals": r"quanti[sz]|qsgd|k_levels?|\blevels\b",
 }
@@ -389,7 +406,7 @@ def run(test: str) -> None:
     getattr(module, function)(*cases)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.bug)
+@pytest.mark.parametrize("mutant", PLAYED, ids=lambda mutant: mutant.bug)
 def test_the_bug_is_caught(mutant, put):
     put(mutant.module, mutant.changes)
     with pytest.raises(AssertionError, match=mutant.how):

@@ -14,10 +14,12 @@ LR = 0.1
 TWICE = Condition(cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5)
 COHORTS = {**CONDITIONS, "drawn twice": TWICE}
 FEW = "{} needs at least {} reporting clients, the cohort has {}"
+FILTERS = [name for name, (_, rule) in RULES.items() if rule.__module__ == "reference.filters"]
 LATER = (
     "geometric_median",
     "multi_krum",
     "agnostic(lr=0.3)",
+    *FILTERS,
 )  # in the long part alone; `rfa` and `krum` share what they compute
 SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast part sees behind methods
 ELSEWHERE = {"dyn"}  # behind its own client method alone
@@ -55,6 +57,7 @@ ONCE = (
     "geometric_median",
     "rfa",
     "centered_clipping",
+    *(name for name in FILTERS if name not in ("sign_majority", "robust_learning_rate")),
 )
 
 

@@ -1,10 +1,15 @@
 """Aggregates, stages and attacks of an independent reference, in float64, through `fedsim.aggregate` and `fedsim.transmit`."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import oracle, some
 
 import fedsim
+from fedsim.rules.divide_and_conquer import never_bad
+from fedsim.rules.flame import clipped_mean
+from fedsim.rules.foolsgold import trusts
+from fedsim.stages.bucket import bucketed
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -82,6 +87,52 @@ def nnm(case):
     yield "then_trimmed_mean", aggregate(case, [mix, {"kind": "trimmed_mean", "trim": f}])
 
 
+def with_f(kind):
+    """Of a rule that knows nothing but f."""
+    return lambda case: [("agg", aggregate(case, {"kind": kind, "f": case["params"]["f"]}))]
+
+
+def sign_majority(case):
+    yield "agg", aggregate(case, "sign_majority")
+
+
+def dnc(case):
+    X, p = jnp.asarray(array(case["inputs"]["X"])), case["params"]
+    chosen = jnp.asarray(case["inputs"]["subsets"], int)
+    kept = never_bad(X, jnp.ones(len(X), bool), chosen, int(p["c"] * p["f"]))
+    yield "kept", np.flatnonzero(kept)
+    yield "agg", X[np.asarray(kept)].mean(0)
+
+
+def arc(case):
+    yield (
+        "rows",
+        fedsim.transmit({"kind": "adaptive_robust_clip", "f": case["params"]["f"]}, array(case["inputs"]["X"]))[0],
+    )
+
+
+def bucketing(case):
+    X = jnp.asarray(array(case["inputs"]["X"]))
+    order = jnp.asarray(case["inputs"]["perm"], jnp.int32)
+    rows, left = bucketed(X, jnp.ones(len(X), bool), order, case["params"]["s"])
+    yield "rows", rows[np.asarray(left)]
+
+
+def foolsgold(case):
+    X = jnp.asarray(array(case["inputs"]["X"]))
+    alpha = trusts(jnp.asarray(array(case["inputs"]["H"])), jnp.ones(len(X), bool), case["params"]["kappa"])
+    yield "alpha", alpha
+    yield "agg", alpha @ X
+
+
+def flame_clip_mean(case):
+    X = jnp.asarray(array(case["inputs"]["X"]))
+    admitted = jnp.isin(jnp.arange(len(X)), jnp.asarray(case["params"]["admitted"]))
+    agg, bound = clipped_mean(X, admitted, jnp.ones(len(X), bool))
+    yield "agg", agg
+    yield "S", bound
+
+
 def sign_flip(case):
     H = array(case["inputs"]["H"])
     yield "per_row", fedsim.transmit("sign_flip", H, malicious=np.ones(len(H), bool))[0]
@@ -98,13 +149,30 @@ CALLS = [
     centered_clipping,
     norm_bounding,
     nnm,
+    sign_majority,
+    dnc,
+    arc,
+    bucketing,
+    foolsgold,
+    flame_clip_mean,
     sign_flip,
 ]
-BY_NAME = {call.__name__: call for call in CALLS}
+BY_NAME = {call.__name__: call for call in CALLS} | {
+    "meamed": with_f("mean_around_median"),
+    "bulyan": with_f("bulyan"),
+    "mda": with_f("minimum_diameter"),
+    "smea": with_f("smallest_eigenvalue"),
+    "caf_exact_eig": with_f("covariance_filter"),
+}
 CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if case["fn"] in BY_NAME]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+# Half a second and more to compile, each f anew.
+SLOW = {"meamed", "bulyan", "mda", "smea", "caf_exact_eig", "dnc", "arc", "bucketing", "foolsgold", "flame_clip_mean"}
+PLAYED = [pytest.param(case, marks=pytest.mark.long) if case["fn"] in SLOW else case for case in CASES]
+
+
+@pytest.mark.parametrize("case", PLAYED, ids=lambda case: case["name"])
 def test_case(case):
     agrees(case)
 
@@ -122,5 +190,5 @@ def agrees(case):
 
 
 def test_all_cases_are_there():
-    assert len(CASES) == 8 * 17 + 2 * 51 + 5
+    assert len(CASES) == 10 * 17 + 2 * 51 + 9 + 3 * 14 + 16 + 13 + 17 + 34 + 17 + 5
     assert {case["fn"] for case in CASES} == set(BY_NAME)

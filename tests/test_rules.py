@@ -31,6 +31,8 @@ class Law(NamedTuple):
     sampled: bool = False  # do sample counts matter
     unanimous: bool = True
     stalls: bool = False  # an outlier stops it
+    angles: bool = False  # it looks at angles alone: what is too far, or moved, may be kept or not
+    ordered: bool = False  # here ties decide, and the lowest index decides them
 
 
 TABLE = {
@@ -49,12 +51,34 @@ TABLE = {
     "fedexp": Law({"eps": 0.0}, equivariant=False, scales=True),
     "dyn": Law({"alpha": 0.5}, equivariant=False, scales=True, population=True, unanimous=False),
     "centered_clipping": Law({"radius": 1.0}, resists=4, equivariant=False, unanimous=False),
+    "mean_around_median": Law({"f": 3}, resists=3),
+    "phocas": Law({"f": 3}, resists=3),
+    "bulyan": Law({"f": 1}, resists=1, ordered=True),
+    "sign_majority": Law(resists=4, equivariant=False, unanimous=False),
+    "minimum_diameter": Law({"f": 3}, resists=3),
+    "smallest_eigenvalue": Law({"f": 3}, resists=3),
+    "covariance_filter": Law({"f": 3}, resists=3),
+    "divide_and_conquer": Law({"f": 3}, resists=3),
+    "foolsgold": Law(equivariant=False, scales=True, unanimous=False),
+    "flame": Law({"noise": 0.0}, resists=4, equivariant=False, scales=True),
+    "sign_guard": Law(resists=4, equivariant=False, scales=True),
+    "largest_cluster": Law(equivariant=False, scales=True, angles=True),
+    "monna": Law({"f": 3}, resists=3, ordered=True),
+    "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),
 }
+VOTES = "robust_learning_rate"  # one client is no majority
+AT_LENGTH = list(TABLE)[list(TABLE).index("mean_around_median") :]  # their laws are in the long part alone
 OURS = {
     family: {name: f for name, f in FAMILIES[family].items() if f.__module__.startswith("fedsim.")}
     for family in ("rule", "stage", "attack")
 }
-every_rule = pytest.mark.parametrize("name", OURS["rule"])
+
+
+def marked(names) -> list:
+    return [pytest.param(name, marks=pytest.mark.long) if name in AT_LENGTH else name for name in names]
+
+
+every_rule = pytest.mark.parametrize("name", marked(OURS["rule"]))
 
 
 def rule(name: str) -> dict[str, Any]:
@@ -116,10 +140,13 @@ def test_aliases_name_something(alias):
 def test_order_of_clients_is_of_no_interest(name):
     stack, order = deltas(), np.random.default_rng(1).permutation(K)
     shuffled = jax.tree.map(lambda leaf: leaf[order], stack)
-    close(
-        aggregate(name, stack, weights=counts()),
-        aggregate(name, shuffled, loss=0.5 + 0.1 * order, weights=counts()[order]),
-    )
+    one = aggregate(name, stack, weights=counts())
+    other = aggregate(name, shuffled, loss=0.5 + 0.1 * order, weights=counts()[order])
+    if TABLE[name].ordered:
+        with pytest.raises(AssertionError, match="Not equal"):
+            close(one, other)
+    else:
+        close(one, other)
 
 
 @every_rule
@@ -129,6 +156,8 @@ def test_translation_and_positive_scale(name, factor, offset):
     want = move(aggregate(name, deltas(), weights=counts()))
     got = aggregate(name, move(deltas()), weights=counts())
     law = TABLE[name]
+    if law.angles and offset:
+        pytest.skip("may come out either way")
     if law.equivariant or (law.scales and offset == 0):
         close(got, want, rtol=1e-7)
     else:
@@ -198,6 +227,8 @@ def test_structure_dtype_and_kind_are_kept(name, dtype, array):
 @every_rule
 @pytest.mark.parametrize("value", [1e9, -1e20, 1e30])
 def test_outliers_do_not_move_what_resists_them(name, value):
+    if TABLE[name].angles:
+        pytest.skip("may come out either way")
     f = max(TABLE[name].resists, 1)
     stack = poisoned(deltas(dtype=np.float32), slice(1, 1 + f), value)
     small = largest(aggregate(name, stack, weights=np.full(K, 2.0))) < 10
@@ -224,12 +255,12 @@ def test_few_clients(name):
             aggregate(name, deltas(), weights=np.arange(K) < min(n - 1, 2))
 
 
-@pytest.mark.parametrize("name", [n for n in OURS["rule"] if least(n) <= 1 and TABLE[n].unanimous])
+@pytest.mark.parametrize("name", marked(n for n in OURS["rule"] if least(n) <= 1 and TABLE[n].unanimous and n != VOTES))
 def test_one_client_is_believed(name):
     close(aggregate(name, deltas(1), weights=[7]), jax.tree.map(lambda leaf: leaf[0], deltas(1)))
 
 
-@pytest.mark.parametrize("name", [n for n in OURS["rule"] if least(n) > 1])
+@pytest.mark.parametrize("name", marked(n for n in OURS["rule"] if least(n) > 1))
 def test_too_small_a_round_does_not_crash_the_rule_itself(name):
     noun, stack = FAMILIES["rule"][name](**TABLE[name].link), jax.tree.map(jnp.asarray, deltas(2, dtype=np.float32))
     one = jnp.ones(2)

@@ -19,6 +19,8 @@ STAGES: dict[str, dict[str, Any]] = {
     "clip": {"norm": 0.5},
     "adaptive_clip": {"initial": 0.5},
     "mix_neighbours": {"f": 3},
+    "adaptive_robust_clip": {"f": 2},
+    "bucket": {"size": 2},
 }
 ATTACKS: dict[str, dict[str, Any]] = {"sign_flip": {"scale": 2.0}, "gaussian": {"std": 3.0}, "nonfinite": {}}
 EVERY = [*STAGES.items(), *ATTACKS.items()]

@@ -15,6 +15,7 @@ from fedsim.build.feasibility import (
     large_cohort,
     repeated_clients,
     small_cohort,
+    too_many_rows,
     unknown_clients,
     unknown_members,
     unknown_shares,
@@ -180,6 +181,7 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
     scenario = problems.scenario
     for path, section, made in links:
         problems.check(small_cohort, path, section, made, K)
+        problems.check(too_many_rows, path, section, made, K)
         if section.family == "rule":
             problems.check(wrong_partners, scenario, path, section, made)
             problems.check(repeated_clients, scenario, cohort, made)

@@ -84,6 +84,19 @@ def small_cohort(path: Path, section: Any, made: Any, K: int) -> Found:
         yield (*path, *names[:1]), f"{text}; {instead}"
 
 
+def too_many_rows(path: Path, section: Any, made: Any, K: int) -> Found:
+    """A link that cannot take as many rows as the nominal cohort has; survivors are checked again in every round."""
+    most = getattr(made, "most", None)
+    if most is not None and most < K:
+        names = bounds_of(section)
+        yield (*path, *names[:1]), f"{at_most(section, most)}, the cohort has {K}; lower f, or write a smaller cohort"
+
+
+def at_most(section: Any, most: int) -> str:
+    """What a rule that goes through subsets says of its bound."""
+    return f"{section.kind} goes through all subsets without f={section.f} clients, of at most {most} clients"
+
+
 def bounds_of(section: Any) -> list[str]:
     """The hyper-parameters of a link that decide how many rows it needs, where they are given."""
     return [name for name in BOUNDS if getattr(section, name, None) is not None]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.build.feasibility import bounds_of
+from fedsim.build.feasibility import at_most, bounds_of
 from fedsim.build.hooks import check_link, make_link
 from fedsim.build.programs import KEPT, Written
 from fedsim.build.stack_inputs import arrays_of, checked_links, mask_of, weights_of
@@ -211,6 +211,10 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
             kind = f"{section.kind}({given})" if given else section.kind
             instead = f"lower {' or '.join(bounds)}, or give more rows" if bounds else "give more rows"
             text = f"{kind}: {rows} rows reported, at least {least} are needed; {instead}"
+            raise prepared.scenario.error((*path, *bounds[:1]), text)
+        most = getattr(made, "most", None)
+        if most is not None and rows > most:
+            text = f"{at_most(section, most)}, and {rows} rows reported; lower f, or give fewer rows"
             raise prepared.scenario.error((*path, *bounds[:1]), text)
 
 

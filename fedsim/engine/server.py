@@ -94,6 +94,7 @@ class Server:
     Attributes:
       memories: what the client method and stages remember of every client.
       least: clients that must report.
+      most: and how many may.
       folds: whether a block is forgotten once it is added.
       asks_loss: whether clients send their loss at x.
       probes: whether a round has a pass at x before training.
@@ -129,6 +130,7 @@ class Server:
         self.decoder = decoding(self.codec) if self.codec and self.codec.linear else None
         self.steps, self.aims = aggregate_line(steps), any(isinstance(link, Aim) for link in wire)
         self.least = max(self.wire.least, self.stages.least, rule.least)
+        self.most = rule.most
         self.folds = rule.fold is not None and all(isinstance(link, RowStage) for link in links)
         self.rows = blocks * block  # of the largest cohort
         self.asks_loss = "loss" in rule.needs
@@ -235,6 +237,8 @@ class Server:
         old, state, counts = self._travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
         skipped = counts.usable < self.least
+        if self.most is not None:
+            skipped |= counts.usable > self.most
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
         rest = sections.closed(
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients

@@ -23,3 +23,17 @@ from fedsim.rules.median import median as median
 from fedsim.rules.trimmed_mean import trimmed_mean as trimmed_mean
 from fedsim.rules.krum import krum as krum
 from fedsim.rules.krum import multi_krum as multi_krum
+from fedsim.rules.mean_around_median import mean_around_median as mean_around_median
+from fedsim.rules.phocas import phocas as phocas
+from fedsim.rules.bulyan import bulyan as bulyan
+from fedsim.rules.sign_majority import sign_majority as sign_majority
+from fedsim.rules.minimum_diameter import minimum_diameter as minimum_diameter
+from fedsim.rules.smallest_eigenvalue import smallest_eigenvalue as smallest_eigenvalue
+from fedsim.rules.covariance_filter import covariance_filter as covariance_filter
+from fedsim.rules.divide_and_conquer import divide_and_conquer as divide_and_conquer
+from fedsim.rules.robust_learning_rate import robust_learning_rate as robust_learning_rate
+from fedsim.rules.foolsgold import foolsgold as foolsgold
+from fedsim.rules.flame import flame as flame
+from fedsim.rules.largest_cluster import largest_cluster as largest_cluster
+from fedsim.rules.monna import monna as monna
+from fedsim.rules.sign_guard import sign_guard as sign_guard

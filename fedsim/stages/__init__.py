@@ -10,3 +10,5 @@ from fedsim.stages.adaptive_clip import adaptive_clip as adaptive_clip
 from fedsim.stages.mix_neighbours import mix_neighbours as mix_neighbours
 from fedsim.stages.optimised import optimised as optimised
 from fedsim.stages.aggregate_noise import aggregate_noise as aggregate_noise
+from fedsim.stages.adaptive_robust_clip import adaptive_robust_clip as adaptive_robust_clip
+from fedsim.stages.bucket import bucket as bucket

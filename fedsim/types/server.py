@@ -107,6 +107,7 @@ class Rule(NamedTuple):
     apply: Callable[[Updates, Tree, Context], Result]
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     least: int = 1  # fewer reporting clients than this: the round is skipped
+    most: int | None = None  # more of them than this: likewise
     fold: Fold | None = None  # where the rule is a sum
     linear: bool = False  # a sum of rows whose weights do not depend on them: it may sum what the rows are encoded as
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `stats` and a `mean` of `aux` are averaged by

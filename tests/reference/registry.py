@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from reference import clients, duals, labels, robust, rules, shared
+from reference import clients, duals, filters, labels, robust, rules, shared
 
 
 class Method(NamedTuple):
@@ -131,5 +131,19 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "geometric_median": ({"kind": "geometric_median"}, robust.GeometricMedian),
     "rfa": ({"kind": "rfa"}, robust.RFA),
     "centered_clipping": ({"kind": "centered_clipping", "radius": 0.15, "iterations": 2}, robust.CenteredClipping),
+    "mean_around_median": ({"kind": "mean_around_median", "f": 1}, filters.MeanAroundMedian),
+    "phocas": ({"kind": "phocas", "f": 1}, filters.Phocas),
+    "bulyan": ({"kind": "bulyan", "f": 0}, filters.Bulyan),
+    "sign_majority": ({"kind": "sign_majority"}, filters.SignMajority),
+    "robust_learning_rate": ({"kind": "robust_learning_rate", "threshold": 3}, filters.RobustLearningRate),
+    "minimum_diameter": ({"kind": "minimum_diameter", "f": 1}, filters.MinimumDiameter),
+    "smallest_eigenvalue": ({"kind": "smallest_eigenvalue", "f": 1}, filters.SmallestEigenvalue),
+    "covariance_filter": ({"kind": "covariance_filter", "f": 1}, filters.CovarianceFilter),
+    "divide_and_conquer": ({"kind": "divide_and_conquer", "f": 1}, filters.DivideAndConquer),
+    "foolsgold": ({"kind": "foolsgold"}, filters.FoolsGold),
+    "flame": ({"kind": "flame", "noise": 0.0}, filters.Flame),
+    "sign_guard": ({"kind": "sign_guard"}, filters.SignGuard),
+    "largest_cluster": ({"kind": "largest_cluster"}, filters.LargestCluster),
+    "monna": ({"kind": "monna", "f": 1}, filters.Monna),
 }
 """As they stand behind plain local training."""

@@ -1,0 +1,204 @@
+"""Robust rules that choose among clients or among values, each after its paper."""
+
+import itertools
+
+import numpy as np
+
+from reference.robust import krum_scores
+from reference.rules import Rule
+
+
+def nearest_mean(rows, centre, count: int):
+    """Of every column the mean of the `count` values nearest to the centre, the first of equal ones."""
+    chosen = np.argsort(np.abs(rows - centre), axis=0, kind="stable")[:count]
+    return np.take_along_axis(rows, chosen, 0).mean(0)
+
+
+class Filter(Rule):
+    f = 1
+    least = 3
+
+
+class MeanAroundMedian(Filter):
+    """Xie et al. 2018: of every coordinate the m − f values nearest to the median."""
+
+    def reduce(self, round):
+        rows = round.updates
+        return nearest_mean(rows, np.median(rows, 0), len(rows) - self.f)
+
+
+class Phocas(Filter):
+    """Xie et al. 2018: of every coordinate the m − f values nearest to the mean without f at either end."""
+
+    def reduce(self, round):
+        rows = round.updates
+        return nearest_mean(rows, np.sort(rows, 0)[self.f : len(rows) - self.f].mean(0), len(rows) - self.f)
+
+
+class Bulyan(Filter):
+    """El Mhamdi et al. 2018: Krum m − 2f times without putting back, then the m − 4f values nearest to the median."""
+
+    f = 0
+
+    def reduce(self, round):
+        left, chosen, f = list(range(len(round.updates))), [], self.f
+        while len(chosen) < len(round.updates) - 2 * f:
+            scores = krum_scores(round.updates[left], f) if len(left) > f + 2 else closest(round.updates[left])
+            chosen.append(left.pop(int(np.argmin(scores))))
+        rows = round.updates[chosen]
+        return nearest_mean(rows, np.median(rows, 0), len(rows) - 2 * f)
+
+
+def closest(rows):
+    """Squared distance to the nearest other row; 0 of one alone."""
+    square = ((rows[:, None] - rows[None]) ** 2).sum(-1)
+    return np.array([np.delete(row, i).min(initial=np.inf) if len(rows) > 1 else 0 for i, row in enumerate(square)])
+
+
+class SignMajority(Rule):
+    """Bernstein et al. 2018: sign of the sum of signs."""
+
+    def reduce(self, round):
+        return np.sign(np.sign(round.updates).sum(0))
+
+
+class RobustLearningRate(Rule):
+    """Ozdayi et al. 2021: the mean by samples, reversed where fewer than θ more clients agree than not."""
+
+    threshold = 3
+
+    def reduce(self, round):
+        agreed = np.abs(np.sign(round.updates).sum(0)) >= self.threshold
+        return np.where(agreed, 1, -1) * (round.counts @ round.updates) / round.counts.sum()
+
+
+class MinimumDiameter(Filter):
+    """El Mhamdi et al. 2019: the mean of the m − f rows with the least diameter."""
+
+    def cost(self, rows):
+        return max((np.linalg.norm(a - b) for a, b in itertools.combinations(rows, 2)), default=0)
+
+    def reduce(self, round):
+        subsets = itertools.combinations(range(len(round.updates)), len(round.updates) - self.f)
+        return round.updates[list(min(subsets, key=lambda s: self.cost(round.updates[list(s)])))].mean(0)
+
+
+class SmallestEigenvalue(MinimumDiameter):
+    """Allouah et al. 2023: that whose covariance has the smallest largest eigenvalue."""
+
+    def cost(self, rows):
+        off = rows - rows.mean(0)
+        return np.linalg.eigvalsh(off.T @ off / len(rows))[-1]
+
+
+class CovarianceFilter(Filter):
+    """Allouah et al. 2025, Algorithm 2."""
+
+    def reduce(self, round):
+        rows, c, best = round.updates, np.ones(len(round.updates)), (np.inf, round.updates.mean(0))
+        while c.sum() > len(rows) - 2 * self.f:
+            mean = c @ rows / c.sum()
+            off = rows - mean
+            values, vectors = np.linalg.eigh((off.T * c) @ off / c.sum())
+            best = min(best, (values[-1], mean), key=lambda pair: pair[0])
+            tau = np.where(c > 0, (off @ vectors[:, -1]) ** 2, 0)
+            c = np.where(tau < tau.max(), c * (1 - tau / tau.max()), 0)
+        return best[1]
+
+
+class DivideAndConquer(Filter):
+    """Shejwalkar and Houmansadr 2021, Algorithm 2, of all coordinates: without the f rows farthest along the top direction."""
+
+    def reduce(self, round):
+        off = round.updates - round.updates.mean(0)
+        far = (off @ np.linalg.svd(off)[2][0]) ** 2
+        return round.updates[np.argsort(far, kind="stable")[: len(far) - self.f]].mean(0)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class FoolsGold(Rule):
+    """Fung et al. 2020, Algorithm 1: what clients' histories have in common takes their trust."""
+
+    def __init__(self, x, able):
+        super().__init__(x, able)
+        self.H = {i: np.zeros_like(x) for i in range(max(able) + 1)}
+
+    def reduce(self, round):
+        for i, update in zip(round.clients, round.updates, strict=True):
+            self.H[i] = self.H[i] + update
+        if len(round.updates) == 1:
+            return round.updates[0]
+        units = unit(np.array([self.H[i] for i in round.clients]))
+        similar = units @ units.T
+        np.fill_diagonal(similar, -np.inf)
+        v, m = similar.max(1), len(units)
+        for i in range(m):
+            for j in range(m):
+                if i != j and v[j] > v[i]:
+                    similar[i, j] *= v[i] / v[j]
+        alpha = np.clip(1 - similar.max(1), 0, 1)
+        alpha = np.minimum(alpha / alpha.max(), 1 - 1e-5)
+        with np.errstate(divide="ignore"):
+            alpha = np.clip(np.log(alpha / (1 - alpha)) + 0.5, 0, 1)
+        return alpha @ round.updates
+
+
+def clusters(rows, stop):
+    """Single linkage by the cosine distance, until `stop` says so of the list of clusters."""
+    units = unit(rows)
+    distance, parts = 1 - units @ units.T, [[i] for i in range(len(rows))]
+    while not stop(parts):
+        pairs = itertools.combinations(range(len(parts)), 2)
+        a, b = min(pairs, key=lambda pair: distance[np.ix_(parts[pair[0]], parts[pair[1]])].min())
+        parts[a] = sorted(parts[a] + parts.pop(b))
+    return parts
+
+
+class Flame(Rule):
+    """Nguyen et al. 2022, Algorithm 1, without noise."""
+
+    def reduce(self, round):
+        rows, m = round.updates, len(round.updates)
+        admitted = max(clusters(rows, lambda parts: max(map(len, parts)) > m // 2), key=len)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return (rows * np.minimum(1, np.median(lengths) / lengths))[admitted].mean(0)
+
+
+class LargestCluster(Rule):
+    """Sattler et al. 2020: the larger of two clusters."""
+
+    def reduce(self, round):
+        parts = clusters(round.updates, lambda parts: len(parts) <= 2)
+        return round.updates[min(parts, key=lambda part: (-len(part), part))].mean(0)
+
+
+class Monna(Filter):
+    """Farhadkhani et al. 2023: the m − f rows nearest to that of one client."""
+
+    def reduce(self, round):
+        rows = round.updates
+        away = np.linalg.norm(rows - rows[np.argmin(round.clients)], axis=1)
+        return rows[np.argsort(away, kind="stable")[: len(rows) - self.f]].mean(0)
+
+
+class SignGuard(Rule):
+    """Xu et al. 2022, Algorithm 2: of usual length, and in the largest cluster of the shares of signs."""
+
+    def reduce(self, round):
+        from sklearn.cluster import MeanShift, estimate_bandwidth
+
+        rows = round.updates
+        shares = np.array([[(row > 0).mean(), (row == 0).mean(), (row < 0).mean()] for row in rows])
+        width = estimate_bandwidth(shares, quantile=0.5) if len(rows) > 1 else 0.0
+        if width:
+            labels = MeanShift(bandwidth=width * (1 + 1e-13)).fit(shares).labels_
+        else:  # scikit-learn refuses: points that are the same are a cluster, the one with more positive signs first
+            labels = -np.unique(shares, axis=0, return_inverse=True)[1].reshape(-1)
+            labels -= labels.min()
+        lengths = np.linalg.norm(rows, axis=1)
+        usual = np.median(lengths)
+        kept = (labels == np.bincount(labels).argmax()) & (lengths >= 0.1 * usual) & (lengths <= 3 * usual)
+        return (rows * np.minimum(1, usual / lengths)[:, None])[kept].mean(0) if kept.any() else 0 * round.x

@@ -1,0 +1,50 @@
+"""Rules that go through all subsets of the clients: which one they take, and when they refuse to."""
+
+import itertools
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.rules.subsets import MOST, best_subset, most_rows
+from fedsim.scenario import read
+
+TOO_MANY = "goes through all subsets without f=5 clients, of at most 31 clients"
+
+
+@pytest.mark.parametrize("f", [1, 2, 5, 9])
+def test_the_most_rows_are_those_with_no_more_subsets_than_that(f):
+    m = most_rows(f)
+    assert math.comb(m, f) <= MOST < math.comb(m + 1, f)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("f", [0, 1, 3])
+def test_every_subset_is_seen_once_in_lexicographic_order(f):
+    present = np.array([1, 0, 1, 1, 1, 0, 1, 1], bool)
+    rows = np.flatnonzero(present)
+    for want in itertools.combinations(rows, len(rows) - f):
+        mask = np.isin(np.arange(8), want)
+        off = lambda kept, mask=mask: jnp.sum(kept != mask, axis=1, dtype=jnp.float32)
+        assert np.flatnonzero(best_subset(off, jnp.asarray(present), f)).tolist() == list(want)
+    same = best_subset(lambda kept: jnp.ones(len(kept)), jnp.asarray(present), f)
+    assert np.flatnonzero(same).tolist() == rows[: len(rows) - f].tolist()
+
+
+@pytest.mark.parametrize("kind", ["minimum_diameter", "smallest_eigenvalue"])
+def test_more_subsets_than_can_be_gone_through_are_refused(kind):
+    with pytest.raises(fedsim.ScenarioError, match=f"{kind} {TOO_MANY}, and 60 rows reported; lower f, or give fewer"):
+        fedsim.aggregate({"kind": kind, "f": 5}, np.ones((60, 2)))
+
+
+def test_a_scenario_with_more_of_them_is_refused_before_anything_is_made(tmp_path):
+    path = tmp_path / "many.yaml"
+    path.write_text(
+        "name: many\ndata: {kind: digits, clients: 60}\ncohort: all\nserver: [{kind: minimum_diameter, f: 5}]\n"
+    )
+    with pytest.raises(
+        fedsim.ScenarioError, match=rf"server\[0\].f: minimum_diameter {TOO_MANY}, the cohort has 60; lower"
+    ):
+        fedsim.run(read(path))
