@@ -186,7 +186,7 @@ OURS = [
     for kind, factory in FAMILIES[family].items()
     if factory.__module__.startswith("fedsim.")
 ]
-GIVEN = {"f": 1, "norm": 1.0, "radius": 1.0, "std": 1.0}
+GIVEN = {"f": 1, "norm": 1.0, "radius": 1.0, "std": 1.0, "threshold": 2}
 PARTNERS = {"dyn": "feddyn"}
 
 

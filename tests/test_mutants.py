@@ -76,7 +76,7 @@ OPTIMISERS = [
     Mutant(
         "FedAvg weights n_k / N_all instead of the round's sum",
         "rules/mean.py",
-        {"tree.divide(*total)": f"tree.divide(total[0], jnp.full_like(total[1], {EVERYBODY}))"},
+        {"weight = total[1]": f"weight = jnp.full_like(total[1], {EVERYBODY})"},
         trajectories(f"fedavg_samples/{PARTIAL}"),
     ),
     Mutant(

@@ -38,7 +38,7 @@ def test_only_name_and_data_are_required_and_defaults_are_filled_in():
         "optimizer_state": "reset",
         "optimizer": {"kind": "sgd", "momentum": None, "nesterov": False, "weight_decay": 0.0},
     }
-    assert full["server"] == [{"kind": "mean", "weights": "samples"}]
+    assert full["server"] == [{"kind": "mean", "weights": "samples", "denominator": "actual"}]
     assert list(full["data"]["partition"]) == ["kind"]
     name, data = told("rounds: 3\n")
     assert name.startswith("s.yaml:1:1: name: is missing; write name: with 1 to 64 letters")

@@ -10,8 +10,8 @@ from test_rules import OURS, bits, deltas, poisoned
 
 import fedsim
 from fedsim.compose import FAMILIES, lift
-from fedsim.tree import take
-from fedsim.types import Context, RowStage, Updates
+from fedsim.tree import take, weighted_mean
+from fedsim.types import Aim, Context, RowStage, Updates
 from tests.cohorts import cohort_of
 
 K = 9
@@ -22,7 +22,12 @@ STAGES: dict[str, dict[str, Any]] = {
     "adaptive_robust_clip": {"f": 2},
     "bucket": {"size": 2},
 }
-ATTACKS: dict[str, dict[str, Any]] = {"sign_flip": {"scale": 2.0}, "gaussian": {"std": 3.0}, "nonfinite": {}}
+ATTACKS: dict[str, dict[str, Any]] = {
+    "sign_flip": {"scale": 2.0},
+    "gaussian": {"std": 3.0},
+    "nonfinite": {},
+    "optimised": {},
+}
 EVERY = [*STAGES.items(), *ATTACKS.items()]
 MALICIOUS = np.array([0, 0, 1, 0, 0, 0, 1, 1, 0], bool)
 
@@ -42,10 +47,16 @@ def sent(link, stack, **more):
     return fedsim.transmit(link, stack, **more)[0]
 
 
+def honest_mean(updates: Updates, context: Context):
+    """A defence that no attack moves."""
+    return weighted_mean(updates.delta, updates.weight * ~context.malicious)
+
+
 def through(link, updates: Updates, malicious=MALICIOUS) -> Updates:
     """The whole struct behind a link, not only its deltas."""
     name, rest = link["kind"], {key: value for key, value in link.items() if key != "kind"}
     noun = next(family[name] for family in FAMILIES.values() if name in family)(**rest)
+    noun = noun.aim(honest_mean) if isinstance(noun, Aim) else noun
     noun = lift(noun) if isinstance(noun, RowStage) else noun
     params = take(updates.delta, 0)
     rest = (jnp.int32(1), K, jnp.ones(()), {"params": params}, jnp.arange(K), jnp.asarray(malicious))

@@ -268,7 +268,8 @@ DEFAULTS = {
     "rule": {
         "fedexp": {"eps": 1e-3, "average": True}, "dyn": {"alpha": 0.1}, "q_fair": {"q": 1.0, "L": None}, "agnostic": {"lr": 0.1},
         "geometric_median": {"smoothing": 0.0, "iterations": None, "weights": "uniform"},
-        "rfa": {"smoothing": 1e-6, "iterations": 3}, "centered_clipping": {"iterations": 1}, "mean": {"weights": "samples"},
+        "rfa": {"smoothing": 1e-6, "iterations": 3},
+        "centered_clipping": {"iterations": 1}, "mean": {"weights": "samples", "denominator": "actual"},
         "trimmed_mean": {"trim": 1}, "krum": {"neighbours": None}, "multi_krum": {"select": None, "neighbours": None},
     },
     "cohort": {"uniform": {"size": 10}, "poisson": {"rate": 0.1}, "weighted": {"size": 10}, "cyclic": {"size": 10}},

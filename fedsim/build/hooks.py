@@ -27,7 +27,7 @@ from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
-from fedsim.types import AggregateStage, Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
+from fedsim.types import AggregateStage, Aim, Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
 
 Shape: Any = jax.ShapeDtypeStruct
 SOUND: set[Hashable] = set()  # checks that were passed: a comparison has many cells with the same links
@@ -113,7 +113,7 @@ def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: 
             check_codec(made, updates, file)
         elif isinstance(made, AggregateStage):
             check_aggregate_stage(made, updates, context, present, file)
-        elif isinstance(made, Stage | RowStage):
+        elif isinstance(made, Stage | RowStage | Aim):
             check_stage(made, updates, context, present, file)
         SOUND.add(key)
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import jax
 
+from fedsim import tree
 from fedsim.compose.codecs import most_bytes
 from fedsim.compose.shapes import ContractError, kind_of, reported, require_like, require_parts, traced
 from fedsim.tree import Tree
 from fedsim.types import (
     AggregateStage,
+    Aim,
     Batch,
     Client,
     Codec,
@@ -64,8 +66,13 @@ def check_rule(
             require_like(traced(rule.evaluated, params, state), params, "the model")
 
 
-def check_stage(stage: Stage | RowStage, updates: Updates, context: Context, present: Any, file: str = "") -> None:
+def check_stage(
+    stage: Stage | RowStage | Aim, updates: Updates, context: Context, present: Any, file: str = ""
+) -> None:
     """A stage (or an attack) keeps the structure and the shapes of the stack, or of the one row it is written for."""
+    if isinstance(stage, Aim):
+        with reported(file, "aim"):
+            stage = stage.aim(lambda updates, context: tree.zero_row(updates.delta))
     with reported(file, "init"):
         state = traced(stage.init, context.shared["params"], present)
     if isinstance(stage, RowStage):
@@ -184,12 +191,12 @@ def _loop(client: Client, task: Task, shared: Shared, row: Tree, batch: Batch, w
 
 def _require_aux(sent: dict[str, Tree], client: Client, task: Task, shared: Shared, work: Work) -> None:
     """What is sent for `aux` has a known reduction and the shapes that `aux` began with; so has what a reducer makes."""
-    for name, tree in sent.items():
+    for name, entry in sent.items():
         if client.reduce.get(name) not in ("mean", "sum_over_N"):
             raise ContractError(
                 f"returned aux {name!r}, and the client's `reduce` says neither mean nor sum_over_N of it"
             )
-        require_like({name: tree}, {name: shared["aux"].get(name)}, "what `aux` made", "aux")
+        require_like({name: entry}, {name: shared["aux"].get(name)}, "what `aux` made", "aux")
     for name, reduce in client.reduce.items():
         if callable(reduce):
             old = shared["aux"][name]

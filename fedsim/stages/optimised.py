@@ -37,6 +37,7 @@ def optimised(
     they help; from the first that does not, they shrink by `ratio`, each from the best τ so far.
 
     Knows: all updates of the round, and the server's list with its state.    Cost: `evaluations` aggregations a round.
+    Needs: the whole stack.    Resists: no filter that it is told of; a defence with secrets of its own it knows less well.
 
     Args:
       attack: the direction.
