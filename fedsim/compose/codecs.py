@@ -1,6 +1,6 @@
 """Codecs on the wire: what one vector of a message becomes on its way, as a row-wise stage."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
 from fedsim.tree import Tree
-from fedsim.types import AggregateStage, Aim, Bits, Codec, Context, Defence, RowStage, Stage, Updates, forgetful, no_row
+from fedsim.types import Aim, Bits, Codec, Context, Defence, RowStage, Stage, Updates, forgetful, no_row
 
 
 def transmitted(codec: Codec) -> RowStage:
@@ -44,14 +44,14 @@ def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tre
     return arrives, bits, tree.select(finite, new, memory)
 
 
-def decoding(codec: Codec) -> AggregateStage:
-    """The step that decodes what a rule made of the payloads of a linear codec."""
+def decoding(codec: Codec) -> Callable[[Tree, Tree], Tree]:
+    """(what a rule made of the payloads of a linear codec, params) -> a tree like the params."""
 
-    def apply(aggregate: Tree, state: Tree, context: Context):
-        x, unravel = ravel_pytree(context.shared["params"])
-        return unravel(codec.decode(aggregate, len(x)).astype(x.dtype)), state, {}
+    def decode(aggregate: Tree, params: Tree) -> Tree:
+        x, unravel = ravel_pytree(params)
+        return unravel(codec.decode(aggregate, len(x)).astype(x.dtype))
 
-    return AggregateStage(apply, name=codec.name)
+    return decode
 
 
 def as_stages(links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence) -> list[Stage | RowStage]:

@@ -16,26 +16,14 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
 from fedsim import tree
-from fedsim.compose import (
-    ServerStep,
-    add_reports,
-    aggregate_line,
-    as_stages,
-    decoding,
-    in_bytes,
-    labels,
-    line,
-    no_reports,
-    server_step,
-    settled,
-    through,
-)
+from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, server_step, through
 from fedsim.engine import sections
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot
 from fedsim.engine.memory import CLIENT, Memories, Memory
+from fedsim.engine.passage import Passage, uncounted
 from fedsim.engine.serving import (
     Closed,
     Counts,
@@ -47,32 +35,13 @@ from fedsim.engine.serving import (
     Sent,
     ServerState,
     TrainStats,
-    Travelled,
     count_rows,
     is_finite,
     placed_bytes,
     received,
 )
-from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
-from fedsim.types import (
-    AggregateStage,
-    Aim,
-    Client,
-    Codec,
-    Context,
-    Info,
-    RowStage,
-    Rule,
-    Shared,
-    Stage,
-    Task,
-    Updates,
-    forgetful,
-    reported,
-)
-
-COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
+from fedsim.types import AggregateStage, Aim, Client, Codec, RowStage, Rule, Shared, Stage, Task, Updates, reported
 
 
 class Server:
@@ -115,23 +84,11 @@ class Server:
         block: int,
         blocks: int,
     ):
-        links = [*as_stages(wire, self._defence), *stages]
-        self.stages_count = len(stages)
-        self.labels, self.stages_at = labels([*links, rule, *steps]), len(wire)
-        remembering = {
-            name: link for name, link in zip(self.labels, links, strict=False) if link.memory is not forgetful
-        }
-        self.memories = Memories(client, remembering)
-        self.wire = line(links[: len(wire)], width, self.labels[: len(wire)])
-        self.stages = line(stages, width, self.labels[len(wire) : len(links)])
+        self.passage = passage = Passage(wire, stages, rule, steps, client, drop=drop, width=width)
+        self.memories = Memories(client, passage.remembering)
         self.rule, self.optimiser, self.client, self.task, self.drop = rule, server_step(), client, task, drop
         self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
-        self.codec = next((link for link in wire if isinstance(link, Codec)), None)
-        self.decoder = decoding(self.codec) if self.codec and self.codec.linear else None
-        self.steps, self.aims = aggregate_line(steps), any(isinstance(link, Aim) for link in wire)
-        self.least = max(self.wire.least, self.stages.least, rule.least)
-        self.most = rule.most
-        self.folds = rule.fold is not None and all(isinstance(link, RowStage) for link in links)
+        self.codec, self.least, self.most, self.folds = passage.codec, passage.least, rule.most, passage.folds
         self.rows = blocks * block  # of the largest cohort
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
@@ -149,10 +106,8 @@ class Server:
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
         """A fresh server around the start variables; `present`: the clients that can take part."""
-        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
-        params = self._travelling(shared)
-        state = {name: link.init(params, present) for name, link in links.items()}
-        state["optimiser"] = self.optimiser.init(params)
+        params = self.passage.travelling(shared)
+        state = {**self.passage.init(params, present), "optimiser": self.optimiser.init(params)}
         if self.broadcast is not None:
             state["broadcast"] = self.broadcast.memory(jnp.zeros_like(ravel_pytree(params)[0]))
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
@@ -165,7 +120,7 @@ class Server:
     def send(self, server: ServerState, info: RoundInfo) -> Sent:
         """`sent` by way of the codec; parameters that are not finite are sent as they are."""
         assert self.broadcast is not None
-        old, before = self._travelling(server.shared), server.state["broadcast"]
+        old, before = self.passage.travelling(server.shared), server.state["broadcast"]
         key = round_key(info.root, info.round, Phase.BROADCAST)
         arrives, bits, memory = through(self.broadcast, old, before, key)
         server = server._replace(state={**server.state, "broadcast": memory})
@@ -177,9 +132,8 @@ class Server:
     def evaluated(self, server: ServerState) -> Shared:
         """The variables that are evaluated: those sent, unless the rule reports others."""
         assert self.rule.evaluated is not None
-        whole = server.shared["params"]
-        params = self.rule.evaluated(self._travelling(server.shared), server.state["rule"])
-        return {**server.shared, "params": tree.filled(params, whole)}
+        params = self.rule.evaluated(self.passage.travelling(server.shared), server.state["rule"])
+        return {**server.shared, "params": tree.filled(params, server.shared["params"])}
 
     def shown(self, server: ServerState) -> Shared:
         """`evaluated` where it is another program than handing the variables through."""
@@ -194,7 +148,7 @@ class Server:
             return jax.tree.map(empty, Gathered(updates, by_slot(jobs), rows.message.memory))
         assert self.rule.fold is not None
         none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
-        travelled = jax.eval_shape(self._through, updates, server, jobs, info)
+        travelled = jax.eval_shape(self.passage.through, updates, server, jobs, info)
         silent, unsent = no_reports(travelled.info), jnp.zeros(self.rows, jnp.int32)
         rule = self.rule.fold.zero(travelled.kept)
         return Folded(rule, sections.nothing(updates, self.client), none, silent, unsent)
@@ -234,7 +188,7 @@ class Server:
             closed = self._close_fold(total, server, memory, jobs, info)
         else:
             closed = self._close_stack(total, server, memory, info)
-        old, state, counts = self._travelling(server.shared), closed.state, closed.counts
+        old, state, counts = self.passage.travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
         skipped = counts.usable < self.least
         if self.most is not None:
@@ -243,10 +197,10 @@ class Server:
         rest = sections.closed(
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients
         )
-        finite = is_finite(params)
-        whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)  # a round that is skipped counts nothing
-        reports = {name: jnp.where(skipped & whole(value), 0, value) for name, value in closed.info.items()}
-        outcome = Outcome(counts.reported, counts.nonfinite, counts.usable, skipped, finite, reports, closed.bytes)
+        reports = uncounted(skipped, closed.info)
+        outcome = Outcome(
+            counts.reported, counts.nonfinite, counts.usable, skipped, is_finite(params), reports, closed.bytes
+        )
         whole = tree.filled(params, server.shared["params"])
         return ServerState({"params": whole, **rest}, state), closed.memory, outcome
 
@@ -261,7 +215,7 @@ class Server:
         first: Int[Array, ""] | int,
     ) -> ProbeSum:
         """More messages of the pass at x: they travel like those of the training, and count alike."""
-        arrived = self._arrive(received(rows, None, jobs, {}), server, jobs, info, Phase.PROBE)[0]
+        arrived = self.passage.arrive(received(rows, None, jobs, {}), server, jobs, info, Phase.PROBE)[0]
         zero = jnp.zeros_like(arrived.samples[0])
         nothing = ProbeSum(tree.zero_row(arrived.delta), zero, jnp.zeros(self.rows, jnp.int32))
         w, so_far = reported(arrived), total or nothing
@@ -271,43 +225,10 @@ class Server:
     @jitted
     def send_probe(self, total: ProbeSum, sent: Sent) -> Sent:
         """What was sent, and the server, with the mean of the pass at x."""
-        probe = {"probe": tree.divide(total.delta, total.arrived)}
+        mean = self.passage.decoded(tree.divide(total.delta, total.arrived), sent.server.shared)
+        probe = {"probe": mean}
         told = lambda shared: {**shared, "aux": {**shared["aux"], **probe}}
         return sent._replace(server=sent.server._replace(shared=told(sent.server.shared)), shared=told(sent.shared))
-
-    def _travelling(self, shared: Shared) -> Tree:
-        """The parameters that the client method shares."""
-        return travelling(self.client, shared["params"])
-
-    def _context(self, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase) -> Context:
-        return Context(
-            key=round_key(info.root, info.round, phase),
-            round=info.round,
-            N=info.clients,
-            lr=jobs.lr[0],
-            shared={**server.shared, "params": self._travelling(server.shared)},
-            ids=jobs.id,
-            malicious=jobs.malicious,
-            samples=info.samples,
-            expected=info.expected[0],
-            expected_samples=info.expected[1],
-            server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
-        )
-
-    def _defence(self, updates: Updates, context: Context) -> Tree:
-        """What stages and rule of the round would make of a stack: for attacks that know them."""
-        kept, _, _ = self.stages.apply(updates, context.server["stages"], context)
-        return self.rule.apply(kept, context.server["rule"], context)[0]
-
-    def _arrive(
-        self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase = Phase.WIRE
-    ) -> tuple[Updates, Tree, Any, Array]:
-        """The wire and the filter behind it -> (updates, the wire's state and reports, which rows were not finite)."""
-        context = self._context(server, jobs, info, phase)
-        updates, state, reports = self.wire.apply(updates, server.state["wire"], context)
-        sent = (updates.delta, updates.stats, updates.aux)
-        bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
-        return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), state, reports, bad
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is.
@@ -327,36 +248,6 @@ class Server:
         counts = (jobs.steps > 0) & (finite | (not self.drop))
         return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
 
-    def _through(self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo) -> Travelled:
-        """Wire, filter and the server's stages before the rule."""
-        arrived, wire, info_of_wire, bad = self._arrive(updates, server, jobs, info)
-        context = self._context(server, jobs, info, Phase.SERVER)
-        kept, stages, reports = self.stages.apply(arrived, server.state["stages"], context)
-        info_of_stages = {self.stages_at + place: more for place, more in reports.items()}
-        return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, {**info_of_wire, **info_of_stages})
-
-    def _after(self, state: dict[str, Tree], info: Info) -> dict[str, Tree]:
-        """The states of wire and stages when the round is over."""
-        assert self.wire.after is not None and self.stages.after is not None
-        wire = {place: more for place, more in info.items() if place < self.stages_at}
-        stages = {place - self.stages_at: more for place, more in info.items() if place >= self.stages_at}
-        return {"wire": self.wire.after(state["wire"], wire), "stages": self.stages.after(state["stages"], stages)}
-
-    def _stepped(self, aggregate: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> tuple[Tree, Tree, Info]:
-        """The rule's aggregate, decoded where it is a sum of payloads, after the steps behind it."""
-        context = self._context(server, jobs, info, Phase.AGGREGATE)
-        if self.decoder is not None:
-            aggregate, _, _ = self.decoder.apply(aggregate, (), context)
-        return self.steps.apply(aggregate, server.state["steps"], context)
-
-    def _reports(self, info: Info, rule: Info, steps: Info) -> Info:
-        """What links report, as `krum/malicious_kept`; the last of those that say so is `malicious_kept` alone."""
-        last = self.stages_at + self.stages_count
-        reports = [(self.labels[place], settled(more)) for place, more in info.items()] + [(self.labels[last], rule)]
-        reports += [(self.labels[last + 1 + place], more) for place, more in steps.items()]
-        common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
-        return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
-
     def _fold(
         self,
         total: Folded,
@@ -369,10 +260,10 @@ class Server:
         first: Int[Array, ""] | int,
     ) -> tuple[Folded, Memory]:
         assert self.rule.fold is not None
-        arrived, kept, bad, _, reports = self._through(updates, server, jobs, info)
+        arrived, kept, bad, _, reports = self.passage.through(updates, server, jobs, info)
         memory = self._keep(memory, server, jobs, remembered, arrived._replace(memory=kept.memory))
         total = Folded(
-            self.rule.fold.add(total.rule, kept, self._context(server, jobs, info, Phase.RULE)),
+            self.rule.fold.add(total.rule, kept, self.passage.context(server, jobs, info, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
             jax.tree.map(jnp.add, total.counts, count_rows(kept, bad, jobs)),
             add_reports(total.info, reports),
@@ -381,24 +272,20 @@ class Server:
         return total, memory
 
     def _close_fold(self, total: Folded, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo) -> Closed:
-        assert self.rule.fold is not None
-        context = self._context(server, jobs, info, Phase.RULE)
-        aggregate, rule, info_of_rule = self.rule.fold.finish(total.rule, server.state["rule"], context)
-        aggregate, steps, info_of_steps = self._stepped(aggregate, server, jobs, info)
-        state = {**server.state, **self._after(server.state, total.info), "rule": rule, "steps": steps}
-        reports = self._reports(total.info, info_of_rule, info_of_steps)
+        fold = self.rule.fold
+        assert fold is not None
+        reduce = lambda state, context: fold.finish(total.rule, state, context)
+        aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, jobs, info)
         return Closed(aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
         updates, jobs = total.updates, total.jobs
-        arrived, kept, bad, before, reports = self._through(updates, server, jobs, info)
-        reports = add_reports(no_reports(reports), reports)
-        context = self._context(server, jobs, info, Phase.RULE)
-        aggregate, rule, info_of_rule = self.rule.apply(kept, server.state["rule"], context)
-        aggregate, steps, info_of_steps = self._stepped(aggregate, server, jobs, info)
+        arrived, kept, bad, states, reports = self.passage.through(updates, server, jobs, info)
+        reduce = lambda state, context: self.rule.apply(kept, state, context)
+        summed = add_reports(no_reports(reports), reports)
+        aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
         memory = self._keep(memory, server, jobs, total.memory, arrived._replace(memory=kept.memory))
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        state = {**server.state, **self._after(before, reports), "rule": rule, "steps": steps}
         counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)
-        return Closed(aggregate, state, sums, counts, memory, self._reports(reports, info_of_rule, info_of_steps), sent)
+        return Closed(aggregate, state, sums, counts, memory, reports, sent)

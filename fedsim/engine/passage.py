@@ -1,0 +1,176 @@
+"""What the messages of a cohort go through: wire, filter, stages, rule, and steps on the aggregate."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from fedsim import tree
+from fedsim.compose import aggregate_line, as_stages, decoding, labels, line, settled
+from fedsim.engine.keys import Phase, round_key
+from fedsim.engine.layout import Jobs
+from fedsim.engine.serving import RoundInfo, ServerState, Travelled
+from fedsim.engine.shared_leaves import travelling
+from fedsim.tree import Tree
+from fedsim.types import (
+    AggregateStage,
+    Aim,
+    Client,
+    Codec,
+    Context,
+    Info,
+    RowStage,
+    Rule,
+    Shared,
+    Stage,
+    Updates,
+    forgetful,
+)
+
+COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
+
+
+class Passage:
+    """The links of a run between its clients and its optimisers, in their order; pure.
+
+    Args:
+      wire: what happens to messages on their way.
+      stages: what the server does with the stack before the rule.
+      rule: the reducing rule.
+      steps: what happens to the aggregate before the optimisers.
+      client: the client method, which says what travels.
+      drop: give weight 0 to a row that is not finite.
+      width: rows that a row-wise stage works on at a time.
+
+    Attributes:
+      remembering: links that remember a row of every client, by name.
+      codec: of the wire.
+      least: clients that must report.
+      folds: whether no link must see all rows.
+    """
+
+    def __init__(
+        self,
+        wire: Sequence[Stage | RowStage | Codec | Aim],
+        stages: Sequence[Stage | RowStage],
+        rule: Rule,
+        steps: Sequence[AggregateStage],
+        client: Client,
+        *,
+        drop: bool,
+        width: int,
+    ):
+        links, self.rule, self.client, self.drop = [*as_stages(wire, self._defence), *stages], rule, client, drop
+        names = labels([*links, rule, *steps])
+        self.of_wire, self.of_stages = names[: len(wire)], names[len(wire) : len(links)]
+        self.of_rule, self.of_steps = names[len(links)], names[len(links) + 1 :]
+        self.wire, self.stages = line(links[: len(wire)], width, self.of_wire), line(stages, width, self.of_stages)
+        self.steps, self.aims = aggregate_line(steps), any(isinstance(link, Aim) for link in wire)
+        self.codec = next((link for link in wire if isinstance(link, Codec)), None)
+        self.decoder = decoding(self.codec) if self.codec and self.codec.linear else None
+        self.remembering = {
+            name: link for name, link in zip(names, links, strict=False) if link.memory is not forgetful
+        }
+        self.least = max(self.wire.least, self.stages.least, rule.least)
+        self.folds = rule.fold is not None and all(isinstance(link, RowStage) for link in links)
+
+    def travelling(self, shared: Shared) -> Tree:
+        """The parameters that the client method shares."""
+        return travelling(self.client, shared["params"])
+
+    def init(self, params: Tree, present: Any) -> dict[str, Tree]:
+        """The states of all links."""
+        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
+        return {name: link.init(params, present) for name, link in links.items()}
+
+    def context(self, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase) -> Context:
+        """What links may know beside the rows."""
+        return Context(
+            key=round_key(info.root, info.round, phase),
+            round=info.round,
+            N=info.clients,
+            lr=jobs.lr[0],
+            shared={**server.shared, "params": self.travelling(server.shared)},
+            ids=jobs.id,
+            malicious=jobs.malicious,
+            samples=info.samples,
+            expected=info.expected[0],
+            expected_samples=info.expected[1],
+            server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
+        )
+
+    def arrive(
+        self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase = Phase.WIRE
+    ) -> tuple[Updates, Tree, Info, Array]:
+        """The wire and the filter behind it -> (updates, the wire's state and reports, which rows were not finite)."""
+        context = self.context(server, jobs, info, phase)
+        updates, state, reports = self.wire.apply(updates, server.state["wire"], context)
+        sent = (updates.delta, updates.stats, updates.aux)
+        bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
+        return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), state, reports, bad
+
+    def through(self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo) -> Travelled:
+        """Wire, filter and the server's stages before the rule."""
+        arrived, wire, of_wire, bad = self.arrive(updates, server, jobs, info)
+        context = self.context(server, jobs, info, Phase.SERVER)
+        kept, stages, reports = self.stages.apply(arrived, server.state["stages"], context)
+        of_stages = {len(self.of_wire) + place: more for place, more in reports.items()}
+        return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, {**of_wire, **of_stages})
+
+    def closed(
+        self,
+        reduce: Callable[[Tree, Context], tuple[Tree, Tree, Info]],
+        states: dict[str, Tree],
+        reports: Info,
+        server: ServerState,
+        jobs: Jobs,
+        info: RoundInfo,
+    ) -> tuple[Tree, dict[str, Tree], Info]:
+        """The end of a round -> (aggregate behind all steps, states, what links report).
+
+        Args:
+          reduce: the rule on the round's rows or on their sum, (state, context) -> (aggregate, state, info).
+          states: of wire and stages.
+          reports: of wire and stages, as sums over the rows of the round.
+          server: of the round's start.
+          jobs: of the round's last block.
+          info: of the round.
+        """
+        aggregate, rule, of_rule = reduce(server.state["rule"], self.context(server, jobs, info, Phase.RULE))
+        aggregate = self.decoded(aggregate, server.shared)
+        context = self.context(server, jobs, info, Phase.AGGREGATE)
+        aggregate, steps, of_steps = self.steps.apply(aggregate, server.state["steps"], context)
+        state = {**server.state, **self._after(states, reports), "rule": rule, "steps": steps}
+        return aggregate, state, self._reports(reports, of_rule, of_steps)
+
+    def decoded(self, aggregate: Tree, shared: Shared) -> Tree:
+        """A sum of messages, where the codec is linear from a sum of payloads."""
+        return aggregate if self.decoder is None else self.decoder(aggregate, self.travelling(shared))
+
+    def _defence(self, updates: Updates, context: Context) -> Tree:
+        """What stages and rule of the round would make of a stack: for attacks that know them."""
+        kept, _, _ = self.stages.apply(updates, context.server["stages"], context)
+        return self.rule.apply(kept, context.server["rule"], context)[0]
+
+    def _after(self, state: dict[str, Tree], info: Info) -> dict[str, Tree]:
+        """The states of wire and stages when the round is over."""
+        assert self.wire.after is not None and self.stages.after is not None
+        first = len(self.of_wire)
+        wire = {place: more for place, more in info.items() if place < first}
+        stages = {place - first: more for place, more in info.items() if place >= first}
+        return {"wire": self.wire.after(state["wire"], wire), "stages": self.stages.after(state["stages"], stages)}
+
+    def _reports(self, info: Info, rule: Info, steps: Info) -> Info:
+        """What links report, as `krum/malicious_kept`; the last of those that say so is `malicious_kept` alone."""
+        before = [*self.of_wire, *self.of_stages]
+        reports = [(before[place], settled(more)) for place, more in info.items()] + [(self.of_rule, rule)]
+        reports += [(self.of_steps[place], more) for place, more in steps.items()]
+        common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
+        return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
+
+
+def uncounted(skipped: Array, reports: Info) -> Info:
+    """What links report of a round, nothing of which counts where it was skipped."""
+    whole = lambda value: jnp.issubdtype(value.dtype, jnp.integer)
+    return {name: jnp.where(skipped & whole(value), 0, value) for name, value in reports.items()}
