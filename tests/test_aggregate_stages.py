@@ -85,6 +85,7 @@ def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
     assert_allclose(made.model(), by_hand(cohorts, weights, expected, np.zeros((4, D)), 0.5), rtol=1e-12)
 
 
+@pytest.mark.long
 def test_nobody_came_and_the_noise_is_added_all_the_same():
     """Rounds of nobody alone: the model is the sum of the noise, and each of them counts as a round."""
     nobody = {"kind": "poisson", "rate": 1e-9}
@@ -134,6 +135,7 @@ def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_a_step_reports_and_remembers():
     fedsim.aggregate_stage(summed)
     made = run(server=["mean", "summed", {"kind": "aggregate_noise", "std": 0.0}], cohort="all", rounds=3)

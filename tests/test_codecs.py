@@ -221,6 +221,7 @@ def test_seeds_side_by_side_remember_as_if_alone():
         )
 
 
+@pytest.mark.long
 def test_the_whole_message_and_no_memory_are_the_plain_run():
     """All coordinates are sent: nothing is left out, in the bits of the run without a codec."""
     plain, whole = run(wire=[]), run(wire=[{"kind": "top_k", "density": 1.0}])
@@ -300,6 +301,7 @@ def test_what_makes_no_sense_is_refused(name):
     assert text in str(error.value)
 
 
+@pytest.mark.long
 def test_check_foretells_the_bytes(tmp_path):
     from fedsim.build import build
     from fedsim.build.experiment import numerics

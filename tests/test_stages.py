@@ -31,12 +31,16 @@ ATTACKS: dict[str, dict[str, Any]] = {
 EVERY = [*STAGES.items(), *ATTACKS.items()]
 MALICIOUS = np.array([0, 0, 1, 0, 0, 0, 1, 1, 0], bool)
 
-every_link = pytest.mark.parametrize(
-    "link", [{"kind": name, **rest} for name, rest in EVERY], ids=lambda link: link["kind"]
-)
-every_attack = pytest.mark.parametrize(
-    "link", [{"kind": name, **rest} for name, rest in ATTACKS.items()], ids=lambda link: link["kind"]
-)
+AT_LENGTH = {"adaptive_robust_clip", "bucket", "optimised"}  # in the long part alone
+
+
+def links(kinds) -> list:
+    marks = lambda name: pytest.mark.long if name in AT_LENGTH else ()
+    return [pytest.param({"kind": name, **rest}, id=name, marks=marks(name)) for name, rest in kinds]
+
+
+every_link = pytest.mark.parametrize("link", links(EVERY))
+every_attack = pytest.mark.parametrize("link", links(ATTACKS.items()))
 
 
 def test_every_stage_and_attack_has_a_line():
