@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsim.disk.tables import Record
+from fedsim.report.page.outcome import amount
 from fedsim.report.results import metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
@@ -94,7 +95,7 @@ def forecast(expected: Record) -> None:
         "clients": f"{e['clients']:,} with {e['samples']:,} samples, {e['clients_a_round']:,.6g} a round",
         "parameters": f"{e['parameters']:,}",
         "local steps": f"{e['steps_a_round']:,.0f} a round, at most {e['longest_client_steps']:,} of one client",
-        "traffic": f"{mega(e['bytes_up_a_round'])} up and {mega(e['bytes_down_a_round'])} down a round",
+        "traffic": f"{amount(e['bytes_up_a_round'])} up and {amount(e['bytes_down_a_round'])} down a round",
         "messages": together if e["stacked"] else "folded block by block",
         "lanes": f"{e['lanes']} to a shard, {e['shards']} shards, blocks of {e['block']:,} clients",
         "memory": f"{mega(e['peak_bytes'])} at most ({parts})",
