@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import fedsim.clients  # noqa: F401 (importing it registers the client methods)
+import fedsim.clients
+import fedsim.models  # noqa: F401 (importing them registers the kinds)
 from fedsim.compose import FAMILIES
 
 pytestmark = pytest.mark.long

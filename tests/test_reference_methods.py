@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import crossed
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, HARD, SHORT, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -52,8 +53,7 @@ LATER = (
 """In the long part alone: a second or more each to compile. Of the methods that keep something, four stay."""
 CASES = [
     pytest.param(name, case, id=f"{name}-{case}")
-    for name in METHODS
-    for case in CONDITIONS
+    for name, case in crossed(METHODS, CONDITIONS)
     if (name, case) not in TWICE
 ]
 

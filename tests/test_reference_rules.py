@@ -1,6 +1,7 @@
 """Every rule behind plain local training against its definition in plain NumPy: `reference` says what is on both sides."""
 
 import pytest
+from conftest import crossed
 from reference import clients, scenarios
 from reference.conditions import CONDITIONS, HARD, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -67,8 +68,7 @@ def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", COHORTS)
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("name", "case"), crossed(RULES, COHORTS))
 def test_every_rule_under_every_condition(name, case):
     message = refusal(name, case)
     if message is None:

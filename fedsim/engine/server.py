@@ -150,7 +150,7 @@ class Server:
         none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
         travelled = jax.eval_shape(self.passage.through, updates, server, jobs, info)
         silent, unsent = no_reports(travelled.info), jnp.zeros(self.rows, jnp.int32)
-        rule = self.rule.fold.zero(travelled.kept)
+        rule = self.rule.fold.zero(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), travelled.kept))
         return Folded(rule, sections.nothing(updates, self.client), none, silent, unsent)
 
     @jitted_with(donate=(0, 2))
