@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +33,17 @@ def pytest_configure(config):
     """FEDSIM_WHOLE=1 plays what is marked long as well, whatever the command line says."""
     if WHOLE:
         config.option.markexpr = ""
+
+
+def pytest_collection_modifyitems(config, items):
+    """Of tests marked `share(n)`, one in n is played, always the same ones; all with FEDSIM_WHOLE=1."""
+    left = {True: [], False: []}
+    for item in items:
+        share = item.get_closest_marker("share")
+        played = WHOLE or share is None or zlib.crc32(item.name.encode()) % share.args[0] == 0
+        left[played].append(item)
+    items[:] = left[True]
+    config.hook.pytest_deselected(items=left[False])
 
 
 if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")

@@ -217,6 +217,7 @@ def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
     )
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "method", sorted(name for name, f in FAMILIES["method"].items() if f.__module__.startswith("fedsim."))
 )

@@ -1,5 +1,6 @@
 """Aggregates, stages and attacks of an independent reference, in float64, through `fedsim.aggregate` and `fedsim.transmit`."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -169,7 +170,8 @@ CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if
 
 # Half a second and more to compile, each f anew.
 SLOW = {"meamed", "bulyan", "mda", "smea", "caf_exact_eig", "dnc", "arc", "bucketing", "foolsgold", "flame_clip_mean"}
-PLAYED = [pytest.param(case, marks=pytest.mark.long) if case["fn"] in SLOW else case for case in CASES]
+AT_LENGTH = (pytest.mark.long, pytest.mark.share(4))
+PLAYED = [pytest.param(case, marks=AT_LENGTH) if case["fn"] in SLOW else case for case in CASES]
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case["name"])
@@ -178,15 +180,16 @@ def test_case(case):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", some(CASES, 3), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", some(CASES, 9), ids=lambda case: case["name"])
 def test_case_as_it_stands(case, monkeypatch):
     monkeypatch.setitem(globals(), "SHARED", False)
     agrees(case)
 
 
 def agrees(case):
-    for key, got in BY_NAME[case["fn"]](case):
-        np.testing.assert_allclose(got, case["expected"][key], rtol=case["rtol"], atol=case["atol"], err_msg=key)
+    with jax.enable_x64(True):
+        for key, got in BY_NAME[case["fn"]](case):
+            np.testing.assert_allclose(got, case["expected"][key], rtol=case["rtol"], atol=case["atol"], err_msg=key)
 
 
 def test_all_cases_are_there():

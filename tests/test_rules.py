@@ -75,7 +75,10 @@ OURS = {
 
 
 def marked(names) -> list:
-    return [pytest.param(name, marks=pytest.mark.long) if name in AT_LENGTH else name for name in names]
+    return [
+        pytest.param(name, marks=(pytest.mark.long, pytest.mark.share(3))) if name in AT_LENGTH else name
+        for name in names
+    ]
 
 
 every_rule = pytest.mark.parametrize("name", marked(OURS["rule"]))
