@@ -4,7 +4,7 @@ import ast
 
 import pandas as pd
 import pytest
-from conftest import sampled
+from conftest import some
 
 import fedsim
 from fedsim.disk.tables import read_table
@@ -33,7 +33,8 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("kind", sampled(MADE, every=9, start=1))
+@pytest.mark.long
+@pytest.mark.parametrize("kind", some(MADE, 3, 1))
 def test_what_is_derived_in_memory_is_what_is_derived_from_the_files(kind, tmp_path, pictures):
     made = MADE[kind](tmp_path / "out")
     kept = {path: path.read_bytes() for path in sorted((tmp_path / "out").rglob("*")) if path.is_file()}

@@ -145,6 +145,7 @@ print(matplotlib.rcParams._get("backend"))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", some(["nonsense", "svg", "module://matplotlib_inline.backend_inline"], 3))
 def test_pictures_are_drawn_whatever_the_backend_of_the_user_is(backend, tmp_path):
     """And a backend that is there is still the one of the user's own pyplot afterwards."""

@@ -60,7 +60,7 @@ def test_nobody_usable_leaves_everything_as_it_was(kind):
     assert (result.state()["server"]["mu"]["W"] == 0).all()  # the optimiser was not stepped either
 
 
-@pytest.mark.parametrize("kind", some(KINDS, 8, 1))
+@pytest.mark.parametrize("kind", some(KINDS, 12, 1))
 def test_too_few_survivors_skip_the_round(kind):
     """Rounds of everybody and of two clients in turn: the small ones are skipped where the rule needs more."""
     result = run(kind, cohort={"kind": "listed", "rounds": [list(range(14)), [3, 4]]})
@@ -70,7 +70,7 @@ def test_too_few_survivors_skip_the_round(kind):
     assert result.rounds["clients_reported"].tolist() == [0, 14, 2, 14]
 
 
-@pytest.mark.parametrize("kind", some(KINDS, 8, 2))
+@pytest.mark.parametrize("kind", some(KINDS, 12, 2))
 @pytest.mark.filterwarnings("ignore:labels run from 0 to 1")  # of a class that nobody trains on
 def test_one_client_with_one_sample(kind):
     data = fedsim.Arrays(np.array([[1.0, -2.0]]), np.array([0]), np.array([7]), np.array([[1.0, 0.0]]), np.array([1]))

@@ -46,6 +46,7 @@ def lower_bound(p: dict, x0) -> dict:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case["name"])
 def test_scaffold_s_lower_bound_pair(case):
     """FedAvg's bias grows with G, SCAFFOLD does not see it."""

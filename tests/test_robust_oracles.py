@@ -169,7 +169,20 @@ CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if
 
 
 # Half a second and more to compile, each f anew.
-SLOW = {"meamed", "bulyan", "mda", "smea", "caf_exact_eig", "dnc", "arc", "bucketing", "foolsgold", "flame_clip_mean"}
+SLOW = {
+    "sign_majority",
+    "meamed",
+    "bulyan",
+    "mda",
+    "smea",
+    "caf_exact_eig",
+    "dnc",
+    "arc",
+    "bucketing",
+    "foolsgold",
+    "flame_clip_mean",
+    "sign_majority",
+}
 AT_LENGTH = (pytest.mark.long, pytest.mark.share(4))
 PLAYED = [pytest.param(case, marks=AT_LENGTH) if case["fn"] in SLOW else case for case in CASES]
 
