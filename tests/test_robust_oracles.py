@@ -181,7 +181,6 @@ SLOW = {
     "bucketing",
     "foolsgold",
     "flame_clip_mean",
-    "sign_majority",
 }
 AT_LENGTH = (pytest.mark.long, pytest.mark.share(4))
 PLAYED = [pytest.param(case, marks=AT_LENGTH) if case["fn"] in SLOW else case for case in CASES]

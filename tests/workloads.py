@@ -85,6 +85,15 @@ WORKLOADS = {
         "cohort": {"kind": "power_of_choice", "size": 10, "candidates": 20},
     },
     "together": {"data": DIGITS, "model": MLP, "rounds": 4, "seeds": 3, "cohort": SOME, "method": "scaffold"},
+    "codec": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "broadcast": ["cast"],
+        "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.05}}],
+        "server": [{"kind": "mean", "denominator": "expected"}, {"kind": "aggregate_noise", "std": 0.001}],
+    },
     "fedper": {"data": {**DIGITS, "client_test": 0.2}, "model": MLP, "rounds": 4, "cohort": SOME, "method": "fedper"},
 }
 
