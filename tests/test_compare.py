@@ -146,6 +146,7 @@ def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
 
 
+@pytest.mark.long
 def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
     written = {**SCENARIO, "rounds": 20, "on_nonfinite": "keep", "model": {"kind": "mlp", "hidden": [8]}}
     found = fedsim.compare(written, ["fedavg", {"method": "fedavg", "label": "wild", "set": {"client.lr": 1e30}}])

@@ -66,6 +66,7 @@ def test_a_finished_run_is_only_read(resident_mb, tmp_path):
 @pytest.mark.parametrize(
     ("every", "before", "after"), sampled([(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)], 3)
 )
+@pytest.mark.long
 def test_more_rounds(every, before, after, tmp_path):
     """Also where the shorter run evaluated a last round that the longer one passes over."""
     scenario = tiny(evaluate={"every": every}, seeds=[0, 4])

@@ -265,6 +265,7 @@ server: [{kind: mean}, {kind: adam, lr: 0.1}]
     st.integers(0, 12),
     st.text(max_size=4) | st.sampled_from(["{", "]", "!!x", "&a", "*a", ": ", "\n"]),
 )
+@pytest.mark.long
 def test_mutated_files_are_read_or_refused(at, cut, new):
     text = VALID[:at] + new + VALID[at + cut :]
     try:

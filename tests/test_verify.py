@@ -262,6 +262,7 @@ def test_doctoring_nothing_is_not_found(mine):
 
 
 @pytest.mark.parametrize("what", DOCTORED)
+@pytest.mark.long
 def test_a_consistent_lie_is_caught_by_the_replay(what, mine):
     out = mine("scaffold")
     how, where = DOCTORED[what]
