@@ -32,6 +32,7 @@ def error_feedback(codec: Codec) -> Codec:
         whole = x + memory["error"]
         payload, bits, inner = codec.encode(whole, memory["codec"], key)
         arrives = codec.decode(payload, len(x)).astype(x.dtype)
-        return payload, bits, {"error": whole - jax.lax.optimization_barrier(arrives), "codec": inner}
+        arrives = jax.lax.optimization_barrier(arrives)  # rounded as it is sent, not fused into the difference
+        return payload, bits, {"error": whole - arrives, "codec": inner}
 
     return Codec(encode, codec.decode, memory, codec.most)

@@ -7,7 +7,6 @@ the same decorators as the built-ins.
 from fedsim.compose.chains import ServerStep as ServerStep
 from fedsim.compose.chains import add_reports as add_reports
 from fedsim.compose.chains import aggregate_line as aggregate_line
-from fedsim.compose.chains import chain as chain
 from fedsim.compose.chains import folding as folding
 from fedsim.compose.chains import labels as labels
 from fedsim.compose.chains import lift as lift

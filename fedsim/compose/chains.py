@@ -201,34 +201,6 @@ def server_step(*optimisers: optax.GradientTransformation) -> ServerStep:
     return ServerStep(optimiser.init, apply)
 
 
-def chain(rule: Rule, *optimisers: optax.GradientTransformation) -> Rule:
-    """Rule, then optax: one rule again, so chains nest."""
-    if not optimisers:
-        return rule
-    behind = server_step(*optimisers)
-
-    def init(params, present):
-        return rule.init(params, present), behind.init(params)
-
-    def then_step(reduce):
-        """The rule's `apply` or its fold's `finish`, and the step behind it."""
-
-        def apply(rows, state, context):
-            aggregate, inner, info = reduce(rows, state[0], context)
-            step, outer = behind.apply(aggregate, state[1], context.shared["params"])
-            return step, (inner, outer), info
-
-        return apply
-
-    fold, evaluated = rule.fold, rule.evaluated
-    return rule._replace(
-        apply=then_step(rule.apply),
-        init=init,
-        fold=fold and fold._replace(finish=then_step(fold.finish)),
-        evaluated=evaluated and (lambda params, state: evaluated(params, state[0])),
-    )
-
-
 class Scheduled(NamedTuple):
     """State of an optimiser whose learning rate changes."""
 

@@ -90,7 +90,6 @@ class Aim(NamedTuple):
 
     aim: Callable[[Defence], Stage]
     name: str = ""
-    memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful
 
 
 class Fold(NamedTuple):
