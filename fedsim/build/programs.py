@@ -18,6 +18,7 @@ from fedsim.clients import augmenting, carrying, mean_loss
 from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
+from fedsim.engine.passage import Passage
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
@@ -149,7 +150,10 @@ def serving(
     server: tuple[Written, ...],
     schedule: Written,
     broadcast: tuple[Written, ...] = (),
-    **shape: Any,
+    *,
+    drop: bool,
+    width: int,
+    **shape: int,
 ) -> Server:
     """The server's program for what `training(*learned)` sends; without the optimisers behind its rule it is made once.
 
@@ -160,12 +164,12 @@ def serving(
     """
     stages, rule, steps, tail = server_of([w.section for w in server])
     if tail:
-        return serving(learned, wire, server[: -len(tail)], schedule, broadcast, **shape).with_optimiser(
-            server_step(*tail)
-        )
+        inner = serving(learned, wire, server[: -len(tail)], schedule, broadcast, drop=drop, width=width, **shape)
+        return inner.with_optimiser(server_step(*tail))
     timetable: Timetable = factory_of(schedule.section)()
     if timetable.discount is not None:
         stages = [*stages, discount(timetable.discount)]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
-    return Server(before, stages, rule, steps, trained.client, trained.task, broadcast=codec, **shape)
+    passage = Passage(before, stages, rule, steps, trained.client, drop=drop, width=width)
+    return Server(passage, trained.task, codec, **shape)

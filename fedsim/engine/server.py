@@ -7,7 +7,6 @@ reducer that the client method declared.
 """
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -41,22 +40,16 @@ from fedsim.engine.serving import (
     received,
 )
 from fedsim.tree import Tree
-from fedsim.types import AggregateStage, Aim, Client, Codec, RowStage, Rule, Shared, Stage, Task, Updates, reported
+from fedsim.types import Codec, Shared, Task, Updates, reported
 
 
 class Server:
-    """The programs of one wire, one list of stages, rule and optimisers, behind one client method.
+    """The programs of one passage and the optimisers behind it.
 
     Args:
-      wire: what happens to messages on their way.
-      stages: what the server does with the stack before the rule.
-      rule: the reducing rule.
-      steps: what happens to the aggregate before the optimisers.
-      client: the client method, whose `aux` is reduced as it says.
-      task: of its reducers.
-      drop: give weight 0 to a row that is not finite.
+      passage: links between the clients of a method and the optimisers.
+      task: of the reducers of the method's `aux`.
       broadcast: by which the parameters are sent out; None: as they are.
-      width: rows that a row-wise stage works on at a time.
       block: rows of a block.
       blocks: blocks of the largest cohort.
 
@@ -69,24 +62,10 @@ class Server:
       probes: whether a round has a pass at x before training.
     """
 
-    def __init__(
-        self,
-        wire: Sequence[Stage | RowStage | Codec | Aim],
-        stages: Sequence[Stage | RowStage],
-        rule: Rule,
-        steps: Sequence[AggregateStage],
-        client: Client,
-        task: Task,
-        *,
-        drop: bool,
-        broadcast: Codec | None = None,
-        width: int,
-        block: int,
-        blocks: int,
-    ):
-        self.passage = passage = Passage(wire, stages, rule, steps, client, drop=drop, width=width)
-        self.memories = Memories(client, passage.remembering)
-        self.rule, self.optimiser, self.client, self.task, self.drop = rule, server_step(), client, task, drop
+    def __init__(self, passage: Passage, task: Task, broadcast: Codec | None = None, *, block: int, blocks: int):
+        rule, client = passage.rule, passage.client
+        self.passage, self.memories = passage, Memories(client, passage.remembering)
+        self.rule, self.optimiser, self.client, self.task = rule, server_step(), client, task
         self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
         self.codec, self.least, self.most, self.folds = passage.codec, passage.least, rule.most, passage.folds
         self.rows = blocks * block  # of the largest cohort
@@ -245,7 +224,7 @@ class Server:
         """A client whose message will be dropped as not finite has no say in the mean loss either."""
         sent = rows.message
         finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
-        counts = (jobs.steps > 0) & (finite | (not self.drop))
+        counts = (jobs.steps > 0) & (finite | (not self.passage.drop))
         return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
 
     def _fold(

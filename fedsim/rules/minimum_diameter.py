@@ -4,12 +4,11 @@ from typing import Annotated
 
 import jax.numpy as jnp
 from annotated_types import Ge
+from jaxtyping import Array, Bool, Float
 
-from fedsim import tree
 from fedsim.compose import alias, rule
-from fedsim.rules.subsets import best_subset, most_rows
-from fedsim.tree import Tree
-from fedsim.types import Context, Rule, Updates
+from fedsim.rules.subsets import mean_of_best_subset
+from fedsim.types import Rule
 
 alias(mda="minimum_diameter", minimum_diameter_averaging="minimum_diameter")
 
@@ -39,12 +38,9 @@ def minimum_diameter(f: Annotated[int, Ge(0)]) -> Rule:
     [1.0]
     """
 
-    def apply(updates: Updates, state: Tree, context: Context):
-        present = updates.arrived
-        distance = tree.squared_distances(updates.delta, present)
-        pairs = lambda kept: kept[:, :, None] & kept[:, None, :]
-        kept = best_subset(lambda kept: jnp.max(jnp.where(pairs(kept), distance, 0), (1, 2)), present, f)
-        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
-        return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
+    def diameters(kept: Bool[Array, "B K"], squared_distances: Float[Array, "K K"]) -> Float[Array, " B"]:
+        """Squared, of every subset."""
+        pairs = kept[:, :, None] & kept[:, None, :]
+        return jnp.max(jnp.where(pairs, squared_distances, 0), (1, 2))
 
-    return Rule(apply=apply, least=2 * f + 1, most=most_rows(f))
+    return mean_of_best_subset(diameters, f)

@@ -6,11 +6,9 @@ import jax.numpy as jnp
 from annotated_types import Ge
 from jaxtyping import Array, Bool, Float
 
-from fedsim import tree
 from fedsim.compose import alias, rule
-from fedsim.rules.subsets import best_subset, most_rows
-from fedsim.tree import Tree
-from fedsim.types import Context, Rule, Updates
+from fedsim.rules.subsets import mean_of_best_subset
+from fedsim.types import Rule
 
 alias(smea="smallest_eigenvalue")
 
@@ -53,12 +51,4 @@ def smallest_eigenvalue(f: Annotated[int, Ge(0)]) -> Rule:
     >>> fedsim.aggregate({"kind": "smallest_eigenvalue", "f": 1}, [[0.0], [1.0], [2.0], [1e9]]).tolist()
     [1.0]
     """
-
-    def apply(updates: Updates, state: Tree, context: Context):
-        present = updates.arrived
-        distance = tree.squared_distances(updates.delta, present)
-        kept = best_subset(lambda kept: largest_eigenvalues(kept, distance), present, f)
-        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
-        return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
-
-    return Rule(apply=apply, least=2 * f + 1, most=most_rows(f))
+    return mean_of_best_subset(largest_eigenvalues, f)

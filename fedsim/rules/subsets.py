@@ -9,6 +9,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from fedsim import tree
+from fedsim.tree import Tree
+from fedsim.types import Context, Rule, Updates
+
 MOST = 200_000  # subsets to go through in a round: some seconds
 
 
@@ -24,6 +28,24 @@ def most_rows(f: int) -> int | None:
     while math.comb(m + 1, f) <= MOST:
         m += 1
     return m
+
+
+def mean_of_best_subset(cost: Callable[[Bool[Array, "B K"], Float[Array, "K K"]], Float[Array, " B"]], f: int) -> Rule:
+    """The rule that averages the m−f clients of least cost.
+
+    Args:
+      cost: (subsets `[B, K]`, squared distances of all pairs `[K, K]`) -> what each costs `[B]`.
+      f: clients to leave out.
+    """
+
+    def apply(updates: Updates, state: Tree, context: Context):
+        present = updates.arrived
+        distance = tree.squared_distances(updates.delta, present)
+        kept = best_subset(lambda kept: cost(kept, distance), present, f)
+        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
+        return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
+
+    return Rule(apply=apply, least=2 * f + 1, most=most_rows(f))
 
 
 def best_subset(
@@ -58,9 +80,9 @@ def best_subset(
         costs = cost(jax.vmap(kept)(ranks))
         costs = jnp.where((ranks < total) & ~jnp.isnan(costs), costs, jnp.inf)
         tolerance = 1 + 256 * jnp.finfo(costs.dtype).eps
-        here = jnp.argmax(costs <= jnp.min(costs) * tolerance)
+        place = jnp.argmax(costs <= jnp.min(costs) * tolerance)
         better = jnp.min(costs) * tolerance < least
-        return first + size, jnp.where(better, costs[here], least), jnp.where(better, ranks[here], rank)
+        return first + size, jnp.where(better, costs[place], least), jnp.where(better, ranks[place], rank)
 
     zero = jnp.zeros((), jnp.int32)
     start = jnp.full((), jnp.inf, jax.eval_shape(cost, jax.ShapeDtypeStruct((1, K), bool)).dtype)
