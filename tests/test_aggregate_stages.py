@@ -210,6 +210,17 @@ def test_the_search_follows_its_oracle():
         assert_allclose(sent[-1], array(case["expected"]["vec"]), rtol=1e-7, atol=1e-9, err_msg=case["name"])
 
 
+@pytest.mark.parametrize("defence", ["mean", "median"])
+def test_the_search_leaves_clients_out_that_are_not_finite(defence):
+    """What the others send is what they would without such a client, which is left to the server's filter."""
+    rows = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0], [0.0, 0.0]])
+    link = {"kind": "optimised", "evaluations": 6}
+    alone, _ = fedsim.transmit(link, rows, malicious=[3], defence=defence)
+    beside, _ = fedsim.transmit(link, np.vstack([rows, [np.nan, 5.0]]), malicious=[3], defence=defence)
+    assert_allclose(beside[3], alone[3], rtol=1e-12)
+    assert np.isfinite(alone).all() and np.isnan(beside[4, 0])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("server", [["median"], ["adaptive_clip", {"kind": "trimmed_mean", "trim": 2}]])
 def test_in_a_round_it_does_more_harm_than_a_fixed_strength(server):

@@ -32,9 +32,9 @@ def optimised(
     """Malicious clients all send a + τ b, with the τ ≥ 0 that takes the defence furthest from the honest mean.
 
     a = mean_H, and b = std_H for `little_is_enough`; a = 0 and b = −mean_H for `inner_product`; over the honest updates H of the
-    round that arrived, std with n − 1. τ maximises ‖F(τ) − mean_H‖, where F(τ) is what stages and rule of the server, as they
-    are in this round, make of the stack. From τ = 0, steps ahead double while
-    they help; from the first that does not, they shrink by `ratio`, each from the best τ so far.
+    round that arrived and are finite, std with n − 1. τ maximises ‖F(τ) − mean_H‖, where F(τ) is what stages and rule of the
+    server, as they are in this round, make of the stack. From τ = 0, steps ahead double while they help; from the first that
+    does not, they shrink by `ratio`, each from the best τ so far.
 
     Knows: all updates of the round, and the server's list with its state.    Cost: `evaluations` aggregations a round.
     Needs: the whole stack.    Resists: no filter that it is told of; a defence with secrets of its own it knows less well.
@@ -51,19 +51,23 @@ def optimised(
 
     def aim(defence: Defence) -> Stage:
         def corrupt(updates: Updates, state: Tree, context: Context):
-            honest = (updates.arrived & ~context.malicious).astype(updates.samples.dtype)
-            mean = tree.weighted_mean(updates.delta, honest)
-            start, direction = _line(attack, updates.delta, mean, honest)
+            finite = tree.finite_rows(updates.delta, len(updates.arrived))  # the others the server drops
+            usable = updates.arrived & (finite | context.malicious)
+            honest = usable & ~context.malicious
+            weight = honest.astype(updates.samples.dtype)
+            mean = tree.weighted_mean(updates.delta, weight)
+            start, direction = _line(attack, updates.delta, mean, weight)
 
-            def stack(tau: Array) -> Updates:
+            def corrupted(tau: Array) -> Tree:
                 row = jax.tree.map(lambda a, b: a + tau.astype(a.dtype) * b, start, direction)
-                return updates._replace(delta=_sent(updates.delta, context.malicious, row))
+                return tree.select(context.malicious, jax.tree.map(lambda r: r[None], row), updates.delta)
 
             def distance(tau: Array) -> Array:
-                return tree.norm(tree.subtract(defence(stack(tau), context), mean))
+                stack = updates._replace(delta=corrupted(tau), arrived=usable)
+                return tree.norm(tree.subtract(defence(stack, context), mean))
 
-            tau = farthest(distance, evaluations, step, ratio, honest.dtype)
-            return stack(tau), state, {"tau": tau}
+            tau = farthest(distance, evaluations, step, ratio, weight.dtype)
+            return updates._replace(delta=corrupted(tau)), state, {"tau": tau}
 
         return Stage(corrupt)
 
@@ -81,7 +85,8 @@ def farthest(distance: Any, evaluations: int, step: float, ratio: float, dtype: 
         better = value > search.value
         grows = search.grows & better
         length = search.step * jnp.where(grows, 2, ratio).astype(dtype)
-        return Search(jnp.where(better, tau, search.best), jnp.maximum(value, search.value), length, grows)
+        best, most = jnp.where(better, tau, search.best), jnp.where(better, value, search.value)  # a NaN is no better
+        return Search(best, most, length, grows)
 
     return jax.lax.fori_loop(1, evaluations, tried, begun).best
 
@@ -90,14 +95,6 @@ def _line(attack: str, delta: Tree, mean: Tree, honest: Array) -> tuple[Tree, Tr
     """Where the search starts, and where it goes."""
     if attack == "inner_product":
         return tree.zeros_like(mean), jax.tree.map(jnp.negative, mean)
-    centred = jax.tree.map(lambda x, m: jnp.where(_rows(honest > 0, x), x - m, 0) ** 2, delta, mean)
+    squares = jax.tree.map(lambda x, m: (x - m) ** 2, delta, mean)
     degrees = jnp.maximum(honest.sum() - 1, 1)
-    return mean, jax.tree.map(lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), tree.weighted_sum(centred, honest))
-
-
-def _sent(delta: Tree, malicious: Array, row: Tree) -> Tree:
-    return jax.tree.map(lambda x, r: jnp.where(_rows(malicious, x), r, x), delta, row)
-
-
-def _rows(mask: Array, x: Array) -> Array:
-    return mask.reshape(-1, *[1] * (x.ndim - 1))
+    return mean, jax.tree.map(lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), tree.weighted_sum(squares, honest))
