@@ -16,6 +16,7 @@ import fedsim.types
 from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
+from fedsim.fleet.selection import Population
 from fedsim.runs.result import ORDER
 
 ORACLE = json.loads((Path(__file__).with_name("oracles") / "attacks.json").read_text())
@@ -146,6 +147,31 @@ def summed() -> fedsim.types.AggregateStage:
     """Counts its rounds."""
     apply = lambda aggregate, state, context: (aggregate, state + 1, {"rounds": state + 1})
     return fedsim.types.AggregateStage(apply, init=lambda params, present: jnp.zeros(()))
+
+
+COHORTS = {
+    "all": {},
+    "uniform": {"size": 3},
+    "poisson": {"rate": 0.3},
+    "weighted": {"size": 4},
+    "cyclic": {"size": 3},
+    "listed": {"rounds": [[1, 2, 2], [4], [6, 8, 1]]},
+}
+
+
+@pytest.mark.parametrize("kind", COHORTS)
+def test_a_cohort_draws_as_often_as_it_says(kind):
+    """Against many draws; clients 0, 3, 5 and 7 have no samples."""
+    ids, samples = np.array([1, 2, 4, 6, 8]), np.array([3, 1, 4, 1, 5])
+    population, cohort = Population(ids, samples), FAMILIES["cohort"][kind](**COHORTS[kind])
+    drawn = [cohort.draw(population, r, np.random.default_rng([0, r])) for r in range(1, 3001)]
+    often = np.bincount(np.concatenate(drawn), minlength=9)[ids] / len(drawn)
+    assert_allclose(np.broadcast_to(cohort.share(population), 5), often, atol=0.05)
+
+
+def test_every_cohort_says_how_often_it_draws_or_looks_at_losses():
+    ours = {name: f for name, f in FAMILIES["cohort"].items() if f.__module__.startswith("fedsim.")}
+    assert {name for name in ours if name not in COHORTS} == {"power_of_choice"}
 
 
 REFUSED = {

@@ -66,6 +66,6 @@ def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:
         message = inner.finish(task, shared, variables, local, row["method"], work)
         return message._replace(memory={"method": message.memory, "optimizer": local["optimizer"]})
 
-    own = inner.personal
-    personal = None if own is None else lambda shared, row: own(shared, row["method"])
+    model = inner.personal
+    personal = None if model is None else lambda shared, row: model(shared, row["method"])
     return inner._replace(memory=memory, start=resume, finish=keep, personal=personal)

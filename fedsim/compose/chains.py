@@ -116,10 +116,10 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: S
 
     def apply(updates, state, context):
         states, info = [], {}
-        for place, (stage, own_key, old) in enumerate(zip(lifted, keys, state, strict=True)):
+        for place, (stage, key_of, old) in enumerate(zip(lifted, keys, state, strict=True)):
             known, owner = dict(updates.memory), owners[place]
-            own = updates._replace(memory=known.get(owner, ()))
-            updates, new, more = stage.apply(own, old, context._replace(key=own_key(context.key)))
+            shown = updates._replace(memory=known.get(owner, ()))
+            updates, new, more = stage.apply(shown, old, context._replace(key=key_of(context.key)))
             updates = updates._replace(memory={**known, owner: updates.memory} if owner in known else known)
             states.append(new)
             info |= {place: more} if more else {}
@@ -141,10 +141,10 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: S
 def noises(names: Sequence[str]) -> list[Callable[[Any], Any]]:
     """Key of a list of links -> key of each: by name, so that inserting another link disturbs none."""
 
-    def own(tag: int, repeat: int) -> Callable[[Any], Any]:
+    def key_of(tag: int, repeat: int) -> Callable[[Any], Any]:
         return lambda key: jax.random.fold_in(jax.random.fold_in(key, tag), repeat)
 
-    return [own(tag_of(name), list(names[:i]).count(name)) for i, name in enumerate(names)]
+    return [key_of(tag_of(name), list(names[:i]).count(name)) for i, name in enumerate(names)]
 
 
 def aggregate_line(stages: Sequence[AggregateStage]) -> AggregateStage:
@@ -156,8 +156,8 @@ def aggregate_line(stages: Sequence[AggregateStage]) -> AggregateStage:
 
     def apply(aggregate, state, context):
         states, info = [], {}
-        for place, (stage, own_key, old) in enumerate(zip(stages, keys, state, strict=True)):
-            aggregate, new, more = stage.apply(aggregate, old, context._replace(key=own_key(context.key)))
+        for place, (stage, key_of, old) in enumerate(zip(stages, keys, state, strict=True)):
+            aggregate, new, more = stage.apply(aggregate, old, context._replace(key=key_of(context.key)))
             states.append(new)
             info |= {place: more} if more else {}
         return aggregate, tuple(states), info

@@ -128,8 +128,8 @@ class Lanes:
         roots, round = keys
         if models == len(roots):
             return _stacked(tuple(self._noise(root, round) for root in roots))
-        own = jnp.stack(roots)[jobs.start // (models // len(roots))]
-        drawn = jax.vmap(self._noise)(own, jobs.draw)
+        root = jnp.stack(roots)[jobs.start // (models // len(roots))]
+        drawn = jax.vmap(self._noise)(root, jobs.draw)
         return lambda jobs, slot: (tree.take(drawn, slot), 0)
 
     def _noise(self, root: Key[Array, ""], round) -> Noise:

@@ -85,8 +85,8 @@ def events(
         ends = any(
             run.empty or run.policy.nonfinite or run.policy.impossible for run in runs
         )  # perhaps, with this round
-        asked = not all(run.planner.ready(r + 1) for run in runs)  # the next round depends on what this one reports
-        while len(pending) > (0 if resting or slow or ends or asked else AHEAD):
+        awaited = not all(run.planner.ready(r + 1) for run in runs)  # the next round depends on what this one reports
+        while len(pending) > (0 if resting or slow or ends or awaited else AHEAD):
             yield from _settled(pending.popleft())
         if resting and (left := [run for run, _, _ in current if run.status == "running"]):
             yield Quiesced(r, left)

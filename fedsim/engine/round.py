@@ -336,14 +336,16 @@ def _with_probe(work: RoundWork) -> RoundWork:
     return work._replace(sent=work.run.programs.send_probe(work.probe, work.sent))
 
 
-def _added(work: RoundWork, jobs: Jobs, rows: Rows, own: Tree, first: int, diagnoses: bool) -> RoundWork:
+def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int, diagnoses: bool) -> RoundWork:
     """With the rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
     if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
         return work
     programs = work.run.programs
-    total = programs.zero(rows, own, work.sent.server, jobs, work.info) if work.total is None else work.total
+    total = programs.zero(rows, remembered, work.sent.server, jobs, work.info) if work.total is None else work.total
     loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
-    total, memory, stats = programs.add(total, work.sent.server, work.memory, rows, own, loss, jobs, work.info, first)
+    total, memory, stats = programs.add(
+        total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
+    )
     sums = work.sums
     if diagnoses:
         delta = rows.message.delta

@@ -191,7 +191,7 @@ class Run:
         np.add.at(self.joined, cohort.ids, 1)
         np.add.at(self.sent, cohort.ids, sent)
         if not self.plan.pure:
-            self._told(played)
+            self._settle_plan(played)
         s = self.since
         self.since = s._replace(
             sampled=s.sampled + len(cohort.ids),
@@ -211,7 +211,7 @@ class Run:
         if tests is not None or self.status != "running":
             yield self._row(self.evaluate(self.server) if tests is None else tests)
 
-    def _told(self, played: Played) -> None:
+    def _settle_plan(self, played: Played) -> None:
         """What later rounds of the plan depend on."""
         cohort = played.cohort
         loss, seen = (

@@ -206,8 +206,9 @@ class Server:
         """What was sent, and the server, with the mean of the pass at x."""
         mean = self.passage.decoded(tree.divide(total.delta, total.arrived), sent.server.shared)
         probe = {"probe": mean}
-        told = lambda shared: {**shared, "aux": {**shared["aux"], **probe}}
-        return sent._replace(server=sent.server._replace(shared=told(sent.server.shared)), shared=told(sent.shared))
+        with_probe = lambda shared: {**shared, "aux": {**shared["aux"], **probe}}
+        server = sent.server._replace(shared=with_probe(sent.server.shared))
+        return sent._replace(server=server, shared=with_probe(sent.shared))
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is.

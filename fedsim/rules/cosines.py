@@ -14,14 +14,11 @@ def cosines(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
     lengths = tree.norms(stacked, tree.zero_row(stacked))
     usable = present & (lengths > 0) & jnp.isfinite(lengths)
     inverse = 1 / jnp.where(usable, lengths, 1)
-    units = jax.tree.map(lambda x: jnp.where(along(usable, x), x * along(inverse, x).astype(x.dtype), 0), stacked)
+    units = jax.tree.map(
+        lambda x: jnp.where(tree.along(usable, x), x * tree.along(inverse, x).astype(x.dtype), 0), stacked
+    )
     square = tree.squared_distances(units, usable)
     return jnp.where(usable[:, None] & usable[None, :], 1 - 0.5 * square, 0)
-
-
-def along(values: Array, leaf: Array) -> Array:
-    """A number for each row, in the shape that multiplies a leaf `[K, ...]`."""
-    return values.reshape(-1, *[1] * (leaf.ndim - 1))
 
 
 def single_linkage(distance: Float[Array, "K K"], present: Bool[Array, " K"]) -> Float[Array, "K K"]:

@@ -70,18 +70,18 @@ def filtered(squared_distances: Float[Array, "K K"], present: Bool[Array, " K"],
     dtype = squared_distances.dtype
     m, one = jnp.sum(present, dtype=dtype), present.astype(dtype)
 
-    def unfinished(now: Filtering):
-        return (total(now.share) > m - 2 * f) & ~now.done & (now.iteration < len(present))
+    def unfinished(filtering: Filtering):
+        return (total(filtering.share) > m - 2 * f) & ~filtering.done & (filtering.iteration < len(present))
 
-    def step(now: Filtering) -> Filtering:
-        spread, off = spread_of(squared_distances, now.share)
-        less = spread < now.spread
-        active = now.share > 0
+    def step(filtering: Filtering) -> Filtering:
+        spread, off = spread_of(squared_distances, filtering.share)
+        less = spread < filtering.spread
+        active = filtering.share > 0
         tau = jnp.where(active, off * off, 0)
         most = jnp.max(tau)
-        share = jnp.where(active & (tau < most), now.share * (1 - tau / jnp.where(most > 0, most, 1)), 0)
-        best = jnp.where(less, now.share, now.best)
-        return Filtering(share, best, jnp.where(less, spread, now.spread), now.iteration + 1, most == 0)
+        share = jnp.where(active & (tau < most), filtering.share * (1 - tau / jnp.where(most > 0, most, 1)), 0)
+        best = jnp.where(less, filtering.share, filtering.best)
+        return Filtering(share, best, jnp.where(less, spread, filtering.spread), filtering.iteration + 1, most == 0)
 
     never = Filtering(one, one, jnp.full((), jnp.inf, dtype), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
     return lax.while_loop(unfinished, step, never).best

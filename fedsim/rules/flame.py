@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from fedsim import tree
 from fedsim.compose import rule
-from fedsim.rules.cosines import along, cosines, single_linkage
+from fedsim.rules.cosines import cosines, single_linkage
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -47,10 +47,7 @@ def flame(noise: Annotated[float, Ge(0)] = 0.001) -> Rule:
         mean, bound = clipped_mean(updates.delta, admitted, usable)
         info = {"malicious_kept": jnp.sum(admitted & context.malicious, dtype=jnp.int32)}
         if noise:
-            std, leaves = noise * bound, jax.tree.leaves(mean)
-            keys = jax.tree.unflatten(jax.tree.structure(mean), list(jax.random.split(context.key, len(leaves))))
-            add = lambda x, key: x + std.astype(x.dtype) * jax.random.normal(key, x.shape, x.dtype)
-            mean = tree.select(jnp.any(usable), jax.tree.map(add, mean, keys), mean)
+            mean = tree.select(jnp.any(usable), tree.noised(mean, context.key, noise * bound), mean)
         return mean, state, info
 
     return Rule(apply=apply)
@@ -74,5 +71,5 @@ def clipped_mean(
     bound = 0.5 * ascending[jnp.maximum(m - 1, 0) // 2] + 0.5 * ascending[m // 2]
     bound = jnp.where(m > 0, bound, 0)
     factor = jnp.where(admitted & (lengths > bound), bound / jnp.where(lengths > 0, lengths, 1), 1)
-    shorter = jax.tree.map(lambda x: x * along(factor, x).astype(x.dtype), stacked)
+    shorter = jax.tree.map(lambda x: x * tree.along(factor, x).astype(x.dtype), stacked)
     return tree.weighted_mean(shorter, admitted.astype(factor.dtype)), bound

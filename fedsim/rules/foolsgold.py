@@ -50,12 +50,12 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
 
     def apply(updates: Updates, state, context):
         present, N = updates.arrived, tree.rows(state.H)
-        own = jax.tree.map(jnp.add, tree.take(state.H, context.ids), updates.delta)
+        histories = jax.tree.map(jnp.add, tree.take(state.H, context.ids), updates.delta)
         ids = jnp.where(present, context.ids, N)  # beyond the last client: not written
-        trust = trusts(own, present, confidence)
+        trust = trusts(histories, present, confidence)
         info = {"malicious_kept": jnp.sum((trust > 0) & context.malicious, dtype=jnp.int32)}
         step = tree.weighted_sum(updates.delta, trust.astype(updates.samples.dtype))
-        return step, Histories(tree.put(state.H, ids, own)), info
+        return step, Histories(tree.put(state.H, ids, histories)), info
 
     return Rule(apply=apply, init=init)
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-import jax
 import jax.numpy as jnp
 from annotated_types import Ge
 
+from fedsim import tree
 from fedsim.compose import aggregate_stage
 from fedsim.tree import Tree
 from fedsim.types import Context
@@ -30,12 +30,6 @@ def aggregate_noise(std: Annotated[float, Ge(0)]):
     """
 
     def change(aggregate: Tree, context: Context) -> Tree:
-        leaves, structure = jax.tree.flatten(aggregate)
-        keys = jax.random.split(context.key, len(leaves))
-        noise = [jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=True)]
-        scale = jnp.asarray(std)
-        return jax.tree.unflatten(
-            structure, [a + scale.astype(a.dtype) * n for a, n in zip(leaves, noise, strict=True)]
-        )
+        return tree.noised(aggregate, context.key, jnp.asarray(std))
 
     return change

@@ -69,5 +69,4 @@ def bucketed(
     total = lax.fori_loop(0, K, add, tree.zeros_like(stacked))
     rank = jnp.cumsum(present) - 1
     members = jnp.clip(m - rank * size, 1, size).astype(jnp.result_type(*jax.tree.leaves(stacked)))
-    mean = lambda t: t / members.astype(t.dtype).reshape(-1, *[1] * (t.ndim - 1))
-    return jax.tree.map(mean, total), present & (rank < buckets)
+    return jax.tree.map(lambda t: t / tree.along(members, t).astype(t.dtype), total), present & (rank < buckets)

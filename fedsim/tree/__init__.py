@@ -6,6 +6,7 @@ of client trees becomes (`stack`), what `jax.vmap` maps over, and what `weighted
 
 from fedsim.tree.arithmetic import Tree as Tree
 from fedsim.tree.arithmetic import add as add
+from fedsim.tree.arithmetic import along as along
 from fedsim.tree.arithmetic import concatenate as concatenate
 from fedsim.tree.arithmetic import divide as divide
 from fedsim.tree.arithmetic import finite_rows as finite_rows
@@ -35,5 +36,6 @@ from fedsim.tree.exact import norm as norm
 from fedsim.tree.exact import norms as norms
 from fedsim.tree.exact import over as over
 from fedsim.tree.exact import scaled_norm as scaled_norm
+from fedsim.tree.noise import noised as noised
 from fedsim.tree.parts import filled as filled
 from fedsim.tree.parts import part as part

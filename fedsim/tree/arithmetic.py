@@ -131,6 +131,11 @@ def zero_row(stacked: Tree) -> Tree:
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), stacked)
 
 
+def along(values: Array, leaf: Array) -> Array:
+    """A number for each row, in the shape that multiplies a leaf `[K, ...]`."""
+    return values.reshape(-1, *[1] * (leaf.ndim - 1))
+
+
 def select(condition: Bool[Array, "..."], yes: Tree, no: Tree) -> Tree:
     """`where` over whole trees; a condition of shape `[K]` chooses row by row of two stacks."""
 
