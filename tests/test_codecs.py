@@ -271,6 +271,10 @@ def test_a_codec_is_behind_any_method(method):
 
 SKETCH = [{"kind": "count_sketch", "rows": 3, "columns": 40}]
 REFUSED = {
+    "two for the downlink": (
+        {"broadcast": ["cast", "cast"]},
+        "broadcast: should be a list of one codec at most (fedsim list codecs), found a list",
+    ),
     "no sum": (
         {"wire": SKETCH, "server": ["median"]},
         "server[0]: median works on updates, and count_sketch sends their payloads, which are decoded as a sum",

@@ -125,6 +125,15 @@ def test_leaves_are_chosen_by_their_names(params, personal, stay):
     assert [jax.tree_util.keystr(p, simple=True, separator=".") for p, shared in mask if not shared] == stay
 
 
+def test_a_head_that_cannot_be_told_is_one_line_beside_others():
+    scenario = read(
+        written(model="logistic", method="fedper", schedule={"kind": "fedbuff", "buffer": 2, "concurrency": 2})
+    )
+    with pytest.raises(ScenarioError) as error, numerics(scenario):
+        build(scenario)
+    assert "fedper: the model has a single layer" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("personal", "says"),
     [

@@ -112,9 +112,10 @@ def checked(
         problems.check(short_batches, scenario, net, each, local)
 
     problems.attempt(check_training, scenario, trained, shapes, federation, local)
-    made_links = [made for *_, made in links]
-    problems.check(asynchronous, scenario, timetable, cohort, trained, shapes, eligible, made_links)
     travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
+    if travelling is not UNKNOWN:  # a method whose leaves are refused has no memory to look at either
+        made_links = [made for *_, made in links]
+        problems.check(asynchronous, scenario, timetable, cohort, trained, shapes, eligible, made_links)
     shown = problems.attempt(line_shapes, scenario, trained, travelling, K, N)
     for path, section, made in (*sent, *links):
         problems.attempt(check_link, scenario, path, section, made, shown)

@@ -49,6 +49,7 @@ from fedsim.types import Codec
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 MOST_SEEDS = 10_000
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
+BROADCAST = "a list of one codec at most (fedsim list codecs)"
 SEEDS = "a list of integers from 0 to 4294967295, or one integer: the first so many"
 
 
@@ -173,7 +174,7 @@ def scenario_model() -> type[BaseModel]:
 def links_type(section: str) -> Any:
     """Type of the lists `broadcast`, `wire` and `server`."""
     if section == "broadcast":
-        return Annotated[list[union("codec")], MaxLen(1)]
+        return Annotated[list[union("codec")], MaxLen(1), InWords(BROADCAST)]
     if section == "wire":
         return list[union("attack", also=("stage", "codec"))]
     return Annotated[list[union("stage", also=("rule", "aggregate_stage", "optimizer"))], MinLen(1)]
