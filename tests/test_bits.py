@@ -176,7 +176,7 @@ def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(n
         p = experiment.program
         probe = (p.probe.begin, p.probe.train) if p.probe else ()
         lanes = (p.mesh.begin, p.mesh.train, *probe)
-        parts = (*lanes, p.memories.gather, p.server.add_probe, p.server.add, p.server.close)
+        parts = (*lanes, p.server.memories.gather, p.server.add_probe, p.server.add, p.server.close)
         if row.values["round"]:
             sizes.append([f._cache_size() for f in parts])
 
