@@ -68,8 +68,8 @@ def test_equal_updates_do_not_drift():
 @pytest.mark.long
 def test_asking_changes_nothing_else():
     plain, asked = fedsim.run(SCENARIO), fedsim.run(SCENARIO, edits=ASKED)
-    assert not set(NAMES) & set(plain.rounds) and list(asked.rounds)[-3:] == NAMES
-    assert asked.rounds.drop(columns=NAMES).equals(plain.rounds)
+    assert not set(NAMES) & set(plain.rounds) and list(asked.rounds)[-4:] == [*NAMES, "honest_distance"]
+    assert asked.rounds.drop(columns=[*NAMES, "honest_distance"]).equals(plain.rounds)
     assert asked.model(seed=1)["W"].tobytes() == plain.model(seed=1)["W"].tobytes()
     assert asked.rounds.query("round == 0")[NAMES].isna().all(axis=None)
     later = asked.rounds.query("round > 0")

@@ -36,6 +36,7 @@ OWNED = {
 LATER = (
     "mime",
     "scaffnew",
+    "worker_momentum",
     "fedlion",
     "scaffold(option=1)",
     "fedlin",

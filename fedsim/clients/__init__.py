@@ -26,6 +26,7 @@ from fedsim.clients.delta_sgd import delta_sgd as delta_sgd
 from fedsim.clients.scaffold import scaffold as scaffold
 from fedsim.clients.feddyn import feddyn as feddyn
 from fedsim.clients.fedper import fedper as fedper
+from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.hooks import carrying as carrying
 from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name

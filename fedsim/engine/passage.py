@@ -16,6 +16,7 @@ from fedsim.tree import Tree
 from fedsim.types import (
     AggregateStage,
     Aim,
+    Bound,
     Client,
     Codec,
     Context,
@@ -48,6 +49,7 @@ class Passage:
       codec: of the wire.
       least: clients that must report.
       folds: whether no link must see all rows.
+      bound: of stages and rule together, where one is published.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Passage:
         }
         self.least = max(self.wire.least, self.stages.least, rule.least)
         self.folds = rule.fold is not None and all(isinstance(link, RowStage) for link in links)
+        self.bound = None if self.codec else _bound(stages, rule)
 
     def travelling(self, shared: Shared) -> Tree:
         """The parameters that the client method shares."""
@@ -168,6 +171,15 @@ class Passage:
         reports += [(self.of_steps[place], more) for place, more in steps.items()]
         common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
         return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
+
+
+def _bound(stages: Sequence[Stage | RowStage], rule: Rule) -> Bound | None:
+    """The published bound of stages and the rule behind them."""
+    bound = rule.bound
+    for stage in reversed(stages):
+        widen = stage.bound if isinstance(stage, Stage) else None
+        bound = None if bound is None or widen is None else widen(bound)
+    return bound
 
 
 def uncounted(skipped: Array, reports: Info) -> Info:

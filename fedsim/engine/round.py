@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Key
 
 from fedsim import tree
 from fedsim.engine.blocks import Block, Blocks
+from fedsim.engine.deviation import HonestSum
 from fedsim.engine.diagnosis import Diagnosis, Sums, add_rows, close_sums, no_rows
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
@@ -112,6 +113,7 @@ class RoundWork(NamedTuple):
     jobs: Jobs | None = None  # of the last block
     stats: tuple[TrainStats, ...] = ()  # by block
     sums: Sums | None = None  # of what is measured of the updates
+    honest: HonestSum | None = None  # likewise, where blocks are folded
     probe: ProbeSum | None = None
     losses: tuple[Float[Array, " block"], ...] = ()  # at x, by block
 
@@ -159,7 +161,7 @@ def play(round: Round) -> tuple[list[Played | None], Buffers]:
         buffers = buffers._replace(rows=trained.buffer)
         lane_steps += block.steps * round.program.width.lanes * round.program.mesh.shards
         block = round.blocks.following(block)
-    served = serve(works)
+    served = serve(works, round.program.diagnoses)
     return keep(works, served, lane_steps), buffers
 
 
@@ -217,7 +219,7 @@ def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[Ro
     ]
 
 
-def serve(works: list[RoundWork]) -> list[tuple[ServerState, Memory, Outcome] | None]:
+def serve(works: list[RoundWork], diagnoses: bool) -> list[tuple[ServerState, Memory, Outcome] | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
     served = []
     for work in works:
@@ -225,7 +227,11 @@ def serve(works: list[RoundWork]) -> list[tuple[ServerState, Memory, Outcome] | 
             served.append(None)
             continue
         assert work.total is not None and work.jobs is not None
-        served.append(work.run.programs.close(work.total, work.sent.server, work.memory, work.jobs, work.info))
+        programs, server, deviation = work.run.programs, work.sent.server, {}
+        if diagnoses:
+            deviation = programs.deviation(work.total, work.honest, server, work.jobs, work.info)
+        server, memory, outcome = programs.close(work.total, server, work.memory, work.jobs, work.info)
+        served.append((server, memory, outcome._replace(info={**outcome.info, **deviation})))
     return served
 
 
@@ -346,10 +352,12 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
     total, memory, stats = programs.add(
         total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
     )
-    sums = work.sums
+    sums, honest = work.sums, work.honest
     if diagnoses:
         delta = rows.message.delta
         sums = add_rows(no_rows(delta) if sums is None else sums, delta, jobs.weight)
+        if isinstance(total, Folded):
+            honest = programs.add_honest(honest, work.sent.server, rows, remembered, jobs, work.info)
     return work._replace(
         total=total,
         memory=memory,
@@ -357,6 +365,7 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
         losses=losses,
         stats=(*work.stats, stats),
         sums=sums,
+        honest=honest,
     )
 
 

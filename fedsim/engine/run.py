@@ -353,9 +353,13 @@ def _diagnosed(s: Counters, diagnosis: Diagnosis | None) -> dict[str, float]:
 
 
 def _reported(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """What links report in `rounds.csv`: integers are summed since the row before, floats are those of the row's round."""
+    """What links report in `rounds.csv`: integers are summed since the row before, floats are those of the row's round.
+
+    A float that is not a number says nothing of the round: None.
+    """
     values = {name: np.asarray(value).item() for name, value in now.items()}
-    return {name: before.get(name, 0) + v if isinstance(v, int | bool) else v for name, v in values.items()}
+    summed = {name: before.get(name, 0) + v for name, v in values.items() if isinstance(v, int | bool)}
+    return {name: summed.get(name, None if v != v else v) for name, v in values.items()}
 
 
 def _continued(total: float, parts: list) -> float:

@@ -17,6 +17,7 @@ from jaxtyping import Array, Int
 from fedsim import tree
 from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, server_step, through
 from fedsim.engine import sections
+from fedsim.engine.deviation import HonestSum, add_honest, mean_of, ratio_to_bound
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
@@ -40,7 +41,7 @@ from fedsim.engine.serving import (
     received,
 )
 from fedsim.tree import Tree
-from fedsim.types import Codec, Shared, Task, Updates, reported
+from fedsim.types import Codec, Info, Shared, Task, Updates, reported
 
 
 class Server:
@@ -77,7 +78,7 @@ class Server:
         other = copy.copy(self)
         for name in ("init", "close"):
             other.__dict__.pop(name, None)
-        for name in ("zero", "add", "add_probe", "send", "send_probe", "evaluated"):
+        for name in ("zero", "add", "add_probe", "add_honest", "deviation", "send", "send_probe", "evaluated"):
             other.__dict__[name] = getattr(self, name)
         other.optimiser = optimiser
         return other
@@ -209,6 +210,35 @@ class Server:
         with_probe = lambda shared: {**shared, "aux": {**shared["aux"], **probe}}
         server = sent.server._replace(shared=with_probe(sent.server.shared))
         return sent._replace(server=server, shared=with_probe(sent.shared))
+
+    @jitted
+    def add_honest(
+        self, total: HonestSum | None, server: ServerState, rows: Rows, remembered: Tree, jobs: Jobs, info: RoundInfo
+    ) -> HonestSum:
+        """With the honest rows of a block that is folded and forgotten."""
+        arrived = self.passage.arrive(received(rows, None, jobs, remembered), server, jobs, info)[0]
+        return add_honest(total, arrived, self.passage.context(server, jobs, info, Phase.RULE))
+
+    @jitted
+    def deviation(
+        self, total: Folded | Gathered, honest: HonestSum | None, server: ServerState, jobs: Jobs, info: RoundInfo
+    ) -> Info:
+        """How far the aggregate lies from the honest clients: a program of its own, which changes no bit of the round."""
+        jobs = total.jobs if isinstance(total, Gathered) else jobs
+        context, state = self.passage.context(server, jobs, info, Phase.RULE), server.state["rule"]
+        if isinstance(total, Folded):
+            assert self.rule.fold is not None and honest is not None
+            aggregate, bound = self.rule.fold.finish(total.rule, state, context)[0], None
+            mean = mean_of(honest)
+        else:
+            arrived, kept = self.passage.through(total.updates, server, jobs, info)[:2]
+            aggregate, bound = self.rule.apply(kept, state, context)[0], self.passage.bound
+            mean = mean_of(add_honest(None, arrived, context))
+        decoded = lambda message: self.passage.decoded(message, server.shared)
+        report = {"honest_distance": tree.norm(tree.subtract(decoded(aggregate), decoded(mean)))}
+        if bound is not None:
+            report["kappa_ratio"] = ratio_to_bound(aggregate, mean, arrived, context, bound)
+        return report
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is.

@@ -11,6 +11,7 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.median import median
 from fedsim.rules.nearest_values import mean_of_nearest
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -73,7 +74,7 @@ def bulyan(f: Annotated[int, Ge(0)]) -> Rule:
         chosen, order = chosen_one_by_one(updates, f)
         centre, _, _ = median().apply(updates._replace(arrived=chosen), (), context)
         nearest = jnp.sum(chosen) - 2 * f
-        info = {"malicious_kept": jnp.sum(chosen & context.malicious, dtype=jnp.int32)}
+        info = selected(chosen, updates, context)
         return mean_of_nearest(updates.delta, centre, chosen, nearest, order), state, info
 
     return Rule(apply=apply, least=4 * f + 3)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from fedsim import tree
 from fedsim.compose import alias, rule
 from fedsim.rules.eigen import dominant
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -57,7 +58,7 @@ def divide_and_conquer(
         usable = updates.arrived & tree.finite_rows(updates.delta, K)
         chosen = drawn(context.key, updates.delta, K, iterations, coordinates)
         kept = never_bad(updates.delta, usable, chosen, bad)
-        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
+        info = selected(kept, updates, context)
         return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
 
     return Rule(apply=apply, least=max(2 * f, bad) + 1)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.cosines import cosines, single_linkage
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -45,7 +46,7 @@ def flame(noise: Annotated[float, Ge(0)] = 0.001) -> Rule:
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
         admitted = majority_cluster(1 - cosines(updates.delta, usable), usable)
         mean, bound = clipped_mean(updates.delta, admitted, usable)
-        info = {"malicious_kept": jnp.sum(admitted & context.malicious, dtype=jnp.int32)}
+        info = selected(admitted, updates, context)
         if noise:
             mean = tree.select(jnp.any(usable), tree.noised(mean, context.key, noise * bound), mean)
         return mean, state, info

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.cosines import cosines
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Rule, Updates
 
@@ -53,7 +54,7 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
         histories = jax.tree.map(jnp.add, tree.take(state.H, context.ids), updates.delta)
         ids = jnp.where(present, context.ids, N)  # beyond the last client: not written
         trust = trusts(histories, present, confidence)
-        info = {"malicious_kept": jnp.sum((trust > 0) & context.malicious, dtype=jnp.int32)}
+        info = selected(trust > 0, updates, context)
         step = tree.weighted_sum(updates.delta, trust.astype(updates.samples.dtype))
         return step, Histories(tree.put(state.H, ids, histories)), info
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
 from fedsim.compose import alias, rule
+from fedsim.rules.bounds import bounded, median_bound
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates, by_samples, reported
 
@@ -65,7 +66,10 @@ def geometric_median(
         w = jnp.where(usable, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.samples))
         return weiszfeld(updates.delta, w, smoothing, iterations), state, {}
 
-    return Rule(apply=apply, weights=reported if weights == "uniform" else by_samples)
+    if weights == "samples":
+        return Rule(apply=apply, weights=by_samples)
+    exact = not smoothing and iterations is None
+    return Rule(apply=apply, weights=reported, bound=bounded(median_bound) if exact else None)
 
 
 @rule

@@ -8,6 +8,8 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import alias, rule
+from fedsim.rules.bounds import bounded, krum_bound
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -53,11 +55,11 @@ def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = No
     def apply(updates: Updates, state: Tree, context: Context):
         best = jnp.argmin(krum_scores(updates, f, neighbours))
         chosen = tree.take(updates.delta, best)
-        kept = (updates.arrived & context.malicious)[best].astype(jnp.int32)
-        info = {"malicious_kept": kept}
+        info = selected(updates.arrived & (jnp.arange(len(updates.arrived)) == best), updates, context)
         return tree.select(jnp.any(updates.arrived), chosen, tree.zeros_like(chosen)), state, info
 
-    return Rule(apply=apply, least=max(2 * f + 3, (neighbours or 0) + 1))
+    bound = bounded(krum_bound, f) if neighbours is None else None
+    return Rule(apply=apply, least=max(2 * f + 3, (neighbours or 0) + 1), bound=bound)
 
 
 @rule
@@ -95,7 +97,7 @@ def multi_krum(
         count = jnp.sum(updates.arrived) - f if select is None else select
         rank = jnp.argsort(jnp.argsort(score, stable=True))
         chosen = (rank < count) & updates.arrived
-        info = {"malicious_kept": jnp.sum(chosen & context.malicious, dtype=jnp.int32)}
+        info = selected(chosen, updates, context)
         return tree.weighted_mean(updates.delta, chosen.astype(updates.samples.dtype)), state, info
 
     return Rule(apply=apply, least=max(2 * f + 3, select or 0, (neighbours or 0) + 1))

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.cosines import cosines, single_linkage
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -37,7 +38,7 @@ def largest_cluster() -> Rule:
         itself = jnp.eye(len(usable), dtype=bool) & usable
         below |= itself
         kept = below[jnp.argmax(jnp.sum(below, axis=1))]
-        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
+        info = selected(kept, updates, context)
         return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
 
     return Rule(apply=apply)

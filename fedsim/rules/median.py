@@ -4,15 +4,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedsim.compose import alias, rule
+from fedsim.rules.bounds import bounded, median_bound
 from fedsim.rules.sorting import by_sorted_columns
 from fedsim.tree import Tree
-from fedsim.types import Context, Updates
+from fedsim.types import Context, Rule, Updates
 
 alias(fedmedian="median", coordinate_median="median")
 
 
 @rule
-def median():
+def median() -> Rule:
     """Coordinate-wise median of the clients that reported.
 
     aggᵈ = ½ (x₍⌊(m+1)/2⌋₎ᵈ + x₍⌊m/2⌋+1₎ᵈ)  over the m values of coordinate d in ascending order x₍₁₎ᵈ ≤ … ≤ x₍ₘ₎ᵈ: the
@@ -29,7 +30,7 @@ def median():
     [2.5]
     """
 
-    def reduce(updates: Updates, context: Context) -> Tree:
+    def apply(updates: Updates, state: Tree, context: Context):
         del context
         present = updates.arrived
         m = jnp.sum(present)
@@ -38,6 +39,6 @@ def median():
             low, high = ordered[jnp.maximum(m - 1, 0) // 2], ordered[m // 2]
             return jnp.where(m > 0, 0.5 * low + 0.5 * high, 0)  # halves first: the sum of two may overflow
 
-        return by_sorted_columns(middle, updates.delta, present)
+        return by_sorted_columns(middle, updates.delta, present), state, {}
 
-    return reduce
+    return Rule(apply=apply, bound=bounded(median_bound))

@@ -7,6 +7,7 @@ from annotated_types import Ge
 
 from fedsim import tree
 from fedsim.compose import alias, rule
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -47,7 +48,7 @@ def monna(f: Annotated[int, Ge(0)], pivot: Annotated[int, Ge(0)] = 0) -> Rule:
         away = jnp.where(jnp.isfinite(away), away, jnp.finfo(away.dtype).max)
         rank = jnp.argsort(jnp.argsort(jnp.where(present, away, jnp.inf), stable=True))
         kept = present & (rank < jnp.sum(present) - f)
-        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
+        info = selected(kept, updates, context)
         return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
 
     return Rule(apply=apply, least=2 * f + 1)

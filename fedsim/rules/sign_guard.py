@@ -11,6 +11,7 @@ from fedsim import tree
 from fedsim.compose import alias, rule
 from fedsim.rules.flame import clipped_mean
 from fedsim.rules.mean_shift import largest_mean_shift
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -50,7 +51,7 @@ def sign_guard(low: Annotated[float, Gt(0)] = 0.1, high: Annotated[float, Gt(0)]
         _, median = clipped_mean(updates.delta, usable, usable)
         kept = usable & alike & (lengths >= low * median) & (lengths <= high * median)
         mean, _ = clipped_mean(updates.delta, kept, usable)
-        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
+        info = selected(kept, updates, context)
         return mean, state, info
 
     return Rule(apply=apply)

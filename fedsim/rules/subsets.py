@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
+from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -42,7 +43,7 @@ def mean_of_best_subset(cost: Callable[[Bool[Array, "B K"], Float[Array, "K K"]]
         present = updates.arrived
         distance = tree.squared_distances(updates.delta, present)
         kept = best_subset(lambda kept: cost(kept, distance), present, f)
-        info = {"malicious_kept": jnp.sum(kept & context.malicious, dtype=jnp.int32)}
+        info = selected(kept, updates, context)
         return tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype)), state, info
 
     return Rule(apply=apply, least=2 * f + 1, most=most_rows(f))

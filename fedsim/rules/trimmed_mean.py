@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import alias, rule
+from fedsim.rules.bounds import bounded, trimmed_bound
 from fedsim.rules.sorting import by_sorted_columns
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
@@ -52,4 +53,4 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
 
         return by_sorted_columns(centre, updates.delta, present), state, {}
 
-    return Rule(apply=apply, least=2 * trim + 1)
+    return Rule(apply=apply, least=2 * trim + 1, bound=bounded(trimmed_bound, trim))

@@ -199,6 +199,11 @@ def scaffnew() -> None:
     """Control variates that cost nothing to send, and the uniform mean."""
 
 
+@composed(SAMPLES, client=clients.worker_momentum)
+def worker_momentum() -> None:
+    """Clients that send the momentum of their updates, and the sample-weighted mean; a robust rule may take its place."""
+
+
 @composed(SAMPLES, client=clients.fedsam)
 def fedsam() -> None:
     """Sharpness-aware local training, and the sample-weighted mean."""

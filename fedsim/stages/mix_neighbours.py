@@ -5,12 +5,12 @@ from typing import Annotated
 import jax.numpy as jnp
 from annotated_types import Ge
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from fedsim import tree
 from fedsim.compose import alias, stage
 from fedsim.tree import Tree
-from fedsim.types import Context, Stage, Updates
+from fedsim.types import Bound, Context, Stage, Updates
 
 alias(nnm="mix_neighbours", nearest_neighbour_mixing="mix_neighbours")
 
@@ -20,7 +20,8 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
     """Nearest-neighbour mixing: every update becomes the mean of its nearest updates.
 
     x_i ← 1/(m−f) Σ_{j ∈ N(i)} x_j,  N(i) = the m−f of the m reporting clients nearest to i in ‖x_i − x_j‖₂, i itself
-    included; ties go to the lowest index. Sample counts keep to their rows and do not weigh here.
+    included; ties go to the lowest index. Sample counts keep to their rows and do not weigh here. Before a rule of bound κ
+    (see `fedsim.rules.bounds`) both together have the bound 8f / (m − f) · (κ + 1).
 
     Resists: f malicious clients, together with a robust rule behind it.    Cost: O(K²·D).    Needs: the whole stack.
 
@@ -54,4 +55,11 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
         mixed = tree.by_columns(mix, updates.delta, K)
         return updates._replace(delta=tree.select(present, mixed, updates.delta)), state, {}
 
-    return Stage(apply=apply, least=f + 1)
+    def bound(behind: Bound) -> Bound:
+        def kappa(n: Int[Array, ""], malicious: Int[Array, ""]) -> Float[Array, ""]:
+            known = (malicious <= f) & (2 * f < n)
+            return jnp.where(known, 8 * f / (n - f).astype(float) * (behind(n, jnp.asarray(f)) + 1), jnp.nan)
+
+        return kappa
+
+    return Stage(apply=apply, least=f + 1, bound=bound)

@@ -16,6 +16,7 @@ from fedsim.types.client import StepHook as StepHook
 from fedsim.types.server import AggregateStage as AggregateStage
 from fedsim.types.server import Aim as Aim
 from fedsim.types.server import Bits as Bits
+from fedsim.types.server import Bound as Bound
 from fedsim.types.server import Codec as Codec
 from fedsim.types.server import Defence as Defence
 from fedsim.types.server import Fold as Fold

@@ -70,6 +70,10 @@ class Codec(NamedTuple):
     name: str = ""
 
 
+Bound = Callable[[Int[Array, ""], Int[Array, ""]], Float[Array, ""]]
+"""(rows n, malicious rows among them) -> κ of (f, κ)-robustness; NaN where nothing is known."""
+
+
 class Stage(NamedTuple):
     """Stack -> stack, in the form that sees all rows."""
 
@@ -79,6 +83,7 @@ class Stage(NamedTuple):
     name: str = ""
     after: Callable[[Tree, Info], Tree] | None = None  # as that of a row-wise stage
     memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful  # likewise
+    bound: Callable[[Bound], Bound] | None = None  # of what follows -> of both together, where one is published
 
 
 Defence = Callable[[Updates, Context], Tree]
@@ -115,6 +120,7 @@ class Rule(NamedTuple):
     )  # `loss`: of every client at x, by a pass before training; `expected`: see Context
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
     evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
+    bound: Bound | None = None  # published: see `fedsim.rules.bounds`
     name: str = ""
 
 

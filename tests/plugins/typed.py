@@ -78,7 +78,7 @@ SCENARIO: dict[str, Any] = {"name": "mine", "rounds": 2, "data": {"kind": "coins
 
 def factories_keep_their_signatures() -> None:
     assert_type(one(row=1), types.Rule)
-    assert_type(halve(), types.Stage | types.RowStage | types.Aim)
+    assert_type(halve(), types.Stage | types.RowStage)
     assert_type(louder(2.0), types.Stage | types.RowStage | types.Aim)
     assert_type(decayed(0.1), types.Client)
     assert_type(coins(samples=10), fedsim.Arrays)

@@ -139,3 +139,19 @@ class Scaffnew(Client):
 
     def memory(self, i):
         return {"h": self.h[i], "y": self.sent[i]}
+
+
+class WorkerMomentum(Client):
+    """Karimireddy et al. 2021: sends m_i ← β m_i + (1 − β) (y − x)."""
+
+    beta = 0.7
+
+    def began(self):
+        self.m = self.zero()
+
+    def update(self, i, x):
+        self.m[i] = self.beta * self.m[i] + (1 - self.beta) * (self.trained(i, x) - x)
+        return self.m[i]
+
+    def memory(self, i):
+        return {"m": self.m[i]}

@@ -81,6 +81,9 @@ METHODS = {
         rules.MeanOverAll,
     ),
     "scaffnew": _uniform("scaffnew", {"kind": "scaffnew"}, duals.Scaffnew),
+    "worker_momentum": _sampled(
+        "worker_momentum(beta=0.7)", {"kind": "worker_momentum", "beta": 0.7}, duals.WorkerMomentum
+    ),
     "fedsam": _sampled("fedsam(rho=0.2)", {"kind": "fedsam", "rho": 0.2}, clients.FedSAM),
     "delta_sgd": _sampled(
         "delta_sgd(gamma=1.0, delta=0.3, eta0=0.05)",

@@ -1,0 +1,42 @@
+"""Momentum on the clients: the standard partner of robust rules."""
+
+from typing import Annotated
+
+from annotated_types import Ge, Lt
+
+from fedsim import tree
+from fedsim.clients.hooks import finish, gradient, start, step
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def worker_momentum(beta: Annotated[float, Ge(0), Lt(1)] = 0.9) -> Client:
+    """Every client sends the momentum of its updates in place of the last one.
+
+    m_i ← β m_i + (1 − β) (y_i − x), and sends m_i; m_i = 0 at the start, and y_i is where the plain local steps from x end.
+    With one local step, m_i is −η_l times the momentum of its gradients. What robust rules stand grows with the
+    variance of the honest updates, and momentum lowers it. It is the client's own, from round to round, and stands beside
+    `momentum`, which begins anew every round unless `optimizer_state: carry`.
+
+    State: m_i, one model a client; where a message is lost, m_i stays as it was.    Sends: one model.    With β = 0: `sgd`.
+
+    Args:
+      beta: β, what is kept of the momentum.
+
+    References:
+      Karimireddy, He, Jaggi 2021, Learning from History for Byzantine Robust Optimization, arXiv:2012.10333 (there m_i is
+      the first gradient at the start); Farhadkhani et al. 2022, Byzantine Machine Learning Made Easy by Resilient
+      Averaging of Momentums, arXiv:2205.12173.
+    """
+
+    def memory(shared, key):
+        del key
+        return {"m": tree.zeros_like(shared["params"])}
+
+    def close(task, shared, variables, local, row, work):
+        message = finish(task, shared, variables, local, row, work)
+        momentum = tree.mix(message.delta, row["m"], beta)
+        return message._replace(delta=momentum, memory={"m": momentum})
+
+    return Client(memory=memory, start=start, gradient=gradient, step=step, finish=close)

@@ -1,0 +1,144 @@
+"""Published bounds of rules hold on random adversarial rounds, and the columns that show them are their definitions."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cohorts import cohort_of
+from conftest import some
+
+import fedsim
+from fedsim import rules, stages
+from fedsim.compose import line
+from fedsim.types import Context
+
+K, D = 9, 4
+ROUNDS = 1000
+RULES = {
+    "median": (0, lambda f: rules.median()),
+    "geometric_median": (0, lambda f: rules.geometric_median()),
+    "trimmed_mean": (1, lambda f: rules.trimmed_mean(f)),
+    "krum": (1, lambda f: rules.krum(f)),
+}
+CASES = [(name, mixed, f) for name, (least, _) in RULES.items() for mixed in (False, True) for f in (least, 2, 3)]
+
+
+def adversarial(rng, f):
+    """Rows `[K, D]` and who is there; f of those present are anything that an attacker may try."""
+    n = rng.integers(2 * f + 3, K + 1)
+    rows = rng.normal(size=(K, D)) * rng.choice([0.01, 1, 10], size=(1, D)) + rng.normal(size=D) * rng.choice([0, 5])
+    if rng.random() < 0.3:  # two groups of honest clients
+        rows[: K // 2] += rng.normal(size=D) * 3
+    present = np.isin(np.arange(K), rng.choice(K, n, replace=False))
+    bad = rng.choice(np.flatnonzero(present), f, replace=False)
+    honest = present & ~np.isin(np.arange(K), bad)
+    mean, std = rows[honest].mean(0), rows[honest].std(0)
+    rows[bad] = (
+        rng.normal(size=(f, D)) * 1e3,
+        np.tile(mean - rng.uniform(0, 3) * std, (f, 1)),
+        np.tile(-rng.uniform(0, 20) * mean, (f, 1)),
+        np.tile(rows[rng.choice(np.flatnonzero(honest))], (f, 1)),
+        np.full((f, D), rng.choice([-1e6, 0, 1e6])),
+    )[rng.integers(5)]
+    return rows, present
+
+
+def worst(rows, present, aggregate, f):
+    """The largest ‖F − mean_H‖² / spread of H over all H of n − f rows that are there."""
+    ids = np.flatnonzero(present)
+    subsets = rows[np.array(list(itertools.combinations(ids, len(ids) - f)))]
+    means = subsets.mean(1)
+    spread = ((subsets - means[:, None]) ** 2).sum(-1).mean(1)
+    return np.max(((aggregate - means) ** 2).sum(-1) / spread)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "mixed", "f"), some(CASES, 3))
+def test_the_bound_holds_for_every_set_of_honest_clients(name, mixed, f):
+    rule = RULES[name][1](f)
+    before = line([stages.mix_neighbours(f)] if mixed else [])
+    rng = np.random.default_rng(17)
+    drawn = [adversarial(rng, f) for _ in range(ROUNDS)]
+    bound = stages.mix_neighbours(f).bound(rule.bound) if mixed else rule.bound
+    with jax.enable_x64(True):
+
+        @jax.jit
+        @jax.vmap
+        def aggregate(rows, present):
+            context = Context(jax.random.key(0), 1, jnp.float64(K), 0.1, {}, jnp.arange(K), jnp.zeros(K, bool))
+            updates = cohort_of(rows, present, jnp.ones(K))
+            kept, _, _ = before.apply(updates, before.init(rows[0], present), context)
+            n = jnp.sum(present)
+            return rule.apply(kept, rule.init(rows[0], present), context)[0], bound(n, jnp.asarray(f))
+
+        made, kappa = map(np.asarray, aggregate(*map(jnp.asarray, map(np.stack, zip(*drawn, strict=True)))))
+    ratios = np.array([worst(*case, point, f) for case, point in zip(drawn, made, strict=True)])
+    assert np.isfinite(kappa).all() and (ratios <= kappa * (1 + 1e-9) + 1e-12).all()
+    assert f == 0 or ratios.max() > 0.01 * kappa.min()  # the rounds are adversarial
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def test_a_bound_says_nothing_beyond_what_it_is_told():
+    kappa = rules.trimmed_mean(2).bound
+    n = lambda k: jnp.asarray(k)
+    assert float(kappa(n(9), n(1))) == float(kappa(n(9), n(2))) == pytest.approx(12 / 5 * (1 + 2 / 5))
+    assert np.isnan(float(kappa(n(9), n(3)))) and np.isnan(float(kappa(n(4), n(1))))
+    assert float(rules.median().bound(n(9), n(0))) == 4
+    assert rules.mean().bound is None and rules.krum(1, neighbours=3).bound is None
+    assert (
+        rules.geometric_median(smoothing=0.1).bound is None and rules.geometric_median(weights="samples").bound is None
+    )
+    mixed = stages.mix_neighbours(2).bound(rules.median().bound)
+    assert float(mixed(n(9), n(1))) == pytest.approx(16 / 7 * (4 * (1 + 2 / 5) ** 2 + 1)) and np.isnan(
+        float(mixed(n(9), n(3)))
+    )
+
+
+SCENARIO = {
+    "name": "bounds",
+    "rounds": 1,
+    "data": {"kind": "digits", "clients": 9, "partition": {"kind": "dirichlet", "alpha": 0.3}},
+    "client": {"lr": 0.1, "batch": "full", "epochs": 1},
+    "fleet": {"malicious": [1, 4]},
+    "wire": [{"kind": "sign_flip", "scale": 3}],
+    "numerics": {"dtype": "float64", "block": 4},
+    "evaluate": {"diagnostics": True},
+}
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What every client makes of the start model by itself `[9, D]`, and the start model."""
+    start = fedsim.run({**SCENARIO, "client": {"lr": 0.0}, "fleet": {}, "wire": []}).model(seed=0)
+    cohorts = [{"kind": "listed", "rounds": [[i]]} for i in range(9)]
+    models = [fedsim.run({**SCENARIO, "wire": [], "cohort": cohort}).model(seed=0) for cohort in cohorts]
+    return np.stack([flat(model, start) for model in models]), start
+
+
+def flat(model, start):
+    return np.concatenate([np.ravel(np.asarray(model[name]) - np.asarray(start[name])) for name in ("W", "b")])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", [["mean"], ["median"], [{"kind": "clip", "norm": 0.2}, "median"]])
+def test_columns_are_their_definitions(server, alone):
+    rows, start = alone
+    asked, plain = (
+        fedsim.run({**SCENARIO, "server": server}),
+        fedsim.run({**SCENARIO, "server": server, "evaluate": {}}),
+    )
+    assert plain.model(seed=0)["W"].tobytes() == asked.model(seed=0)["W"].tobytes()
+    row, honest = asked.rounds.iloc[-1], np.delete(rows, [1, 4], 0)
+    away = np.linalg.norm(flat(asked.model(seed=0), start) - honest.mean(0))
+    assert row["honest_distance"] == pytest.approx(away, rel=1e-9)
+    assert ("kappa_ratio" in asked.rounds) == (server == ["median"])
+    if "kappa_ratio" in asked.rounds:
+        spread = ((honest - honest.mean(0)) ** 2).sum(1).mean()
+        assert row["kappa_ratio"] == pytest.approx(away**2 / spread / (4 * (1 + 2 / 5) ** 2), rel=1e-9)
