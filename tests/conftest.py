@@ -60,7 +60,7 @@ def some(cases, every: int = 2, start: int = 0) -> list:
     return list(cases)[slice(None) if WHOLE else slice(start, None, every)]
 
 
-def crossed(names, cases, always: tuple[str, ...] = ("fast part", "all together"), every: int = 4) -> list:
+def crossed(names, cases, always: tuple[str, ...] = ("fast part", "all together"), every: int = 6) -> list:
     """Pairs of a name and a case: of each name the cases of `always` and a fixed share of the others, another for each."""
     chosen = lambda i, j, case: WHOLE or case in always or (i + j) % every == 0
     return [(n, case) for i, n in enumerate(names) for j, case in enumerate(cases) if chosen(i, j, case)]

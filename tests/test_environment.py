@@ -111,6 +111,7 @@ VARIABLES = [  # what is set, what the line says, exit code
 
 
 @pytest.mark.long
+@pytest.mark.share(4)
 @pytest.mark.parametrize("command", ["run tiny.yaml", "check tiny.yaml", "doctor", "list devices"])
 @pytest.mark.parametrize(("name", "value", "said", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES])
 def test_variables_of_nonsense_in_a_command(command, name, value, said, code, desk):
@@ -204,6 +205,7 @@ def test_every_command_has_a_line():
 
 
 @pytest.mark.long
+@pytest.mark.share(3)
 @pytest.mark.parametrize("closed", some(STREAMS, 4, 0))
 @pytest.mark.parametrize("command", LINES)
 def test_commands_do_their_work_with_closed_streams(command, closed, desk, finished):
@@ -217,6 +219,7 @@ def test_commands_do_their_work_with_closed_streams(command, closed, desk, finis
 
 
 @pytest.mark.long
+@pytest.mark.share(4)
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
 @pytest.mark.parametrize("command", LINES)
 def test_commands_do_their_work_when_nobody_reads(command, reader, desk, finished):

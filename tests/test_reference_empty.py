@@ -38,7 +38,7 @@ def same(client: str, server: list[dict], cohort: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "cohort"), crossed(METHODS, ["all", "listed"], (), 2))
+@pytest.mark.parametrize(("name", "cohort"), crossed(METHODS, ["all", "listed"], (), 3))
 def test_of_every_method(name, cohort):
     method = {"kind": name, **REQUIRED.get(name, {})}
     resolved = read({"name": "x", "data": "digits", "method": method}).resolved()
@@ -46,6 +46,6 @@ def test_of_every_method(name, cohort):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "cohort"), crossed(RULES, ["all", "listed"], (), 2))
+@pytest.mark.parametrize(("name", "cohort"), crossed(RULES, ["all", "listed"], (), 3))
 def test_of_every_rule(name, cohort):
     same("feddyn" if name == "dyn" else "sgd", [{"kind": name, **REQUIRED.get(name, {})}], cohort)
