@@ -56,6 +56,7 @@ TABLES = {
     "compare.csv": (*tables.COMPARE, *tables.SENSITIVITY),
     "across.csv": tables.ACROSS,
     "profiles.csv": tables.PROFILES,
+    "worst.csv": tables.WORST,
     "tuning.csv": tables.TUNING,
     "bench.csv": tables.BENCH,
 }

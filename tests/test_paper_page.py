@@ -17,8 +17,8 @@ from fedsim.report.results import rows_of
 from fedsim.runs.comparison import ordered
 from fedsim.scenario import read
 from fedsim.study.breakdown import breakdown
+from fedsim.study.conclusions import conclusions
 from fedsim.study.grid import design_of
-from fedsim.study.pairing import conclusions
 
 VARIED = "fleet.malicious"
 

@@ -232,8 +232,8 @@ def test_robust_block(root, tmp_path):
 @pytest.mark.long
 def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
     fedsim.run(root / "scenarios/iid.yaml", edits=["rounds=1"], out=tmp_path / "iid")
-    some = ["rounds=1", "data.validation=0.1"]
-    grid = {"vary": {"cohort.size": [2, 3]}, "tune": {"client.lr": [0.01, 0.1]}}
+    some = ["rounds=1", "data.validation=0.1", "fleet.malicious=0.2"]
+    grid = {"vary": {"wire": [["sign_flip"], ["gaussian(std=1.0)"]]}, "tune": {"client.lr": [0.01, 0.1]}}
     fedsim.compare(root / "scenarios/iid.yaml", ["fedavg", "median"], **grid, edits=some, out=tmp_path / "compared")
     table = pages(root)["docs/files.md"].partition("\n## ")[0]
     named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", table, re.M))

@@ -48,6 +48,9 @@ COMPARE = (
 )  # fmt: skip
 SENSITIVITY = ("tuned", "sensitivity_low", "sensitivity_high")  # of compare.csv, where something was tuned
 ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")
+WORST = (
+    "method", "metric", "score", "attacks", "attack", "seeds", "mean", "sd", "ci_low", "ci_high", "best", "p_adjusted",
+)  # fmt: skip
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (

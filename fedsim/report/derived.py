@@ -52,6 +52,8 @@ def _figures(
         first, seeds = next(iter(by_variant(partition).values())), scenario["seeds"]
         counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"]["clients"]))
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, mark).items()
+    if rows:
+        yield from figures.attacks(rows, scenario, score, order, mark).items()
     if compared is None or not len(compared):
         return
     if set(compared["method"]) - set(compared["baseline"]):

@@ -19,7 +19,7 @@ from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import ORDER
 from fedsim.scenario.reader import parse
 from fedsim.scenario.schema import pathless
-from fedsim.study.pairing import conclusions
+from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import fairness, summarise
 
 ENDED, UNDER_WAY = ("done", "diverged", "stopped", "incomplete"), ("running", "interrupted")

@@ -10,13 +10,19 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import label_of
 from fedsim.runs.result import ORDER, Result, State, Tables
+from fedsim.study.conclusions import conclusions
 from fedsim.study.grid import Cell
-from fedsim.study.pairing import conclusions
 from fedsim.study.standings import chance_levels
 from fedsim.study.tuning import Trial, edges, settings, tuned
 from fedsim.study.verdict import verdict
 
-MORE = {"compare": tables.COMPARE, "across": tables.ACROSS, "profiles": tables.PROFILES, "tuning": tables.TUNING}
+MORE = {
+    "compare": tables.COMPARE,
+    "across": tables.ACROSS,
+    "profiles": tables.PROFILES,
+    "worst": tables.WORST,
+    "tuning": tables.TUNING,
+}
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
 
 
@@ -49,6 +55,8 @@ class Comparison(Tables):
         baseline its scores alone.
       across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
+      worst: a row per method and other variation, as in `worst.csv`: the attack that hurts it most; empty where attacks do
+        not vary.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
       verdict: the table in sentences, the headline first.
       edges: those of them that warn of a setting at the edge of what was tried.
@@ -92,6 +100,10 @@ class Comparison(Tables):
     @property
     def profiles(self) -> pd.DataFrame:
         return self._frame("profiles")
+
+    @property
+    def worst(self) -> pd.DataFrame:
+        return self._frame("worst")
 
     @property
     def tuning(self) -> pd.DataFrame:

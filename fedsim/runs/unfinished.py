@@ -18,7 +18,7 @@ from fedsim.runs.journal import Committed, committed
 from fedsim.runs.result import ORDER
 from fedsim.scenario import Scenario
 from fedsim.scenario.sections import sections_within
-from fedsim.study.pairing import conclusions
+from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import summarise
 
 ENDS = ("summary", "clients", "partition")  # tables whose rows are there only when a run has ended

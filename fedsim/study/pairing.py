@@ -7,7 +7,6 @@ import numpy as np
 
 from fedsim.study.statistics import differ, holm, iqm, paired, profile, ranks, scored, stratified
 from fedsim.study.summary import Record, larger_is_better, worst
-from fedsim.study.tuning import sensitivity
 
 SURE = 0.05
 THRESHOLDS = 51  # of a performance profile
@@ -154,20 +153,3 @@ def profiles(scores: Scores | None, score: str) -> list[Record]:
         for method, table in zip(scores.methods, scores.table, strict=True)
         for threshold, share in zip(thresholds, profile(table, thresholds, better), strict=True)
     ]
-
-
-def conclusions(
-    summary: Sequence[Record], tuning: Sequence[Record], baseline: str, score: str, varied: Sequence[str]
-) -> dict[str, list[Record]]:
-    """The tables that follow from two others: `compare`, `across`, `profiles`.
-
-    Args:
-      summary: rows of `summary.csv`.
-      tuning: rows of `tuning.csv`, none where nothing was tuned.
-      baseline: label of the method that the others are compared with.
-      score: column of `summary.csv` that is compared.
-      varied: paths that vary.
-    """
-    compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
-    scores = scores_of(summary, score)
-    return {"compare": compared, "across": across(scores, score), "profiles": profiles(scores, score)}

@@ -10,6 +10,7 @@ from fedsim.study.statistics import smallest_p
 from fedsim.study.summary import Record, larger_is_better
 from fedsim.study.unpaired import unpaired
 from fedsim.study.words import attacks, variation
+from fedsim.study.worst_case import worst_case_lines, worst_cases
 
 
 def verdict(
@@ -36,7 +37,8 @@ def verdict(
         return ["No run has a score." if by_variant else "Nothing was run."]
     metric = next(str(run["metric"]) for run in summary if run.get("metric"))
     words = {name: variation(name, scenario) for name in by_variant}
-    lines = [_headline(by_variant, words, baseline, metric)]
+    lines = worst_case_lines(worst_cases(summary, score), scenario)  # what attacks leave is what they were tried for
+    lines.append(_headline(by_variant, words, baseline, metric))
     for name, group in by_variant.items():
         where = f"With {words[name]}: " if name else ""
         lines += [f"{where}{line[0].lower() if where else line[0]}{line[1:]}" for line in _group(group, baseline)]

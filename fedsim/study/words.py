@@ -26,6 +26,7 @@ TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "client.epochs": ("local epochs", "{} local epoch{s}"),
     "client.steps": ("local steps", "{} local step{s}"),
     "fleet.malicious": ("share of malicious clients", "{} malicious"),
+    "wire": ("wire", "{} on the wire"),
     "numerics.dtype": ("float type", "{}"),
     "numerics.threads": ("threads", "{} thread{s}"),
 }
@@ -34,7 +35,8 @@ SIGNS = {
     "rho": "ρ", "sigma": "σ", "tau": "τ", "lr": "learning rate", "b1": "β₁", "b2": "β₂",
 }  # fmt: skip
 KINDS = {"iid": "IID", "dirichlet": "Dirichlet"}
-ATTACKS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # paths along which an attack gets stronger
+ATTACK = re.compile(r"(wire|data\.attack)\b")  # paths along which an attack changes
+ATTACKS = re.compile(rf"fleet\.malicious\b|{ATTACK.pattern}")  # or gets stronger
 
 
 def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
@@ -83,6 +85,15 @@ def attacks(label: str) -> bool:
     return any(ATTACKS.match(part) for part in top_level(label))
 
 
+def of_attack(part: str) -> bool:
+    """Whether `PATH=VALUE` says which attack there is.
+
+    >>> of_attack("wire=[sign_flip]"), of_attack("fleet.malicious=0.2")
+    (True, False)
+    """
+    return bool(ATTACK.match(part))
+
+
 def _setting(part: str, scenario: Mapping[str, Any] | None) -> str:
     path, equals, text = (piece.strip() for piece in part.partition("="))
     if not equals:
@@ -106,7 +117,11 @@ def _malicious(value: Any, text: str) -> str:
 
 
 def _shown(value: Any, text: str) -> str:
-    """A value: a kind by its name and parameters, anything else as it was written."""
+    """A value: kinds by their names and parameters, anything else as it was written."""
+    if isinstance(value, list) and all(
+        isinstance(one, str) or (isinstance(one, dict) and "kind" in one) for one in value
+    ):
+        return ", then ".join(_shown(one, _kind(one)) for one in value) or "nothing"
     if isinstance(value, dict) and "kind" in value:
         rest = [f"{SIGNS.get(name, name.replace('_', ' '))} {inner}" for name, inner in value.items() if name != "kind"]
         return " ".join([_kind(value["kind"]), ", ".join(map(str, rest))]).strip()

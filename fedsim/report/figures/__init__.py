@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedsim.report.figures.attacks import figures_of_attacks as figures_of_attacks
 from fedsim.report.figures.curves import figure_of_curves as figure_of_curves
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import figure_of_differences as figure_of_differences
@@ -24,6 +25,17 @@ def curves(
 ) -> dict[str, bytes]:
     """`figure_of_curves` as `curves.png`, `.svg` and `.pdf`; what does not fit a page as `curves-2.png` and so on."""
     return _paged(pages_of_curves(rounds, scenario, order), "curves", mark)
+
+
+def attacks(
+    summary: Sequence[Mapping[str, Any]],
+    scenario: Mapping[str, Any],
+    score: str,
+    order: Sequence[str] = (),
+    mark: str = "",
+) -> dict[str, bytes]:
+    """`figures_of_attacks` as `attacks.png`, `.svg` and `.pdf`, the second one as `attacks-2.png` and so on."""
+    return _paged(figures_of_attacks([dict(row) for row in summary], scenario, score, order), "attacks", mark)
 
 
 def partition(

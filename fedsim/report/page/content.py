@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.report.mark import mark_of
-from fedsim.report.page import charts, pictures, setting
+from fedsim.report.page import attacks, charts, pictures, setting
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
@@ -15,6 +15,7 @@ from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, rows_of
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
+from fedsim.study.worst_case import by_attack
 
 FEW = 4  # pictures that are shown without being asked for
 COLUMNS = [1, 1, 2, 3, 2, *[3] * 10_000]  # by the number of pictures: no row is left half empty
@@ -110,6 +111,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "columns": COLUMNS,
         "names": list(classes.items()),
         "strong": STRONG,
+        "attacks": attacks.grids(result.runs, names, result.score, scenario),
         "forests": pictures.forests(result.compared, names, scenario),
         "table": table_of(result.runs, result.compared, result.score, scenario),
         "spreads": pictures.spreads(clients, names, scenario),
@@ -141,7 +143,7 @@ def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) 
         "headline": lines[0] if lines else headline(runs, rounds, result.names, score, chance.get(""), over),
         "lines": [*lines[1:], *_remarks(sources)],
         "numbers": numbers(runs, rounds, over) if runs and not several else [],
-        "dots": dots if several else None,
+        "dots": dots if several and not by_attack(runs) else None,
     }
 
 
@@ -149,6 +151,7 @@ def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the page is divided into: the anchor of each part, and what it is called."""
     parts = (
         ("result", "Result", True),
+        ("attacks", "Attacks", shown["attacks"]),
         ("curves", "Curves", shown["groups"]),
         ("table", "All numbers", shown["table"] and len(shown["table"]["rows"]) > 1),
         ("differences", "Differences", shown["forests"]),

@@ -1,0 +1,26 @@
+"""The tables of a comparison that follow from the scores of its runs."""
+
+from collections.abc import Sequence
+
+from fedsim.study.pairing import across, against, profiles, scores_of
+from fedsim.study.summary import Record
+from fedsim.study.tuning import sensitivity
+from fedsim.study.worst_case import worst_cases
+
+
+def conclusions(
+    summary: Sequence[Record], tuning: Sequence[Record], baseline: str, score: str, varied: Sequence[str]
+) -> dict[str, list[Record]]:
+    """The tables that follow from two others: `compare`, `across`, `profiles`, `worst`.
+
+    Args:
+      summary: rows of `summary.csv`.
+      tuning: rows of `tuning.csv`, none where nothing was tuned.
+      baseline: label of the method that the others are compared with.
+      score: column of `summary.csv` that is compared.
+      varied: paths that vary.
+    """
+    compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
+    scores = scores_of(summary, score)
+    together = {"across": across(scores, score), "profiles": profiles(scores, score)}
+    return {"compare": compared, **together, "worst": worst_cases(summary, score)}

@@ -1,0 +1,118 @@
+"""Methods under the worst of several attacks: a rule is as good as the attack that hurts it most."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsim.scenario.shorthand import top_level
+from fedsim.study.pairing import SURE, told_apart
+from fedsim.study.standings import mean_score, seed_scores
+from fedsim.study.statistics import interval
+from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.words import of_attack, variation
+
+Settings = dict[str, dict[str, dict[str, list[Record]]]]
+"""runs by variation of everything else, method and attack"""
+
+
+def parted(variant: str) -> tuple[str, str]:
+    """A variation -> (what varies beside the attack, the attack), both as labels.
+
+    >>> parted("wire=[sign_flip], data.partition.alpha=0.1")
+    ('data.partition.alpha=0.1', 'wire=[sign_flip]')
+    """
+    parts = top_level(variant) if variant else []
+    rest, attack = ([part.strip() for part in parts if of_attack(part) == which] for which in (False, True))
+    return ", ".join(rest), ", ".join(attack)
+
+
+def by_attack(summary: Sequence[Record]) -> Settings:
+    """Runs under two or more attacks; none where attacks do not vary.
+
+    Args:
+      summary: rows of `summary.csv`.
+    """
+    settings: Settings = {}
+    for run in summary:
+        rest, attack = parted(str(run.get("variant") or ""))
+        if all(part.strip().endswith("=[]") for part in top_level(attack)):
+            continue  # nobody attacks
+        settings.setdefault(rest, {}).setdefault(run["method"], {}).setdefault(attack, []).append(run)
+    several = {attack for methods in settings.values() for attacks in methods.values() for attack in attacks}
+    return settings if len(several) > 1 else {}
+
+
+def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
+    """Every method under the attack that leaves it the worst mean score: the rows of `worst.csv`, the best first.
+
+    The attack is chosen on the seeds on which it is reported, so the mean is a little low where several attacks are about
+    as bad. Methods are told apart from the best one by the exact paired test, each under its own worst attack, with
+    Holm's adjustment over the methods of a variation.
+
+    Args:
+      summary: rows of `summary.csv`.
+      score: `final`, `best` or `mean_last_k`.
+    """
+    rows = []
+    for rest, methods in by_attack(summary).items():
+        worst = {method: _worst(attacks, score) for method, attacks in methods.items()}
+        known = {method: attack for method, attack in worst.items() if attack is not None}
+        if not known:
+            continue
+        runs = {method: methods[method][attack] for method, attack in known.items()}
+        group = [_row(method, rest, known[method], methods[method], score) for method in known]
+        group.sort(key=lambda row: -row["mean"] if larger_is_better(row["metric"]) else row["mean"])
+        best = group[0]["method"]
+        apart = told_apart([run for part in runs.values() for run in part], best, score)
+        rows += [{**row, "best": best, "p_adjusted": apart.get(row["method"])} for row in group]
+    return rows
+
+
+def worst_case_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> list[str]:
+    """The rows of `worst.csv` in a sentence for every variation."""
+    groups: dict[str, list[Record]] = {}
+    for row in rows:
+        groups.setdefault(row.get("variant", ""), []).append(row)
+    lines = []
+    for rest, group in groups.items():
+        best, others, count = group[0], group[1:], group[0]["attacks"]
+        where = f", with {variation(rest, scenario)}" if rest else ""
+        metric = str(best["metric"]).replace("_", " ")
+        text = f"Under the worst of {count} attacks{where}: {best['method']} keeps {metric} {best['mean']:.3g}"
+        text += f" ({variation(best['attack'], scenario)})"
+        if others:
+            sure = sum(row["p_adjusted"] is not None and row["p_adjusted"] < SURE for row in others)
+            last = others[-1]
+            text += f", surely more than {sure} of {len(others)}; {last['method']} keeps {last['mean']:.3g}"
+            text += f" ({variation(last['attack'], scenario)})"
+        lines.append(f"{text}.")
+    return lines
+
+
+def _worst(attacks: Mapping[str, list[Record]], score: str) -> str | None:
+    """The attack under which the mean is worst; None where no run has a score."""
+    means = {attack: mean_score(runs, score) for attack, runs in attacks.items()}
+    known = {attack: mean for attack, mean in means.items() if mean is not None}
+    metric = next((str(run["metric"]) for runs in attacks.values() for run in runs if run.get("metric")), "")
+    sign = 1 if larger_is_better(metric) else -1
+    return min(known, key=lambda attack: sign * known[attack], default=None)
+
+
+def _row(method: str, rest: str, attack: str, attacks: Mapping[str, list[Record]], score: str) -> Record:
+    runs = attacks[attack]
+    values = np.array(list(seed_scores(runs, score).values()))
+    finite = len(values) > 1 and bool(np.isfinite(values).all())
+    low, high = (interval(values) if finite else None) or (None, None)
+    metric = next(str(run["metric"]) for run in runs if run.get("metric"))
+    numbers = {"mean": float(values.mean()), "sd": float(values.std(ddof=1)) if finite else None}
+    heads = {"method": method, **({"variant": rest} if rest else {}), "metric": metric, "score": score}
+    return {
+        **heads,
+        "attacks": len(attacks),
+        "attack": attack,
+        "seeds": len(values),
+        **numbers,
+        "ci_low": low,
+        "ci_high": high,
+    }

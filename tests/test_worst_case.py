@@ -1,0 +1,117 @@
+"""Methods under the worst of several attacks: table, sentences, page and figure against counting by hand."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.report.derived import derived_files
+from fedsim.report.figures import figures_of_attacks
+from fedsim.report.results import rows_of
+from fedsim.study.conclusions import conclusions
+from fedsim.study.statistics import holm, interval, paired
+from fedsim.study.worst_case import by_attack, parted, worst_case_lines, worst_cases
+
+SCORES = {  # by attack and method, for alpha 1; one less for alpha 0.1
+    "[]": {"a": 0.9, "b": 0.9, "c": 0.1},
+    "[{kind: sign_flip, scale: 5}]": {"a": 0.2, "b": 0.7, "c": 0.5},
+    "[gaussian]": {"a": 0.8, "b": 0.6, "c": 0.7},
+}
+
+
+def summary(seeds=8):
+    rng, rows = np.random.default_rng(0), []
+    for alpha, less in ((1, 0.0), (0.1, 0.05)):
+        for wire, scores in SCORES.items():
+            for method, score in scores.items():
+                variant = f"wire={wire}, data.partition.alpha={alpha}"
+                axes = {"variant": variant, "wire": wire, "data.partition.alpha": str(alpha)}
+                for seed in range(seeds):
+                    value = score - less + 0.001 * rng.standard_normal()
+                    rows.append(
+                        {
+                            "method": method,
+                            **axes,
+                            "seed": seed,
+                            "metric": "test_accuracy",
+                            "final": value,
+                            "diverged": 0,
+                        }
+                    )
+    return rows
+
+
+def test_the_worst_attack_is_that_of_the_lowest_mean_and_no_attack_is_none():
+    rows = summary()
+    table = pd.DataFrame(worst_cases(rows, "final"))
+    assert table["variant"].tolist() == ["data.partition.alpha=1"] * 3 + ["data.partition.alpha=0.1"] * 3
+    assert (
+        table["method"].tolist() == ["b", "c", "a"] * 2 and set(table["attacks"]) == {2} and set(table["best"]) == {"b"}
+    )
+    assert table["attack"].tolist()[:3] == ["wire=[gaussian]", *["wire=[{kind: sign_flip, scale: 5}]"] * 2]
+    frame = pd.DataFrame(rows)
+    scores = lambda method, attack: frame.query("method == @method and variant == @attack")["final"].to_numpy()
+    b = scores("b", "wire=[gaussian], data.partition.alpha=1")
+    others = [scores(m, "wire=[{kind: sign_flip, scale: 5}], data.partition.alpha=1") for m in ("c", "a")]
+    first = table.iloc[0]
+    assert (first["mean"], first["ci_low"], first["ci_high"]) == pytest.approx((b.mean(), *interval(b)), rel=1e-12)
+    assert first["sd"] == pytest.approx(b.std(ddof=1))
+    p = holm([paired(other, b, True).p_value for other in others])
+    assert table["p_adjusted"].tolist()[1:3] == pytest.approx(p) and np.isnan(first["p_adjusted"])
+
+
+def test_a_run_that_diverged_is_the_worst_there_is():
+    rows = summary(seeds=2)
+    rows[-1] |= {"diverged": 1}  # c under noise, one of two seeds
+    (c,) = [row for row in worst_cases(rows, "final") if row["method"] == "c" and row["variant"].endswith("0.1")]
+    assert c["attack"] == "wire=[gaussian]" and c["mean"] < 0.4
+
+
+def test_sentences():
+    lines = worst_case_lines(worst_cases(summary(), "final"))
+    assert lines[0].startswith("Under the worst of 2 attacks, with partition α 1: b keeps test accuracy 0.6 (gaussian")
+    assert "on the wire), surely more than 2 of 2; a keeps 0.2 (sign flip scale 5" in lines[0] and len(lines) == 2
+
+
+def test_where_attacks_do_not_vary_there_is_nothing():
+    rows = [row for row in summary() if row["wire"] != "[gaussian]"]
+    assert by_attack(rows) == {} and worst_cases(rows, "final") == [] and figures_of_attacks(rows, {}, "final") == []
+    assert parted("") == ("", "") and parted("fleet.malicious=0.2") == ("fleet.malicious=0.2", "")
+    assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
+
+
+def test_figure_has_a_number_for_every_pair():
+    first, second = figures_of_attacks(summary(), {"name": "grid"}, "final", ["c", "a", "b"])
+    (axes,) = first.axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["c", "a", "b"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["sign flip scale 5", "gaussian"]
+    assert [text.get_text() for text in axes.texts][:2] == ["0.50", "0.70"] and len(axes.texts) == 6
+    assert len(second.axes) == 1
+
+
+@pytest.mark.long
+def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
+    scenario = {
+        "name": "grid",
+        "rounds": 3,
+        "seeds": 2,
+        "data": {"kind": "digits", "clients": 10},
+        "client": {"lr": 0.1, "batch": 10, "epochs": 1},
+        "fleet": {"malicious": 0.2},
+        "wire": [{"kind": "sign_flip", "scale": 5}],
+        "evaluate": {"every": 3},
+    }
+    wires = [[], [{"kind": "sign_flip", "scale": 5}], [{"kind": "nonfinite"}]]
+    compared = fedsim.compare(scenario, methods=["mean", "median"], vary={"wire": wires}, out=tmp_path / "out")
+    kept = pd.read_csv(tmp_path / "out" / "worst.csv")
+    assert kept["method"].tolist() == ["median", "mean"] == compared.worst["method"].tolist()
+    assert compared.verdict[0].startswith("Under the worst of 2 attacks: median keeps test accuracy")
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    frames = {"summary": compared.summary, "compare": compared.table, "rounds": compared.rounds}
+    files = derived_files(frames, record)
+    text = files["report.html"].decode()
+    assert "Every method under every attack" in text and text.count(' worst">') == 2
+    assert files["figures/attacks.pdf"].startswith(b"%PDF")
+    assert rows_of(kept)[0]["attack"] == "wire=[{kind: sign_flip, scale: 5}]"
