@@ -139,6 +139,43 @@ def sign_flip(case):
     yield "per_row", fedsim.transmit("sign_flip", H, malicious=np.ones(len(H), bool))[0]
 
 
+def attacked(H, link, f=2):
+    """What malicious clients send beside honest ones with updates H."""
+    stack = np.concatenate([H, np.ones((f, H.shape[1]))])
+    return fedsim.transmit(link, stack, malicious=np.arange(len(H), len(stack)))[0][-1]
+
+
+def alie(case):
+    H, f = array(case["inputs"]["H"]), case["params"]["f"]
+    link = lambda **more: {"kind": "little_is_enough", **more}
+    yield "minus_ddof1", attacked(H, link(), f)
+    yield "plus_ddof1", attacked(H, link(sign="plus"), f)
+    yield "minus_ddof0", attacked(H, link(ddof=0), f)
+
+
+def ipm(case):
+    yield "vec", attacked(array(case["inputs"]["H"]), {"kind": "inner_product", "epsilon": case["params"]["eps"]})
+
+
+def distant(kind):
+    """Of min-max and min-sum, whose direction the case names."""
+
+    def call(case):
+        direction = {"unit_vec": "unit"}.get(name := case["params"]["perturbation"], name)
+        yield "vec", attacked(array(case["inputs"]["H"]), {"kind": kind, "direction": direction})
+
+    return call
+
+
+def model_replacement(case):
+    x, own = (array(case["inputs"][name]) for name in ("x_global", "x_malicious"))
+    boost = case["params"]["n"] / case["params"]["eta"]
+    link = {"kind": "model_replacement", "boost": boost}
+    sent = fedsim.transmit(link, (own - x)[None], malicious=[0])[0][0]
+    yield "sent_update", sent
+    yield "sent_model", x + sent
+
+
 CALLS = [
     weighted_mean,
     coordinate_median,
@@ -157,6 +194,9 @@ CALLS = [
     foolsgold,
     flame_clip_mean,
     sign_flip,
+    alie,
+    ipm,
+    model_replacement,
 ]
 BY_NAME = {call.__name__: call for call in CALLS} | {
     "meamed": with_f("mean_around_median"),
@@ -164,6 +204,8 @@ BY_NAME = {call.__name__: call for call in CALLS} | {
     "mda": with_f("minimum_diameter"),
     "smea": with_f("smallest_eigenvalue"),
     "caf_exact_eig": with_f("covariance_filter"),
+    "min_max": distant("min_max"),
+    "min_sum": distant("min_sum"),
 }
 CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if case["fn"] in BY_NAME]
 
@@ -181,6 +223,11 @@ SLOW = {
     "bucketing",
     "foolsgold",
     "flame_clip_mean",
+    "alie",
+    "ipm",
+    "min_max",
+    "min_sum",
+    "model_replacement",
 }
 AT_LENGTH = (pytest.mark.long, pytest.mark.share(4))
 PLAYED = [pytest.param(case, marks=AT_LENGTH) if case["fn"] in SLOW else case for case in CASES]
@@ -205,5 +252,5 @@ def agrees(case):
 
 
 def test_all_cases_are_there():
-    assert len(CASES) == 10 * 17 + 2 * 51 + 9 + 3 * 14 + 16 + 13 + 17 + 34 + 17 + 5
+    assert len(CASES) == 10 * 17 + 2 * 51 + 9 + 3 * 14 + 16 + 13 + 17 + 34 + 17 + 12 * 5
     assert {case["fn"] for case in CASES} == set(BY_NAME)

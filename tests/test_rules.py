@@ -27,6 +27,7 @@ class Law(NamedTuple):
     resists: int = 0  # malicious clients of K that cannot move it far; 0: one can
     equivariant: bool = True  # to translations and positive factors
     scales: bool | None = None  # to positive factors alone, where that is different
+    shifts: bool = False  # to translations alone
     population: bool = False  # does it matter how many clients there are in all
     sampled: bool = False  # do sample counts matter
     unanimous: bool = True
@@ -64,6 +65,8 @@ TABLE = {
     "sign_guard": Law(resists=4, equivariant=False, scales=True),
     "largest_cluster": Law(equivariant=False, scales=True, angles=True),
     "monna": Law({"f": 3}, resists=3, ordered=True),
+    "three_sigma": Law({"factor": 1.0}, resists=4),
+    "auto_gm": Law({"lam": 30.0}, resists=4, equivariant=False, shifts=True),
     "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),
 }
 VOTES = "robust_learning_rate"  # one client is no majority
@@ -161,7 +164,7 @@ def test_translation_and_positive_scale(name, factor, offset):
     law = TABLE[name]
     if law.angles and offset:
         pytest.skip("may come out either way")
-    if law.equivariant or (law.scales and offset == 0):
+    if law.equivariant or (law.scales and offset == 0) or (law.shifts and offset):
         close(got, want, rtol=1e-7)
     else:
         with pytest.raises(AssertionError, match="Not equal"):

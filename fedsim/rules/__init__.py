@@ -37,3 +37,5 @@ from fedsim.rules.flame import flame as flame
 from fedsim.rules.largest_cluster import largest_cluster as largest_cluster
 from fedsim.rules.monna import monna as monna
 from fedsim.rules.sign_guard import sign_guard as sign_guard
+from fedsim.rules.three_sigma import three_sigma as three_sigma
+from fedsim.rules.auto_gm import auto_gm as auto_gm

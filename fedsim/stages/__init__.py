@@ -12,3 +12,15 @@ from fedsim.stages.optimised import optimised as optimised
 from fedsim.stages.aggregate_noise import aggregate_noise as aggregate_noise
 from fedsim.stages.adaptive_robust_clip import adaptive_robust_clip as adaptive_robust_clip
 from fedsim.stages.bucket import bucket as bucket
+from fedsim.stages.little_is_enough import little_is_enough as little_is_enough
+from fedsim.stages.inner_product import inner_product as inner_product
+from fedsim.stages.constant import constant as constant
+from fedsim.stages.constant import zero as zero
+from fedsim.stages.min_max import min_max as min_max
+from fedsim.stages.min_max import min_sum as min_sum
+from fedsim.stages.model_replacement import model_replacement as model_replacement
+from fedsim.stages.model_replacement import constrain_and_scale as constrain_and_scale
+from fedsim.stages.free_rider import free_rider as free_rider
+from fedsim.stages.mimic import mimic as mimic
+from fedsim.stages.fang import fang as fang
+from fedsim.stages.neurotoxin import neurotoxin as neurotoxin

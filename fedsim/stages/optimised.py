@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
 from fedsim.compose import attack as as_attack
+from fedsim.stages.knowledge import known_rows, mean_of, std_of
 from fedsim.tree import Tree
 from fedsim.types import Aim, Context, Defence, Stage, Updates
 
@@ -53,10 +54,9 @@ def optimised(
         def corrupt(updates: Updates, state: Tree, context: Context):
             finite = tree.finite_rows(updates.delta, len(updates.arrived))  # the others the server drops
             usable = updates.arrived & (finite | context.malicious)
-            honest = usable & ~context.malicious
-            weight = honest.astype(updates.samples.dtype)
-            mean = tree.weighted_mean(updates.delta, weight)
-            start, direction = _line(attack, updates.delta, mean, weight)
+            honest = known_rows(updates, context, "cohort")
+            mean = mean_of(updates, honest)
+            start, direction = _line(attack, updates, mean, honest)
 
             def corrupted(tau: Array) -> Tree:
                 row = jax.tree.map(lambda a, b: a + tau.astype(a.dtype) * b, start, direction)
@@ -66,7 +66,7 @@ def optimised(
                 stack = updates._replace(delta=corrupted(tau), arrived=usable)
                 return tree.norm(tree.subtract(defence(stack, context), mean))
 
-            tau = farthest(distance, evaluations, step, ratio, weight.dtype)
+            tau = farthest(distance, evaluations, step, ratio, updates.samples.dtype)
             return updates._replace(delta=corrupted(tau)), state, {"tau": tau}
 
         return Stage(corrupt)
@@ -91,10 +91,8 @@ def farthest(distance: Any, evaluations: int, step: float, ratio: float, dtype: 
     return jax.lax.fori_loop(1, evaluations, tried, begun).best
 
 
-def _line(attack: str, delta: Tree, mean: Tree, honest: Array) -> tuple[Tree, Tree]:
+def _line(attack: str, updates: Updates, mean: Tree, honest: Bool[Array, " K"]) -> tuple[Tree, Tree]:
     """Where the search starts, and where it goes."""
     if attack == "inner_product":
         return tree.zeros_like(mean), jax.tree.map(jnp.negative, mean)
-    squares = jax.tree.map(lambda x, m: (x - m) ** 2, delta, mean)
-    degrees = jnp.maximum(honest.sum() - 1, 1)
-    return mean, jax.tree.map(lambda s: jnp.sqrt(s / degrees.astype(s.dtype)), tree.weighted_sum(squares, honest))
+    return mean, std_of(updates, honest, mean)

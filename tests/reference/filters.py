@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from reference.robust import krum_scores
+from reference.robust import geometric_median, krum_scores
 from reference.rules import Rule
 
 
@@ -202,3 +202,32 @@ class SignGuard(Rule):
         usual = np.median(lengths)
         kept = (labels == np.bincount(labels).argmax()) & (lengths >= 0.1 * usual) & (lengths <= 3 * usual)
         return (rows * np.minimum(1, usual / lengths)[:, None])[kept].mean(0) if kept.any() else 0 * round.x
+
+
+class ThreeSigma(Rule):
+    """Han et al. 2023: rows whose distance to the geometric median is at most μ + σ (λ = 1)."""
+
+    def reduce(self, round):
+        rows = round.updates
+        if len(rows) == 1:
+            return rows[0]
+        away = np.linalg.norm(rows - geometric_median(rows, np.ones(len(rows))), axis=1)
+        return rows[away <= away.mean() + away.std(ddof=1)].mean(0)
+
+
+class AutoGM(Rule):
+    """Li et al. 2021, Algorithm 1, with λ = 0.5: the weights by bisection for η."""
+
+    lam = 0.5
+
+    def reduce(self, round):
+        rows = round.updates
+        shares = np.ones(len(rows)) / len(rows)
+        for _ in range(100):
+            away = np.linalg.norm(rows - geometric_median(rows, shares), axis=1)
+            low, high = away.min(), away.min() + self.lam + 1e-9
+            for _ in range(200):
+                eta = (low + high) / 2
+                low, high = (eta, high) if np.maximum(eta - away, 0).sum() < self.lam else (low, eta)
+            shares = np.maximum(eta - away, 0) / self.lam
+        return geometric_median(rows, shares)

@@ -148,5 +148,7 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "sign_guard": ({"kind": "sign_guard"}, filters.SignGuard),
     "largest_cluster": ({"kind": "largest_cluster"}, filters.LargestCluster),
     "monna": ({"kind": "monna", "f": 1}, filters.Monna),
+    "three_sigma": ({"kind": "three_sigma", "factor": 1.0}, filters.ThreeSigma),
+    "auto_gm": ({"kind": "auto_gm", "lam": 0.5}, filters.AutoGM),
 }
 """As they stand behind plain local training."""

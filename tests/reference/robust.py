@@ -48,27 +48,33 @@ class GeometricMedian(Rule):
     """argmin_v Σ ‖v − Δ_i‖: a row that holds itself against the pull of the others, or else by Newton's iteration."""
 
     def reduce(self, round):
-        rows = round.updates
-        for i, row in enumerate(rows):
-            others = np.delete(rows, i, 0) - row
-            pull = (others / np.linalg.norm(others, axis=1, keepdims=True)).sum(0)
-            if np.linalg.norm(pull) <= 1:
-                return row
-        return minimum(rows)
+        return geometric_median(round.updates, np.ones(len(round.updates)))
 
 
-def minimum(rows):
-    """Where Σ ‖v − row‖ is least and smooth: Weiszfeld's iteration, then Newton's."""
-    v = rows.mean(0)
+def geometric_median(rows, weights):
+    """argmin_v Σ w_i ‖v − row_i‖."""
+    rows, weights = rows[weights > 0], weights[weights > 0]
+    for i, row in enumerate(rows):
+        others = np.delete(rows, i, 0) - row
+        pull = (np.delete(weights, i)[:, None] * others / np.linalg.norm(others, axis=1, keepdims=True)).sum(0)
+        if np.linalg.norm(pull) <= weights[i]:
+            return row
+    return minimum(rows, weights[:, None])
+
+
+def minimum(rows, weights):
+    """Where Σ w ‖v − row‖ is least and smooth: Weiszfeld's iteration, then Newton's."""
+    v = (weights * rows).sum(0) / weights.sum()
     for k in range(230):
         away = v - rows
         length = np.linalg.norm(away, axis=1, keepdims=True)
-        gradient = (away / length).sum(0)
+        gradient = (weights * away / length).sum(0)
         if k < 200:
-            v = v - gradient / (1 / length).sum()
+            v = v - gradient / (weights / length).sum()
             continue
         unit = away / length
-        curved = sum((np.eye(len(v)) - np.outer(u, u)) / r for u, r in zip(unit, length[:, 0], strict=True))
+        scales = (weights / length)[:, 0]
+        curved = sum(c * (np.eye(len(v)) - np.outer(u, u)) for u, c in zip(unit, scales, strict=True))
         v = v - np.linalg.solve(curved, gradient)
     assert np.linalg.norm(gradient) < 1e-9 * len(rows)
     return v

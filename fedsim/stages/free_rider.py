@@ -1,0 +1,48 @@
+"""Free riders: clients that send something without having trained."""
+
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+from annotated_types import Ge
+
+from fedsim import tree
+from fedsim.compose import attack
+from fedsim.tree import Tree
+from fedsim.types import Context, Stage, Updates
+
+
+@attack
+def free_rider(message: Literal["stale", "noise"] = "stale", std: Annotated[float, Ge(0)] = 0.0) -> Stage:
+    """Sends what the shared model did in the last round, or nothing, with noise on top, in place of the own update.
+
+    `stale`: x_i ← x_t − x_{t−1} + σ ε_i, the step of the server before this round (0 in the first one);  `noise`: x_i ← σ ε_i
+    with standard normal ε_i. With σ = 0, all free riders send the same; `zero` is the free rider who sends nothing.
+
+    Knows: the models that the server sent.    Resists: the mean, up to a smaller step.    Cost: O(D) per client.
+    Needs: the whole stack, and a model between rounds.
+
+    Args:
+      message: what is sent.
+      std: σ, of each coordinate.
+
+    References:
+      Lin, Du, Liu 2019, Free-riders in Federated Learning: Attacks and Defenses, arXiv:1911.12560 (delta weights);
+      Fraboni, Vidal, Lorenzi 2021, Free-rider Attacks on Model Aggregation, arXiv:2006.11901.
+
+    >>> import fedsim
+    >>> fedsim.transmit("free_rider", [[1.0], [2.0]], malicious=[1])[0].tolist()
+    [[1.0], [0.0]]
+    """
+
+    def apply(updates: Updates, state: Tree, context: Context):
+        now = context.shared["params"]
+        step = tree.subtract(now, state) if message == "stale" else tree.zeros_like(now)
+
+        def sent(id) -> Tree:
+            return tree.noised(step, jax.random.fold_in(context.key, id), jnp.asarray(std)) if std else step
+
+        rows = jax.lax.map(sent, context.ids)
+        return updates._replace(delta=tree.select(context.malicious, rows, updates.delta)), now, {}
+
+    return Stage(apply=apply, init=lambda params, present: params)

@@ -1,0 +1,197 @@
+"""Attacks on messages against plain NumPy, where some clients are absent and some are not finite, and in whole runs."""
+
+import json
+from pathlib import Path
+from statistics import NormalDist
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim import stages
+from fedsim.stages.little_is_enough import largest_z
+from fedsim.types import Context
+from tests.cohorts import cohort_of
+
+ORACLE = json.loads((Path(__file__).with_name("oracles") / "attacks.json").read_text())
+K, D = 10, 6
+WEIGHTS = np.array([2.0, 0, 1, 3, 1, 0, 2, 1, 1, 4])
+MALICIOUS = np.array([0, 1, 0, 0, 1, 0, 0, 1, 0, 1], bool)  # 1 is absent
+LOST = 8  # an honest client that is not finite
+
+
+def stack():
+    X = np.random.default_rng(5).normal(size=(K, D)) + 0.5
+    X[LOST] = np.nan
+    return X
+
+
+def sent(link, **more):
+    return fedsim.transmit(link, stack(), weights=WEIGHTS, malicious=MALICIOUS, **more)[0]
+
+
+def known(knowledge="cohort"):
+    side = MALICIOUS if knowledge == "own" else ~MALICIOUS
+    return stack()[(WEIGHTS > 0) & side & np.isfinite(stack()).all(1)]
+
+
+def pairs(H):
+    return np.linalg.norm(H[:, None] - H[None], axis=2)
+
+
+def little_is_enough(H, z=1.5, ddof=1):
+    return H.mean(0) - z * H.std(0, ddof=ddof)
+
+
+def furthest(fits, H, direction):
+    """μ + γ p for the largest γ that fits, by bisection."""
+    mean = H.mean(0)
+    p = {"unit": -mean / np.linalg.norm(mean), "sign": -np.sign(mean), "std": -H.std(0, ddof=1)}[direction]
+    low, high = 0.0, 1e3
+    for _ in range(200):
+        gamma = (low + high) / 2
+        low, high = (gamma, high) if fits(mean + gamma * p) else (low, gamma)
+    return mean + low * p
+
+
+def min_max(H, direction):
+    return furthest(lambda v: np.linalg.norm(v - H, axis=1).max() <= pairs(H).max(), H, direction)
+
+
+def min_sum(H, direction):
+    most = (pairs(H) ** 2).sum(1).max()
+    return furthest(lambda v: (np.linalg.norm(v - H, axis=1) ** 2).sum() <= most, H, direction)
+
+
+STATISTICS = [
+    ({"kind": "little_is_enough", "z": 1.5}, little_is_enough),
+    ({"kind": "little_is_enough", "z": 0.7, "ddof": 0}, lambda H: little_is_enough(H, 0.7, 0)),
+    ({"kind": "inner_product", "epsilon": 2.0}, lambda H: -2 * H.mean(0)),
+    *(({"kind": "min_max", "direction": d}, lambda H, d=d: min_max(H, d)) for d in ("unit", "sign", "std")),
+    *(({"kind": "min_sum", "direction": d}, lambda H, d=d: min_sum(H, d)) for d in ("unit", "sign", "std")),
+]
+
+
+@pytest.mark.long
+@pytest.mark.share(2)
+@pytest.mark.parametrize("knowledge", ["cohort", "own"])
+@pytest.mark.parametrize(("link", "reference"), STATISTICS, ids=lambda case: str(case)[:60])
+def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowledge):
+    want = reference(known(knowledge))
+    for row in sent({**link, "knowledge": knowledge})[MALICIOUS & (WEIGHTS > 0)]:
+        np.testing.assert_allclose(row, want, rtol=1e-9, atol=1e-12)
+
+
+def test_the_largest_z_is_that_of_the_authors_table():
+    (table,) = (case["expected"]["table"] for case in ORACLE["cases"] if case["name"] == "alie_zmax_table")
+    with jax.enable_x64(True):
+        for row in table:
+            updates = cohort_of(np.zeros((110, 1)), jnp.arange(110) < row["n"])
+            context = Context(jax.random.key(0), 1, 110.0, 0.1, {}, jnp.arange(110), jnp.arange(110) < row["m"])
+            z = float(largest_z(updates, context))
+            assert z == pytest.approx(row["z_max"], abs=1e-12)
+            honest, s = row["n"] - row["m"], row["n"] // 2 + 1 - row["m"]
+            assert z == pytest.approx(NormalDist().inv_cdf((honest - s) / honest), abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 2), (4, 4), (2, 1), (1, 1)])
+def test_any_share_of_malicious_clients_gives_a_finite_z(n, m):
+    updates = cohort_of(np.zeros((5, 1), np.float32), jnp.arange(5) < n)
+    context = Context(jax.random.key(0), 1, 5.0, 0.1, {}, jnp.arange(5), jnp.arange(5) < m)
+    assert np.isfinite(float(largest_z(updates, context)))
+
+
+def test_replacement_makes_the_mean_the_attacker_s_own():
+    X = np.array([[1.0, -2], [-1, 2], [0, 0], [3, 4], [5, 6]])
+    got, _ = fedsim.transmit("model_replacement", X, weights=[1, 1, 2, 1, 3], malicious=[3, 4])
+    assert (
+        np.average(got, axis=0, weights=[1, 1, 2, 1, 3]).tolist() == np.average(X[3:], axis=0, weights=[1, 3]).tolist()
+    )
+    uniform, _ = fedsim.transmit({"kind": "model_replacement", "weights": "uniform"}, X, malicious=[3, 4])
+    assert uniform[3].tolist() == (2.5 * X[3]).tolist()
+    bounded, _ = fedsim.transmit({"kind": "constrain_and_scale", "norm": 6.0, "boost": 1.5}, X, malicious=[3, 4])
+    assert np.linalg.norm(bounded[3]) == pytest.approx(6) and np.linalg.norm(bounded[4]) == pytest.approx(6)
+    assert fedsim.transmit({"kind": "constrain_and_scale", "norm": 60.0, "boost": 1.5}, X, malicious=[3])[0][
+        3
+    ].tolist() == [4.5, 6]
+
+
+def test_fang_s_values_lie_just_beyond_the_honest_ones():
+    rows, H = sent("fang")[MALICIOUS & (WEIGHTS > 0)], known()
+    low, high, mean = H.min(0), H.max(0), H.mean(0)
+    for row in rows:
+        down, up = np.minimum(2 * low, low / 2), np.maximum(2 * high, high / 2)
+        assert ((row <= low) & (row >= down))[mean > 0].all() and ((row >= high) & (row <= up))[mean <= 0].all()
+    assert not (rows[0] == rows[1]).any()
+
+
+def spied(attack, rounds=3, warmup=None):
+    """What malicious clients send in a few rounds of one stage, whose params are those given."""
+    rng, params = np.random.default_rng(1), np.zeros(D)
+    stage, updates = attack, []
+    with jax.enable_x64(True):
+        state = stage.init(jnp.asarray(params), jnp.ones(K, bool))
+        for r in range(rounds):
+            X = rng.normal(size=(K, D)) * np.array([9, 1, 1, 1, 1, 1])
+            context = Context(
+                jax.random.key(r),
+                r,
+                float(K),
+                0.1,
+                {"params": jnp.asarray(params)},
+                jnp.arange(K),
+                jnp.asarray(MALICIOUS),
+            )
+            got, state, _ = stage.apply(cohort_of(X, jnp.asarray(WEIGHTS > 0)), state, context)
+            updates.append((X, params, np.asarray(got.delta)))
+            params = params + rng.normal(size=D) * np.array([1, 0, 2, 0, 3, 0])
+    return updates, state
+
+
+def test_free_riders_send_the_last_step():
+    (first, second, _), _ = spied(stages.free_rider())
+    assert (first[2][MALICIOUS] == 0).all()
+    np.testing.assert_allclose(second[2][MALICIOUS], np.tile(second[1] - first[1], (4, 1)), rtol=1e-15)
+    (one, _, _), _ = spied(stages.free_rider(message="noise", std=2.0))
+    assert len(np.unique(one[2][MALICIOUS])) == 4 * D and np.abs(one[2][MALICIOUS]).max() < 12
+
+
+def test_neurotoxin_leaves_out_what_moved_most():
+    (first, second, _), _ = spied(stages.neurotoxin(density=0.5))
+    assert (first[2] == first[0]).all()
+    assert (second[2][MALICIOUS][:, ::2] == 0).all() and (second[2][:, 1::2] == second[0][:, 1::2]).all()
+
+
+def test_mimic_copies_an_honest_client_along_the_widest_direction():
+    updates, state = spied(stages.mimic(warmup=5), rounds=8)
+    assert abs(float(state.z[0])) > 0.98 and int(state.rounds) == 5
+    z = np.asarray(state.z)
+    there = (WEIGHTS > 0) & ~MALICIOUS
+    for X, _, got in updates[-3:]:
+        best = np.flatnonzero(there)[np.argmax(X[there] @ z)]
+        assert (got[MALICIOUS] == X[best]).all()
+
+
+@pytest.mark.long
+def test_known_results():
+    """A loud attack takes the mean; distances are no help against min-max, mixing is; Krum chooses those who do nothing."""
+    scenario = {
+        "name": "known",
+        "rounds": 15,
+        "seeds": 3,
+        "data": {"kind": "digits", "clients": 20, "partition": {"kind": "dirichlet", "alpha": 1, "min_samples": 5}},
+        "fleet": {"malicious": 0.2},
+        "client": {"lr": 0.1, "batch": 10, "epochs": 1},
+        "evaluate": {"every": 15},
+    }
+    score = lambda server, *wire: fedsim.run({**scenario, "server": server, "wire": list(wire)}).summary["final"].mean()
+    loud, krum, trimmed = (
+        {"kind": "sign_flip", "scale": 5.0},
+        {"kind": "krum", "f": 4},
+        {"kind": "trimmed_mean", "trim": 4},
+    )
+    assert score(["mean"], loud) < 0.3 < 0.6 < score(["median"], loud)
+    assert score(["median"], "min_max") < score([{"kind": "mix_neighbours", "f": 4}, trimmed], "min_max") - 0.05
+    assert score([krum], "zero") < 0.2 < 0.6 < score([krum], loud)
