@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.build.adversary import adversary_of
 from fedsim.build.checked import checked
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
@@ -25,7 +26,7 @@ from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.shared_leaves import sent
 from fedsim.engine.threads import TINY, useful_threads
-from fedsim.fleet import Plan, malicious_mask
+from fedsim.fleet import Plan
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client
 
@@ -122,7 +123,7 @@ def build(
             local=inputs.local,
             seed=seed,
             rounds=spec.rounds,
-            malicious=malicious_mask(spec.fleet.malicious, federation.N, seed),
+            adversary=adversary_of(spec.fleet.malicious, federation.N),
             labelled="labels" in trained.client.needs,
             timetable=inputs.timetable,
             down=tree.payload_bytes(sent(trained.client, shapes)),

@@ -15,6 +15,7 @@ from fedsim.fleet import Cohort, Timetable
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
+from fedsim.scenario.sections import Malicious
 from fedsim.types import Client, Rule
 
 Found = Iterator[tuple[Path, str]]
@@ -124,7 +125,23 @@ def unknown_clients(scenario: Scenario, N: int) -> Found:
     if isinstance(spec.client.steps, list) and len(spec.client.steps) != N:
         text = f"{len(spec.client.steps)} numbers of steps for {N} clients; write one per client, or a single number"
         yield ("client", "steps"), text
-    yield from _beyond(spec.fleet.malicious, N, ("fleet", "malicious"))
+    yield from _malicious(spec.fleet.malicious, N)
+
+
+def _malicious(section: Any, N: int) -> Found:
+    """Malicious clients that are not there, or not said in one way."""
+    path = ("fleet", "malicious")
+    if not isinstance(section, Malicious):
+        yield from _beyond(section, N, path)
+        return
+    given = [name for name in ("share", "count", "ids") if getattr(section, name) is not None]
+    if len(given) != 1:
+        yield path, f"give one of share, count and ids, found {' and '.join(given) or 'none'}"
+    if section.ids is not None and section.per == "round":
+        yield (*path, "per"), "ids are the same clients in every round; take it out, or give a share or a count"
+    yield from _beyond(section.ids, N, (*path, "ids"))
+    if section.count is not None and section.count > N:
+        yield (*path, "count"), f"is {section.count}, and there are {N} clients"
 
 
 def unknown_members(scenario: Scenario, cohort: Cohort, N: int) -> Found:

@@ -26,7 +26,8 @@ LISTED = 100_000  # clients up to which `clients.csv` and `partition.csv` list a
 
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
-    "n_nonfinite", "skipped", "staleness_mean", "staleness_max", "train_loss", "test_loss", "test_accuracy", "test_r2",
+    "malicious_reported", "n_nonfinite", "skipped",
+    "staleness_mean", "staleness_max", "train_loss", "test_loss", "test_accuracy", "test_r2",
     "test_mae", "validation_loss", "validation_accuracy", "validation_r2", "validation_mae", "update_norm", "drift", "cosine",
     "honest_distance", "kappa_ratio",
 )  # fmt: skip

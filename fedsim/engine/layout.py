@@ -178,7 +178,7 @@ def _columns(
         ids = jobs.ids[cut]
         rows = slice(run * block, run * block + len(ids))
         start = run * versions + np.searchsorted(part.versions, jobs.start[cut])
-        whole = {"start": start, "id": ids, "steps": jobs.steps[cut], "malicious": plan.malicious[ids]}
+        whole = {"start": start, "id": ids, "steps": jobs.steps[cut], "malicious": plan.malicious_in(jobs.round)[ids]}
         for name, column in {**whole, "draw": jobs.draw[cut], "age": jobs.age[cut]}.items():
             integers[name][rows] = column
         columns = {"samples": jobs.samples[cut], "weight": jobs.weight[cut], "count": jobs.count[cut]}

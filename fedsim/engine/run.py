@@ -22,7 +22,7 @@ from fedsim.engine.serving import ServerState
 from fedsim.engine.shared_leaves import sent
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
-from fedsim.fleet import Plan, Planner
+from fedsim.fleet import Plan, Planner, RoundPlan
 
 EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run
 
@@ -202,7 +202,7 @@ class Run:
             seen=_continued(s.seen, [block.seen for block in played.stats]),
             useful=s.useful + played.steps,
             lane_steps=s.lane_steps + played.lane_steps,
-            info=_reported(s.info, outcome.info) | self.plan.columns(cohort),
+            info=_reported(s.info, outcome.info | self._malicious(cohort)) | self.plan.columns(cohort),
             **_diagnosed(s, played.diagnosis),
         )
         if self.round == 1:
@@ -210,6 +210,13 @@ class Run:
         self._judge(played)
         if tests is not None or self.status != "running":
             yield self._row(self.evaluate(self.server) if tests is None else tests)
+
+    def _malicious(self, cohort: RoundPlan) -> dict[str, int]:
+        """How many of those that reported the attacker controls; nothing where it controls nobody."""
+        if not self.plan.malicious.any():
+            return {}
+        controlled = self.plan.malicious_in(cohort.round)[cohort.ids]
+        return {"malicious_reported": int((controlled & (cohort.weight > 0)).sum())}
 
     def _settle_plan(self, played: Played) -> None:
         """What later rounds of the plan depend on."""

@@ -1,9 +1,9 @@
 """The fleet: who takes part when, on which samples. NumPy only; ends in a `Plan`."""
 
+from fedsim.fleet.adversary import Adversary as Adversary
 from fedsim.fleet.plan import Local as Local
 from fedsim.fleet.plan import Plan as Plan
 from fedsim.fleet.plan import RoundPlan as RoundPlan
-from fedsim.fleet.plan import malicious_mask as malicious_mask
 from fedsim.fleet.planner import Planner as Planner
 from fedsim.fleet.selection import Cohort as Cohort
 from fedsim.fleet.selection import Population as Population

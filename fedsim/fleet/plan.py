@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.data import Federation
+from fedsim.fleet.adversary import Adversary
 from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.flights import Flights, State, nobody
 from fedsim.fleet.selection import Cohort, Population
@@ -69,7 +70,7 @@ class Plan:
       sizes: training samples of every client `[N]`.
       steps: planned local steps of every client `[N]`.
       present: clients that can take part, which are those with samples `[N]`.
-      malicious: clients that the attacker controls `[N]`.
+      malicious: clients that the attacker controls `[N]`, in the first round where they are drawn anew in each.
       pure: whether a round depends on nothing that happened before.
       nominal: clients of a round, or about so many.
       cost: what a client's round costs, known before it trains.
@@ -86,7 +87,7 @@ class Plan:
         local: Local,
         seed: int,
         rounds: int,
-        malicious: np.ndarray,
+        adversary: Adversary = Adversary(),  # noqa: B008 (immutable)
         labelled: bool = False,
         *,
         timetable: Timetable = SYNC,
@@ -97,7 +98,9 @@ class Plan:
         self.federation, self.cohort, self.local, self.seed = federation, cohort, local, seed
         self.timetable, self.pure = timetable, not (timetable.asynchronous or cohort.needs)
         self.nominal = timetable.buffer or cohort.nominal(federation.N)
-        self.rounds, self.malicious = rounds, malicious
+        self.rounds, self.adversary = rounds, adversary
+        self.malicious = adversary.mask(federation.N, seed, 1)
+        self._controlled = (1, self.malicious)
         self.sizes = federation.sizes
         self.present = self.sizes > 0  # a client without samples cannot train
         self.eligible = np.flatnonzero(self.present)
@@ -119,6 +122,14 @@ class Plan:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
         return float(share.sum()), float(share @ self.population.samples)
+
+    def malicious_in(self, round: int) -> np.ndarray:
+        """Clients that the attacker controls in a round `[N]`."""
+        if not self.adversary.redrawn:
+            return self.malicious
+        if self._controlled[0] != round:  # asked for by every block of a round
+            self._controlled = (round, self.adversary.mask(len(self.sizes), self.seed, round))
+        return self._controlled[1]
 
     def begin(self) -> State:
         """What round 1 goes on from; nothing where the plan is pure, or looks at losses alone."""
@@ -282,14 +293,6 @@ class Plan:
         valid = np.full(epochs * per_epoch, B, np.int32)
         valid[per_epoch - 1 :: per_epoch] = used - (per_epoch - 1) * B
         return index.reshape(-1, B)[:steps], valid[:steps]
-
-
-def malicious_mask(share: float | list[int], N: int, seed: int) -> np.ndarray:
-    """Which clients the attacker controls `[N]`: these, or a share of all, drawn once per seed."""
-    mask = np.zeros(N, bool)
-    ids = share if isinstance(share, list) else generator(seed, Stream.MALICIOUS).permutation(N)[: round(share * N)]
-    mask[ids] = True
-    return mask
 
 
 def batches_per_epoch(n, local: Local):

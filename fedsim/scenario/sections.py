@@ -100,9 +100,20 @@ class ModelCommon(Section):
     """What a row costs; left out: cross-entropy for classes, squared error for targets."""
 
 
+class Malicious(Section):
+    share: Annotated[float, Ge(0), Le(1)] | None = None
+    """A share of all clients."""
+    count: Index | None = None
+    """So many clients."""
+    ids: list[Index] | None = None
+    """These clients."""
+    per: Literal["run", "round"] = "run"
+    """Whether they are drawn once per seed, or anew in every round."""
+
+
 class Fleet(Section):
-    malicious: Annotated[float, Ge(0), Le(1)] | list[Index] = 0.0
-    """Clients that the attacker controls: a share, drawn once per seed, or these."""
+    malicious: Annotated[float, Ge(0), Le(1)] | list[Index] | Malicious = 0.0
+    """Clients that the attacker controls: a share, drawn once per seed, or these; `{count: 5}`, `{share: 0.2, per: round}`."""
 
 
 class Evaluate(Section):

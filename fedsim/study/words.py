@@ -111,8 +111,10 @@ def _malicious(value: Any, text: str) -> str:
         return f"{100 * value:.6g} % malicious"
     if isinstance(value, list):
         return f"client{'s' * (len(value) > 1)} {', '.join(map(str, value))} malicious"
-    if isinstance(value, dict) and "count" in value:
-        return f"{value['count']} malicious"
+    if isinstance(value, dict):
+        form = next((form for name in ("share", "count", "ids") if (form := value.get(name)) is not None), text)
+        who = f"{form} malicious" if isinstance(form, int) else _malicious(form, text)
+        return f"{who}, drawn every round" if value.get("per") == "round" else who
     return f"{text} malicious"
 
 

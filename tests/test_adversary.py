@@ -1,0 +1,77 @@
+"""Who the attacker controls: shares, numbers and ids, for a run or anew in every round."""
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.fleet import Adversary
+from fedsim.fleet.streams import Stream, generator
+from fedsim.study.words import variation
+
+SCENARIO = {
+    "name": "adversary",
+    "rounds": 6,
+    "data": {"kind": "digits", "clients": 10},
+    "cohort": {"kind": "uniform", "size": 6},
+    "client": {"lr": 0.1, "batch": "full", "epochs": 1},
+    "wire": [{"kind": "constant", "value": 0.0}],
+    "numerics": {"lanes": 2},
+}
+
+
+def test_those_of_a_run_are_the_first_of_a_permutation_and_those_of_a_round_change():
+    fixed, anew = Adversary(count=3), Adversary(count=3, redrawn=True)
+    want = np.sort(generator(5, Stream.MALICIOUS).permutation(10)[:3])
+    assert all((np.flatnonzero(fixed.mask(10, 5, r)) == want).all() for r in (1, 2, 9))
+    masks = [anew.mask(10, 5, r) for r in range(1, 400)]
+    assert all(mask.sum() == 3 for mask in masks) and (anew.mask(10, 5, 7) == masks[6]).all()
+    assert np.abs(np.mean(masks, 0) - 0.3).max() < 0.1
+    assert Adversary(ids=(4, 2)).mask(5, 0, 3).tolist() == [False, False, True, False, True]
+    assert anew.mask(3, 0, 1).all() and not Adversary().mask(4, 0, 1).any()
+
+
+def test_a_million_clients_are_drawn_from_in_little_memory():
+    assert Adversary(count=200_000, redrawn=True).mask(1_000_000, 0, 3).sum() == 200_000
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ({"count": 11}, "fleet.malicious.count: is 11, and there are 10 clients"),
+        ({"ids": [10]}, "there is no client 10"),
+        ({"count": 2, "share": 0.1}, "give one of share, count and ids, found share and count"),
+        ({}, "found none"),
+        ({"ids": [1], "per": "round"}, "ids are the same clients in every round"),
+        ({"count": 2, "per": "epoch"}, "per"),
+    ],
+)
+def test_refusals_are_a_line(form, line):
+    with pytest.raises(fedsim.ScenarioError, match=line):
+        fedsim.run({**SCENARIO, "fleet": {"malicious": form}})
+
+
+def test_in_words():
+    assert variation("fleet.malicious={count: 5}") == "5 malicious"
+    assert variation("fleet.malicious={share: 0.2, per: round}") == "20 % malicious, drawn every round"
+
+
+@pytest.mark.long
+def test_forms_that_mean_the_same_give_the_same_bits_and_the_column_counts(tmp_path):
+    run = lambda form, **more: fedsim.run({**SCENARIO, "fleet": {"malicious": form}}, **more)
+    share, count, long = run(0.3), run({"count": 3}), run({"share": 0.3})
+    assert share.model(seed=0)["W"].tobytes() == count.model(seed=0)["W"].tobytes() == long.model(seed=0)["W"].tobytes()
+    anew = run({"count": 3, "per": "round"}, out=tmp_path / "a")
+    assert anew.model(seed=0)["W"].tobytes() != count.model(seed=0)["W"].tobytes()
+    reported = anew.rounds["malicious_reported"].iloc[1:]
+    assert reported.between(0, 3).all() and reported.nunique() > 1
+    assert "malicious_reported" not in run(0.0).rounds
+    blocks = run({"count": 3, "per": "round"}, edits=["numerics.block=4"])
+    assert blocks.model(seed=0)["W"].tobytes() == anew.model(seed=0)["W"].tobytes()
+    half = fedsim.run(
+        {**SCENARIO, "fleet": {"malicious": {"count": 3, "per": "round"}}, "rounds": 3}, out=tmp_path / "b"
+    )
+    whole = fedsim.run(half.scenario, edits=["rounds=6"], out=tmp_path / "b", resume=True)
+    assert whole.model(seed=0)["W"].tobytes() == anew.model(seed=0)["W"].tobytes()
+    assert (tmp_path / "b/rounds.csv").read_bytes() == (tmp_path / "a/rounds.csv").read_bytes()
+    every = run({"count": 3, "per": "round"}, edits=["evaluate.every=6"]).rounds["malicious_reported"].iloc[-1]
+    assert every == reported.sum()
