@@ -28,9 +28,9 @@ def federation():
 
 def plan_of(federation, timetable, cohort=None, speed=1.0, rounds=5, **sent) -> Plan:
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
-    cohort, nobody = cohort or selection.listed([list(range(6))]), np.zeros(6, bool)
+    cohort = cohort or selection.listed([list(range(6))])
     step = Speed(np.asarray(speed))
-    return Plan(federation, cohort, local, 3, rounds, nobody, timetable=timetable, speed=step, **sent)
+    return Plan(federation, cohort, local, 3, rounds, timetable=timetable, speed=step, **sent)
 
 
 def played(plan, rounds, planner=None) -> list:

@@ -290,7 +290,7 @@ def plan_of(*skews, labelled=True):
     f = federation(*skews)
     everybody = Cohort(lambda population, r, rng: population.ids, nominal=lambda clients: clients)
     local = Local(batch=8, epochs=1, steps=None, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    return Plan(f, everybody, local, 0, 9, np.zeros(N, bool), labelled)
+    return Plan(f, everybody, local, 0, 9, labelled=labelled)
 
 
 def test_a_plan_moves_labels_as_a_pure_function_of_the_round():

@@ -20,8 +20,8 @@ from fedsim.disk import files
 from fedsim.disk.checkpoint import Snapshot, decode, digest, encode, fitted, named, row_bytes, rows_from
 from fedsim.disk.rowfile import RowFile
 from fedsim.errors import CheckpointError, CorruptError
+from fedsim.fleet import Adversary, selection
 from fedsim.fleet import plan as planning
-from fedsim.fleet import selection
 from fedsim.fleet.plan import Local, Plan
 from fedsim.fleet.streams import Stream, generator
 from fedsim.rules.geometric_median import _search_shares
@@ -690,8 +690,9 @@ def federation():
 
 
 def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
-    malicious = planning.malicious_mask([1, 3], federation.N, 0)
-    return Plan(federation, cohort or selection.uniform(3), local(**changes), 7, rounds, malicious, labelled)
+    return Plan(
+        federation, cohort or selection.uniform(3), local(**changes), 7, rounds, Adversary(ids=(1, 3)), labelled
+    )
 
 
 def test_a_round_says_who_what_and_how_much(federation):
@@ -781,9 +782,6 @@ def test_steps_and_shares_by_hand():
     assert planning.planned_steps(sizes, local(drop_last=True)).tolist() == [0, 2, 2, 2, 4]
     assert planning.planned_steps(sizes, local(batch=None)).tolist() == [0, 2, 2, 2, 2]
     assert planning.planned_steps(sizes, local(epochs=None, steps=5)).tolist() == [0, 5, 5, 5, 5]
-    assert planning.malicious_mask(0.3, 10, 4).sum() == 3 and not planning.malicious_mask(0.0, 10, 4).any()
-    wanted = generator(4, Stream.MALICIOUS).permutation(10)[:3]
-    assert sorted(wanted) == np.flatnonzero(planning.malicious_mask(0.3, 10, 4)).tolist()
 
 
 def test_plans_of_equal_order_hand_out_equal_batches(federation):

@@ -47,8 +47,8 @@ def auto_gm(lam: Annotated[float, Gt(0)] | None = None) -> Rule:
       doi:10.1109/TII.2021.3128164, Algorithm 1.
 
     >>> import fedsim
-    >>> fedsim.aggregate({"kind": "auto_gm", "lam": 1.0}, [[0.0], [1.0], [2.0], [9.0]]).round(3).tolist()
-    [1.0]
+    >>> fedsim.aggregate({"kind": "auto_gm", "lam": 20.0}, [[0.0], [1.0], [3.0], [4.0], [90.0]]).tolist()
+    [3.0]
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
