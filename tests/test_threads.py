@@ -10,7 +10,7 @@ from test_bits import digest, scenario
 import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.engine import threads
+from fedsim.engine import machine, threads
 from fedsim.scenario import read
 
 
@@ -69,3 +69,16 @@ def test_what_fails_in_a_thread_fails_in_the_caller():
     assert threads.in_threads(program, [(1,)]) == [1]
     with pytest.raises(ZeroDivisionError):
         threads.in_threads(program, [(1,), (0,)])
+
+
+@pytest.mark.parametrize(("maps", "forgets"), [(30_000, False), (40_000, True)])
+def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(maps, forgets, tmp_path, monkeypatch):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/sys/vm").mkdir(parents=True)
+    (tmp_path / "proc/self/maps").write_text("line\n" * maps)
+    (tmp_path / "proc/sys/vm/max_map_count").write_text("65530\n")
+    cleared = []
+    monkeypatch.setattr(machine, "File", lambda path: tmp_path / path[1:])
+    monkeypatch.setattr(machine.jax, "clear_caches", lambda: cleared.append(True))
+    machine.forget_programs()
+    assert bool(cleared) is forgets

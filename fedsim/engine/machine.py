@@ -1,5 +1,6 @@
 """The machine: how many threads XLA computes with, which changes bits of large products, and on which devices."""
 
+import gc
 import os
 import re
 import resource
@@ -35,6 +36,16 @@ def settle_threads(wanted: int | None) -> None:
     if wanted and wanted != _in_force[0]:
         problem = f"XLA runs with {_in_force[0]} threads in this process since its first use, {wanted} were asked for"
         warnings.warn(f"{problem}; the bits of large products depend on it", stacklevel=2)
+
+
+def forget_programs() -> None:
+    """Let compiled programs go once they take half of the memory maps that a process may have, of which XLA needs several
+    for each: it aborts where there are none left (65,530 on Linux). Those that are needed again are compiled again.
+    """
+    maps, most = File("/proc/self/maps"), File("/proc/sys/vm/max_map_count")
+    if maps.exists() and most.exists() and maps.read_bytes().count(b"\n") > int(most.read_text()) // 2:
+        jax.clear_caches()
+        gc.collect()
 
 
 def _threads() -> int:

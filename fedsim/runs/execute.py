@@ -9,6 +9,7 @@ from fedsim.build import Experiment
 from fedsim.build.memory import allocations
 from fedsim.disk import files
 from fedsim.engine.loop import banked, events
+from fedsim.engine.machine import forget_programs
 from fedsim.engine.processes import joined, shared
 from fedsim.engine.round import Program
 from fedsim.engine.run import Quiesced, Row, Run
@@ -96,6 +97,7 @@ def execute(
         for (i, seed), recording in zip(group, recordings, strict=True):
             recording.run.release()
             results[i].keep(seed, recording.journal, recording.run, planned[i].numerics)
+        forget_programs()
     return results
 
 
