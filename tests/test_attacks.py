@@ -84,6 +84,7 @@ def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowle
         np.testing.assert_allclose(row, want, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 def test_the_largest_z_is_that_of_the_authors_table():
     (table,) = (case["expected"]["table"] for case in ORACLE["cases"] if case["name"] == "alie_zmax_table")
     with jax.enable_x64(True):
@@ -164,6 +165,7 @@ def test_neurotoxin_leaves_out_what_moved_most():
     assert (second[2][MALICIOUS][:, ::2] == 0).all() and (second[2][:, 1::2] == second[0][:, 1::2]).all()
 
 
+@pytest.mark.long
 def test_mimic_copies_an_honest_client_along_the_widest_direction():
     updates, state = spied(stages.mimic(warmup=5), rounds=8)
     assert abs(float(state.z[0])) > 0.98 and int(state.rounds) == 5

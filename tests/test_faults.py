@@ -60,7 +60,8 @@ def test_nobody_usable_leaves_everything_as_it_was(kind):
     assert (result.state()["server"]["mu"]["W"] == 0).all()  # the optimiser was not stepped either
 
 
-@pytest.mark.parametrize("kind", some(KINDS, 12, 1))
+@pytest.mark.long
+@pytest.mark.parametrize("kind", some(KINDS, 6, 1))
 def test_too_few_survivors_skip_the_round(kind):
     """Rounds of everybody and of two clients in turn: the small ones are skipped where the rule needs more."""
     result = run(kind, cohort={"kind": "listed", "rounds": [list(range(14)), [3, 4]]})

@@ -29,6 +29,7 @@ def model(**sections):
     return fedsim.run({**SCENARIO, **sections}).model()
 
 
+@pytest.mark.long
 def test_client_rule_stage_attack_data_and_model(mine):
     plain = model(client={"kind": "sgd", "lr": 0.5, "batch": "full", "steps": 2})
     np.testing.assert_array_equal(model(), plain)

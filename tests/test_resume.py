@@ -103,7 +103,9 @@ def test_fewer_rounds_than_were_committed(killed):
     assert bits_of_all(killed) == before
 
 
-@pytest.mark.parametrize(("every", "rounds"), sampled([(3, 2), (1, 2), (2, 2), (2, 3)], 9))
+@pytest.mark.long
+@pytest.mark.share(2)
+@pytest.mark.parametrize(("every", "rounds"), [(3, 2), (1, 2), (2, 2), (2, 3)])
 def test_fewer_rounds_as_if_they_had_been_written(every, rounds, tmp_path):
     """From the last commit on; also where that is the end, which a longer run evaluates or passes over."""
     scenario = tiny(evaluate={"every": every}, seeds=[0, 4], checkpoint={"rounds": 1})

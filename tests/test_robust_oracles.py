@@ -212,6 +212,7 @@ CASES = [case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if
 
 # Half a second and more to compile, each f anew.
 SLOW = {
+    "nnm",
     "sign_majority",
     "meamed",
     "bulyan",

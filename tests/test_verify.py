@@ -271,6 +271,7 @@ def test_a_consistent_lie_is_caught_by_the_replay(what, mine):
     assert f"seed 1, {where}" in wrong and all(name.startswith("seed") for name in wrong)
 
 
+@pytest.mark.long
 def test_a_lie_between_the_replayed_rounds_takes_the_whole(mine):
     out = mine("scaffold")
     doctored(out, logged=partial(in_row, "train_loss", ("rounds", "round", 2)))
