@@ -66,11 +66,11 @@ def crossed(names, cases, always: tuple[str, ...] = ("fast part", "all together"
     return [(n, case) for i, n in enumerate(names) for j, case in enumerate(cases) if chosen(i, j, case)]
 
 
-def sampled(cases, every: int = 2, start: int = 0) -> list:
-    """All cases; those outside a fixed share are marked long."""
-    chosen = range(start, len(cases := list(cases)), every)
+def sampled(cases, every: int = 2, start: int = 0, share: int = 1) -> list:
+    """All cases; those outside a fixed share are marked long, and one in `share` of them is played there."""
+    chosen, marks = range(start, len(cases := list(cases)), every), (pytest.mark.long, pytest.mark.share(share))
     return [
-        case if i in chosen else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long)
+        case if i in chosen else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks)
         for i, case in enumerate(cases)
     ]
 

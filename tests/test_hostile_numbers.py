@@ -251,6 +251,7 @@ def test_an_extreme_that_is_admitted_is_played():
 
 
 @pytest.mark.long
+@pytest.mark.share(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_number_of_every_kind(family):
     """From the schema: each takes each extreme, one at a time (a fixed share of them, or all with FEDSIM_WHOLE=1)."""

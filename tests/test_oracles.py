@@ -33,7 +33,7 @@ def trajectories():
         easier |= method == "mime_sgdm0.0"  # with momentum it is harder
         easier |= clients == "softmax5" and method in ("afl", "fedlin")  # those of which there is quad4 as well
         if case["name"] not in NOT_OURS:
-            yield pytest.param(case, id=case["name"], marks=[pytest.mark.long] * easier)
+            yield pytest.param(case, id=case["name"], marks=[pytest.mark.long, pytest.mark.share(2)] * easier)
 
 
 def tail(p: dict) -> list[dict]:
