@@ -74,10 +74,13 @@ STATISTICS = [
 ]
 
 
+NAMES = ["-".join(map(str, link.values())) for link, _ in STATISTICS]
+
+
 @pytest.mark.long
 @pytest.mark.share(2)
 @pytest.mark.parametrize("knowledge", ["cohort", "own"])
-@pytest.mark.parametrize(("link", "reference"), STATISTICS, ids=lambda case: str(case)[:60])
+@pytest.mark.parametrize(("link", "reference"), STATISTICS, ids=NAMES)
 def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowledge):
     want = reference(known(knowledge))
     for row in sent({**link, "knowledge": knowledge})[MALICIOUS & (WEIGHTS > 0)]:
