@@ -1,6 +1,5 @@
 """Fixtures shared by all tests; array annotations are enforced here and nowhere else."""
 
-import gc
 import json
 import os
 import zlib
@@ -23,6 +22,7 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
     import fedsim.rules
     import fedsim.tree  # noqa: F401
 
+from fedsim.engine.machine import forget_programs
 
 # What would make CI too long runs as a fixed subset there, and whole when this is set.
 OWN_FILES = {"mnist_5k.yaml"}  # scenarios whose comment says how to get their data; tests of their own run them
@@ -112,12 +112,9 @@ def oracle(name: str) -> list[dict]:
 
 @pytest.fixture(scope="module", autouse=True)
 def room():
-    """Compiled programs are let go before they use up the maps that a process may have (65,530 on Linux): XLA would crash."""
+    """Compiled programs are let go before XLA aborts: early, as a file of tests may compile many."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 20_000:
-        jax.clear_caches()
-        gc.collect()
+    forget_programs(0.3)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -82,6 +82,17 @@ def test_where_attacks_do_not_vary_there_is_nothing():
     assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
 
 
+def test_codecs_on_the_wire_are_no_attacks():
+    swap = {"[gaussian]": "[{kind: top_k, k: 5}]", "[{kind: sign_flip, scale: 5}]": "[cast]"}
+    rows = summary(seeds=2)
+    for row in rows:
+        for attack, codec in swap.items():
+            row["variant"] = row["variant"].replace(attack, codec)
+    assert worst_cases(rows, "final") == []
+    assert parted("wire=[cast, sign_flip]") == ("", "wire=[cast, sign_flip]")
+    assert parted("wire[0].k=5") == ("wire[0].k=5", "")
+
+
 def test_figure_has_a_number_for_every_pair():
     first, second = figures_of_attacks(summary(), {"name": "grid"}, "final", ["c", "a", "b"])
     (axes,) = first.axes

@@ -38,12 +38,12 @@ def settle_threads(wanted: int | None) -> None:
         warnings.warn(f"{problem}; the bits of large products depend on it", stacklevel=2)
 
 
-def forget_programs() -> None:
-    """Let compiled programs go once they take half of the memory maps that a process may have, of which XLA needs several
-    for each: it aborts where there are none left (65,530 on Linux). Those that are needed again are compiled again.
+def forget_programs(share: float = 0.5) -> None:
+    """Let compiled programs go once a share of the memory maps that a process may have is in use. XLA needs several for each
+    program, and aborts where there are none left (65,530 on Linux). Those that are needed again are compiled again.
     """
     maps, most = File("/proc/self/maps"), File("/proc/sys/vm/max_map_count")
-    if maps.exists() and most.exists() and maps.read_bytes().count(b"\n") > int(most.read_text()) // 2:
+    if maps.exists() and most.exists() and maps.read_bytes().count(b"\n") > share * int(most.read_text()):
         jax.clear_caches()
         gc.collect()
 

@@ -22,8 +22,11 @@ class Adversary(NamedTuple):
           seed: of the run.
           round: from 1; of no account where they are drawn once.
         """
-        mask, rng = np.zeros(N, bool), generator(seed, Stream.MALICIOUS, round if self.redrawn else 0)
-        few = self.redrawn and self.count < N  # a permutation of all costs more than a draw of some
-        drawn = rng.choice(N, self.count, replace=False, shuffle=False) if few else rng.permutation(N)[: self.count]
-        mask[[*self.ids] if self.ids else drawn] = True
+        mask = np.zeros(N, bool)
+        if self.ids:
+            mask[[*self.ids]] = True
+        elif self.redrawn:  # in every round: a permutation of all would cost more
+            mask[generator(seed, Stream.MALICIOUS, round).choice(N, self.count, replace=False, shuffle=False)] = True
+        else:
+            mask[generator(seed, Stream.MALICIOUS).permutation(N)[: self.count]] = True
         return mask

@@ -53,8 +53,7 @@ def fang(factor: Annotated[float, Gt(1)] = 2.0, knowledge: Knowledge = "cohort")
             down, up = least[None] + u * (low - least)[None], most[None] + u * (high - most)[None]
             return jnp.where(jnp.any(known), jnp.where(m[None] > 0, down, up), x)
 
-        return jax.tree.unflatten(
-            structure, [beyond(i, *pair) for i, pair in enumerate(zip(leaves, jax.tree.leaves(mean), strict=True))]
-        )
+        pairs = enumerate(zip(leaves, jax.tree.leaves(mean), strict=True))
+        return jax.tree.unflatten(structure, [beyond(i, x, m) for i, (x, m) in pairs])
 
     return corrupt

@@ -8,6 +8,7 @@ from annotated_types import Ge
 
 from fedsim import tree
 from fedsim.compose import attack
+from fedsim.stages.knowledge import for_all
 from fedsim.tree import Tree
 from fedsim.types import Context, Stage, Updates
 
@@ -39,10 +40,8 @@ def free_rider(message: Literal["stale", "noise"] = "stale", std: Annotated[floa
         now = context.shared["params"]
         step = tree.subtract(now, state) if message == "stale" else tree.zeros_like(now)
 
-        def sent(id) -> Tree:
-            return tree.noised(step, jax.random.fold_in(context.key, id), jnp.asarray(std)) if std else step
-
-        rows = jax.lax.map(sent, context.ids)
+        noised = lambda id: tree.noised(step, jax.random.fold_in(context.key, id), jnp.asarray(std))
+        rows = jax.lax.map(noised, context.ids) if std else for_all(step, updates)
         return updates._replace(delta=tree.select(context.malicious, rows, updates.delta)), now, {}
 
     return Stage(apply=apply, init=lambda params, present: params)

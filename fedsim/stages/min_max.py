@@ -38,7 +38,8 @@ def min_max(direction: Direction = "unit", knowledge: Knowledge = "cohort"):
 
     def corrupt(updates: Updates, context: Context) -> Tree:
         known = known_rows(updates, context, knowledge)
-        mean, p = mean_of(updates, known), direction_of(direction, updates, known)
+        mean = mean_of(updates, known)
+        p = direction_of(direction, updates, known, mean)
         a, away = tree.norm(p) ** 2, tree.norms(updates.delta, mean)
         offsets = jax.tree.map(lambda m, x: m[None] - x, mean, updates.delta)
         half_b = dots(offsets, p)
@@ -75,7 +76,8 @@ def min_sum(direction: Direction = "unit", knowledge: Knowledge = "cohort"):
 
     def corrupt(updates: Updates, context: Context) -> Tree:
         known = known_rows(updates, context, knowledge)
-        mean, p = mean_of(updates, known), direction_of(direction, updates, known)
+        mean = mean_of(updates, known)
+        p = direction_of(direction, updates, known, mean)
         away = tree.norms(updates.delta, mean)
         most = jnp.max(jax.vmap(tree.sum_weights)(_pairs(updates, known)), initial=0.0)
         room = most - tree.sum_weights(jnp.where(known, away * away, 0))
@@ -86,9 +88,8 @@ def min_sum(direction: Direction = "unit", knowledge: Knowledge = "cohort"):
     return corrupt
 
 
-def direction_of(direction: Direction, updates: Updates, known: Bool[Array, " K"]) -> Tree:
+def direction_of(direction: Direction, updates: Updates, known: Bool[Array, " K"], mean: Tree) -> Tree:
     """p: against the mean of the known updates."""
-    mean = mean_of(updates, known)
     if direction == "unit":
         length = tree.norm(mean)
         return jax.tree.map(lambda m: -m / jnp.where(length > 0, length, 1).astype(m.dtype), mean)

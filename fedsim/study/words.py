@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario.reader import parse
 from fedsim.scenario.shorthand import top_level
@@ -35,8 +36,8 @@ SIGNS = {
     "rho": "ρ", "sigma": "σ", "tau": "τ", "lr": "learning rate", "b1": "β₁", "b2": "β₂",
 }  # fmt: skip
 KINDS = {"iid": "IID", "dirichlet": "Dirichlet"}
-ATTACK = re.compile(r"(wire|data\.attack)\b")  # paths along which an attack changes
-ATTACKS = re.compile(rf"fleet\.malicious\b|{ATTACK.pattern}")  # or gets stronger
+ATTACKS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # paths along which an attack gets stronger
+ATTACK = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # or is another one
 
 
 def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
@@ -86,12 +87,18 @@ def attacks(label: str) -> bool:
 
 
 def of_attack(part: str) -> bool:
-    """Whether `PATH=VALUE` says which attack there is.
+    """Whether `PATH=VALUE` says which attack there is: a wire of codecs alone does not.
 
-    >>> of_attack("wire=[sign_flip]"), of_attack("fleet.malicious=0.2")
-    (True, False)
+    >>> of_attack("wire=[sign_flip]"), of_attack("wire=[{kind: top_k, k: 5}]"), of_attack("fleet.malicious=0.2")
+    (True, False, False)
     """
-    return bool(ATTACK.match(part))
+    path, _, text = (piece.strip() for piece in part.partition("="))
+    if not ATTACK.fullmatch(path):
+        return False
+    value = _value(text)
+    links = value if isinstance(value, list) else [value]
+    kinds = [link.get("kind") if isinstance(link, dict) else str(link).partition("(")[0] for link in links]
+    return not kinds or any(kind not in FAMILIES["codec"] for kind in kinds)
 
 
 def _setting(part: str, scenario: Mapping[str, Any] | None) -> str:

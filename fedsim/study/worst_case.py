@@ -36,7 +36,7 @@ def by_attack(summary: Sequence[Record]) -> Settings:
     settings: Settings = {}
     for run in summary:
         rest, attack = parted(str(run.get("variant") or ""))
-        if all(part.strip().endswith("=[]") for part in top_level(attack)):
+        if not attack or all(part.strip().endswith("=[]") for part in top_level(attack)):
             continue  # nobody attacks
         settings.setdefault(rest, {}).setdefault(run["method"], {}).setdefault(attack, []).append(run)
     several = {attack for methods in settings.values() for attacks in methods.values() for attack in attacks}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedsim.report.figures.drawing import COLOURS, literal, sheet, style
-from fedsim.report.results import Row
+from fedsim.report.results import Row, metric_of
 from fedsim.study.standings import mean_score
 from fedsim.study.summary import larger_is_better
 from fedsim.study.words import variation
@@ -45,7 +45,7 @@ def _figure(
     attacks = list(dict.fromkeys(attack for runs in methods.values() for attack in runs))
     table = np.array([[mean_score(methods[m].get(a, []), score) for a in attacks] for m in names], float)
     runs = [run for runs in methods.values() for part in runs.values() for run in part]
-    metric = next((str(run["metric"]) for run in runs if run.get("metric")), "")
+    metric = metric_of(runs)
     seeds = len({run["seed"] for run in runs})
     note = f"{score} {metric.replace('_', ' ')}, mean over {seeds} seeds; framed: the worst of the method"
     note += f"; {variation(rest, scenario)}" if rest else ""

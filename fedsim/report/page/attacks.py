@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.report.page.strips import breakable
+from fedsim.report.results import metric_of
 from fedsim.study.standings import mean_score
 from fedsim.study.summary import Record, larger_is_better
 from fedsim.study.words import variation
@@ -48,13 +49,11 @@ def _grid(
     score: str,
     scenario: Mapping[str, Any],
 ) -> Grid:
-    attacks = list(dict.fromkeys(attack for runs in methods.values() for attack in runs))
-    means = {m: {a: mean_score(runs.get(a, []), score) for a in attacks} for m, runs in methods.items()}
+    attacks = list(dict.fromkeys(attack for attacked in methods.values() for attack in attacked))
+    means = {m: {a: mean_score(attacked.get(a, []), score) for a in attacks} for m, attacked in methods.items()}
     known = [v for row in means.values() for v in row.values() if v is not None and math.isfinite(v)]
-    metric = next(
-        (str(r["metric"]) for runs in methods.values() for rs in runs.values() for r in rs if r.get("metric")), ""
-    )
-    sign = 1 if larger_is_better(metric) else -1
+    runs = [run for attacked in methods.values() for part in attacked.values() for run in part]
+    sign = 1 if larger_is_better(metric_of(runs)) else -1
     low, high = min((sign * v for v in known), default=0.0), max((sign * v for v in known), default=0.0)
 
     def cell(value: float | None, least: float | None) -> Cell:
