@@ -200,3 +200,36 @@ def test_known_results():
     assert score(["mean"], loud) < 0.3 < 0.6 < score(["median"], loud)
     assert score(["median"], "min_max") < score([{"kind": "mix_neighbours", "f": 4}, trimmed], "min_max") - 0.05
     assert score([krum], "zero") < 0.2 < 0.6 < score([krum], loud)
+
+
+@pytest.mark.long
+def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_step():
+    scenario = {
+        "name": "whole",
+        "rounds": 1,
+        "data": {"kind": "digits", "clients": 60, "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}},
+        "client": {"lr": 0.1, "batch": "full", "epochs": 2},
+        "numerics": {"dtype": "float64"},
+        "server": ["mean"],
+    }
+    flat = lambda **more: np.concatenate(
+        [np.ravel(leaf) for leaf in fedsim.run({**scenario, **more}).model(seed=0).values()]
+    )
+    listed = lambda ids: {"kind": "listed", "rounds": [ids]}
+    n = fedsim.run(scenario).clients.groupby("client")["samples"].first().to_numpy()
+    ids, empty = np.flatnonzero(n)[:6].tolist(), int(np.flatnonzero(n == 0)[0])
+    start = flat(client={**scenario["client"], "lr": 0.0})
+    own = np.stack([flat(cohort=listed([i])) - start for i in ids])
+    bad, w = [1, 4], np.append(np.delete(n[ids], [1, 4]), n[ids][[1, 4]])
+    H = np.delete(own, bad, 0)
+    attacks = [
+        ("min_max", [min_max(H, "unit")] * 2),
+        ({"kind": "inner_product", "epsilon": 2.0}, [-2 * H.mean(0)] * 2),
+        ("model_replacement", w.sum() / w[-2:].sum() * own[bad]),
+    ]
+    fleet = {"malicious": [ids[1], ids[4], empty]}
+    server = [{"kind": "mean", "weights": "samples"}, {"kind": "sgd", "lr": 0.5}]
+    for wire, rows in attacks:
+        got = flat(cohort=listed(ids), fleet=fleet, wire=[wire], server=server) - start
+        want = 0.5 * np.average(np.concatenate([H, rows]), axis=0, weights=w)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-12)
