@@ -143,9 +143,8 @@ def notes(experiment: Experiment) -> list[str]:
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
     if spec.data.attack and not plan.malicious.any():
         lines.append(f"data.attack has {spec.data.attack[0].kind}, and no client is malicious; set fleet.malicious")
-    if (
-        plan.malicious.any() and not (attacks or spec.data.attack) and own_file(spec.client) is None
-    ):  # a client method may read it
+    idle = plan.malicious.any() and not attacks and not spec.data.attack
+    if idle and own_file(spec.client) is None:  # a client method may read it
         text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
         lines.append(f"{text}: malicious clients behave like all others")
     if experiment.client.personal is not None and not len(plan.federation.test_indices):

@@ -113,7 +113,8 @@ class Federation(NamedTuple):
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of the samples and of the partition, names of classes and clients included.
 
-        Where samples were skewed or poisoned, that of the samples is the one from before, and what they are now is part of the other.
+        Where samples were skewed or poisoned, that of the samples is the one from before, and what they are now is part of
+        the other.
         """
         others = (self.x_validation, self.y_validation, self.x_server, self.y_server)
         plain = self.scale == 1.0 and not self.vocabulary

@@ -30,8 +30,7 @@ def label_flip(
 
     References:
       Tolpegin et al. 2020, Data Poisoning Attacks Against Federated Learning Systems, arXiv:2007.08432 (source to target);
-      Allen-Zhu et al. 2020, Byzantine-Resilient Non-Convex SGD, arXiv:2012.14368 (mirror); Shejwalkar et al. 2022, Back to
-      the Drawing Board, arXiv:2108.10241.
+      Karimireddy et al. 2021, Learning from History for Byzantine Robust Optimization, arXiv:2012.10333 (mirror).
     """
     if (source is None) != (target is None):
         raise ValueError("source and target are given together, or neither")
@@ -41,12 +40,12 @@ def label_flip(
         raise ValueError(f"source and target are both {source}; nothing would be flipped")
 
     def samples(x, y, classes, place, rng):
-        if source is not None:
-            return x, np.where(y == source, target, y)
-        return x, (y + 1) % classes if map == "next" else classes - 1 - y
+        if source is None or target is None:
+            return x, (y + 1) % classes if map == "next" else classes - 1 - y
+        return x, np.where(y == source, np.asarray(target, y.dtype), y)
 
-    aimed = {} if source is None else {"target": target, "among": lambda x, y: y == source}
-    return Poison(samples, features="ignores", refusal=within(source=source, target=target), **aimed)
+    among = None if source is None else lambda x, y: y == source
+    return Poison(samples, features="ignores", target=target, among=among, refusal=within(source=source, target=target))
 
 
 @data_attack
@@ -90,7 +89,7 @@ def edge_case(source: Label = 1, target: Label = 0, share: Share = 0.2) -> Poiso
         raise ValueError(f"source and target are both {source}; nothing would be changed")
 
     def samples(x, y, classes, place, rng):
-        return x, np.where(tail(x, y == source, share), target, y)
+        return x, np.where(tail(x, y == source, share), np.asarray(target, y.dtype), y)
 
     among = lambda x, y: tail(x, y == source, share)
     return Poison(samples, features="reads", target=target, among=among, refusal=within(source=source, target=target))

@@ -29,7 +29,7 @@ from fedsim.types import (
     forgetful,
 )
 
-COMMON = ("malicious_kept",)  # columns of their own: the last link that reports them
+COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
 
 
 class Passage:

@@ -291,7 +291,7 @@ class Run:
         for name, results in tests.items():
             means = metrics(gathered(results, self.sizes[name]), self.plan.federation.scored[name][1])
             if name == "triggered":
-                values["attack_success"] = means["accuracy"]
+                values["attack_success"] = means.get("accuracy")
             else:
                 values |= {f"{name}_{metric}": value for metric, value in means.items()}
         return values
