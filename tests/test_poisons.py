@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from test_bits import random_packing
+from test_scenarios import FOLDER, late, run, table
 
 import fedsim
 from fedsim.build.federation import federations_of
@@ -201,8 +202,9 @@ def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
             want[:, i, j] = 9
         assert np.array_equal(attacked.x[rows], want) and (attacked.y[rows] == 1).all()
     want = np.array(plain.x_test[plain.y_test != 1])
-    for i, j in sum(bars, []):
-        want[:, i, j] = 9
+    for bar in bars:
+        for i, j in bar:
+            want[:, i, j] = 9
     assert np.array_equal(attacked.x_triggered, want)
 
 
@@ -399,3 +401,15 @@ def test_check_says_that_nobody_is_malicious(reference):
     nobody = fedsim.run(scenario(rounds=0, fleet={}))
     assert "data.attack has backdoor, and no client is malicious; set fleet.malicious" in notes(nobody.experiment)
     assert nobody.rounds["attack_success"].notna().all()
+
+
+@pytest.mark.long
+@pytest.mark.share(6)
+@pytest.mark.parametrize("line", table(FOLDER / "robust" / "backdoor.yaml"), ids=lambda line: line.command)
+def test_what_comes_out_of_the_scenario_is_what_its_comment_says(line):
+    result, sd = run(line.path, line.seeds, line.edits), float(line.said["sd"])
+    success = late(result).groupby("seed")["attack_success"].mean()
+    accuracy = result.summary["mean_last_k"].mean()
+    assert accuracy == pytest.approx(float(line.said["mean_last_k"]), abs=0.03)
+    assert success.mean() == pytest.approx(float(line.said["attack_success"]), abs=0.01 + 2 * sd)
+    assert success.std() == pytest.approx(sd, abs=0.01 + sd)
