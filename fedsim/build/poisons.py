@@ -94,4 +94,5 @@ def _check_room(scenario: Scenario, poisons: list[Poison], f: Federation) -> Non
     """Refuse copies of the samples that do not fit, before any is made."""
     changes = any(poison.features == "changes" for poison in poisons)
     aims = any(poison.target is not None for poison in poisons)
-    check_memory(scenario, {"attack": changes * f.x.nbytes + 2 * aims * f.x_test.nbytes})
+    if changes or aims:
+        check_memory(scenario, {"attack": changes * f.x.nbytes + 2 * aims * f.x_test.nbytes})

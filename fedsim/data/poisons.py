@@ -23,6 +23,8 @@ def label_flip(
     With an odd number of classes, mirror leaves the middle one as it is. With source and target, `attack_success` is the
     share of the test samples of the source class that the model takes for the target; the maps of all classes aim at none.
 
+    Knows: the clients' own samples.    Cost: a copy of the labels, before training.    Needs: samples with a label each.
+
     Args:
       map: of all classes; mirror where nothing is given.
       source: the only class that is flipped; with `target`.
@@ -55,6 +57,8 @@ def label_random() -> Poison:
     y ← U{0, ..., C − 1}, drawn once for every sample, whatever it shows: a label stays right with probability 1/C. (Under
     `data.skew`, `label_noise` draws among the wrong ones.)
 
+    Knows: the clients' own samples.    Cost: a copy of the labels, before training.    Needs: samples with a label each.
+
     References:
       Zhang et al. 2017, Understanding Deep Learning Requires Rethinking Generalization, arXiv:1611.03530 (random labels).
     """
@@ -76,6 +80,9 @@ def edge_case(source: Label = 1, target: Label = 0, share: Share = 0.2) -> Poiso
     In the paper, edge cases are samples of a low probability under the distribution of the clients' data, collected from
     elsewhere (airplanes of one airline, digits of another century), and mixed with honest ones. This is the tail of the data
     at hand, so it is there for any labelled data, and less far out.
+
+    Knows: the clients' own samples.    Cost: a copy of the labels, before training; a small second test set.
+    Needs: features that are numbers, and a label for each sample.
 
     Args:
       source: class whose tail is taken.
@@ -101,11 +108,11 @@ def tail(x: np.ndarray, members: np.ndarray, share: float) -> np.ndarray:
     if len(rows):
         points = x[rows].reshape(len(rows), -1).astype(np.float64)
         distances = np.linalg.norm(points - points.mean(0), axis=1)
-        far[rows[np.argsort(-distances, kind="stable")[: some(share, len(rows))]]] = True
+        far[rows[np.argsort(-distances, kind="stable")[: count_of(share, len(rows))]]] = True
     return far
 
 
-def some(share: float, n: int) -> int:
+def count_of(share: float, n: int) -> int:
     """A share of n ≥ 1 samples, at least one of them."""
     return max(1, round(share * n))
 
