@@ -42,6 +42,7 @@ TITLES = {  # family -> heading, and where it stands in a scenario
     "dataset": ("Data sets", "`data.kind`"),
     "partition": ("Partitions", "`data.partition`"),
     "skew": ("Skews", "`data.skew`"),
+    "data_attack": ("Attacks on data", "`data.attack`, on the clients of `fleet.malicious`"),
     "augmentation": ("Augmentations", "`data.augment`"),
     "cohort": ("Cohorts", "`cohort:`"),
     "timetable": ("Timetables", "`schedule:`"),

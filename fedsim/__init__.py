@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fedsim.compose import client as client
     from fedsim.compose import codec as codec
     from fedsim.compose import cohort as cohort
+    from fedsim.compose import data_attack as data_attack
     from fedsim.compose import dataset as dataset
     from fedsim.compose import method as method
     from fedsim.compose import model as model
@@ -46,6 +47,7 @@ _HOME = {
             "client",
             "codec",
             "cohort",
+            "data_attack",
             "dataset",
             "method",
             "model",

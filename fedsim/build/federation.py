@@ -8,6 +8,7 @@ import numpy as np
 from fedsim.build.data_files import DATA, PARTITION, data_file, section_at
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
+from fedsim.build.poisons import poisoned_as_written
 from fedsim.build.skews import skewed_as_written
 from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare
 from fedsim.data.partition import column_of, even, offsets_of
@@ -93,7 +94,7 @@ def federated(scenario: Scenario, dealt: Dealt) -> dict[int, Federation]:
             sets = sets._replace(x_test=tests[key][0], y_test=tests[key][1])
         rng = generator(seed, Stream.CLIENT_TEST)
         federation = federate(sets, dealt.classes, parts, section.client_test, rng, by_id, held_out)
-        federations[seed] = skewed_as_written(scenario, federation, seed)
+        federations[seed] = poisoned_as_written(scenario, skewed_as_written(scenario, federation, seed), seed)
     return federations
 
 

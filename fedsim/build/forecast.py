@@ -141,8 +141,12 @@ def notes(experiment: Experiment) -> list[str]:
     attacks = [section.kind for section in spec.wire if section.family == "attack"]
     if attacks and not plan.malicious.any():
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
-    if plan.malicious.any() and not attacks and own_file(spec.client) is None:  # a client method may read it
-        lines.append("fleet.malicious is set, and wire has no attack: malicious clients behave like all others")
+    if spec.data.attack and not plan.malicious.any():
+        lines.append(f"data.attack has {spec.data.attack[0].kind}, and no client is malicious; set fleet.malicious")
+    idle = plan.malicious.any() and not attacks and not spec.data.attack
+    if idle and own_file(spec.client) is None:  # a client method may read it
+        text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
+        lines.append(f"{text}: malicious clients behave like all others")
     if experiment.client.personal is not None and not len(plan.federation.test_indices):
         text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
         lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")

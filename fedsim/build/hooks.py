@@ -20,7 +20,7 @@ from fedsim.compose.contract import (
     check_stage,
 )
 from fedsim.compose.shapes import ContractError, reported, require_like
-from fedsim.data import Federation, Skew
+from fedsim.data import Federation, Poison, Skew
 from fedsim.engine.shared_leaves import sent
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local, Timetable
@@ -35,6 +35,7 @@ NOUNS = {
     "client": (Client, "types.Client"),
     "cohort": (Cohort, "fleet.selection.Cohort"),
     "skew": (Skew, "data.Skew"),
+    "data_attack": (Poison, "data.Poison"),
     "timetable": (Timetable, "fleet.Timetable"),
 }  # what factories make, and its name
 MOST_ROWS = 1000  # of the stack that a rule is shown: one that loops over its rows would take long for more

@@ -28,6 +28,7 @@ REMEDY = {  # part -> where it comes from, and what to do
     "samples": (("data",), "lower data.resident_mb, or take fewer samples"),
     "partition": (("data", "clients"), "lower data.clients, or take fewer seeds"),
     "skew": (("data", "skew"), "take fewer seeds or samples, or skews of labels alone"),
+    "attack": (("data", "attack"), "take fewer seeds or samples, or attacks on labels alone"),
     "tables": (("data", "clients"), "lower data.clients"),
     "rows": (("rounds",), "lower it, or evaluate less often with evaluate.every"),
 }

@@ -24,6 +24,7 @@ from fedsim.compose.codecs import transmitted as transmitted
 from fedsim.compose.decorators import augmentation as augmentation
 from fedsim.compose.decorators import client as client
 from fedsim.compose.decorators import cohort as cohort
+from fedsim.compose.decorators import data_attack as data_attack
 from fedsim.compose.decorators import dataset as dataset
 from fedsim.compose.decorators import method as method
 from fedsim.compose.decorators import model as model

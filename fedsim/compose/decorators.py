@@ -79,6 +79,38 @@ def skew(factory: F) -> F:
     return register("skew", factory)
 
 
+def data_attack(factory: F) -> F:
+    """Decorator: your own attack on the samples of malicious clients, as a kind of `data.attack`.
+
+    Example::
+
+        from fedsim.data import Poison
+
+        @fedsim.data_attack
+        def whitened(value: float = 1.0, target: int = 0):
+            def trigger(x):
+                x = x.copy()
+                x[:, 0] = value
+                return x
+
+            def samples(x, y, classes, place, rng):
+                return trigger(x), np.full_like(y, target)
+
+            return Poison(samples, trigger=trigger, target=target)
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.data.Poison`; its `samples(x, y, classes, place, rng) -> (x, y)` makes other
+        training samples of those of ONE malicious client: features `[n, ...]` as a model reads them and labels `[n]`, of the
+        same shapes; `place` is the client's, 0, 1, ..., among the malicious clients with samples. The NumPy generator is
+        decided by the run's seed and the client. With a `trigger(x) -> x` and a `target`, `attack_success` is a column of
+        rounds.csv: how often the model takes triggered test samples of other labels for the target.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("data_attack", factory)
+
+
 def augmentation(factory: F) -> F:
     """Decorator: your own random change of the images that clients train on, as a kind of `data.augment`.
 

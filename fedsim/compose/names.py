@@ -15,6 +15,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "dataset",
         "partition",
         "skew",
+        "data_attack",
         "augmentation",
         "model",
         "cohort",

@@ -1,5 +1,7 @@
-"""Data: samples, a partition and skews -> a `Federation`: which client holds what. NumPy only."""
+"""Data: samples, a partition, skews and attacks -> a `Federation`: which client holds what. NumPy only."""
 
+from fedsim.data.backdoors import backdoor as backdoor
+from fedsim.data.backdoors import distributed_backdoor as distributed_backdoor
 from fedsim.data.completion import scale_remark as scale_remark
 from fedsim.data.federation import Federation as Federation
 from fedsim.data.federation import federate as federate
@@ -15,6 +17,13 @@ from fedsim.data.partition import Pool as Pool
 from fedsim.data.partition import iid as iid
 from fedsim.data.partition import natural as natural
 from fedsim.data.partition import quantity as quantity
+from fedsim.data.poisoning import Poison as Poison
+from fedsim.data.poisoning import poisoned as poisoned
+from fedsim.data.poisoning import unfit as unfit
+from fedsim.data.poisoning import with_triggered as with_triggered
+from fedsim.data.poisons import edge_case as edge_case
+from fedsim.data.poisons import label_flip as label_flip
+from fedsim.data.poisons import label_random as label_random
 from fedsim.data.shifts import concept_shift as concept_shift
 from fedsim.data.shifts import feature_noise as feature_noise
 from fedsim.data.shifts import label_noise as label_noise

@@ -41,7 +41,9 @@ class Federation(NamedTuple):
     moves: tuple[
         int, ...
     ] = ()  # labels of training and own test samples move on by a class every so many rounds, for each
-    source: str = ""  # SHA-256 of the samples before they were skewed
+    source: str = ""  # SHA-256 of the samples before they were skewed or poisoned
+    x_triggered: np.ndarray = np.empty(0)  # test samples of other labels than the attacker's target, with its trigger
+    y_triggered: np.ndarray = np.empty(0)  # the target, for each
 
     @property
     def per_token(self) -> bool:
@@ -79,6 +81,12 @@ class Federation(NamedTuple):
         return list(range(self.classes) if self.names.labels is None else self.names.labels)
 
     @property
+    def scored(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The sets that models are scored on in evaluated rounds, by name, empty ones included."""
+        test, validation = (self.x_test, self.y_test), (self.x_validation, self.y_validation)
+        return {"test": test, "validation": validation, "triggered": (self.x_triggered, self.y_triggered)}
+
+    @property
     def unused(self) -> int:
         """Samples beside the test set that nobody trains on, and no client is scored on."""
         return len(self.x) - len(self.indices) - int((self.test_indices < len(self.x)).sum())
@@ -105,7 +113,8 @@ class Federation(NamedTuple):
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of the samples and of the partition, names of classes and clients included.
 
-        Where samples were skewed, that of the samples is the one from before, and what they are now is part of the other.
+        Where samples were skewed or poisoned, that of the samples is the one from before, and what they are now is part of
+        the other.
         """
         others = (self.x_validation, self.y_validation, self.x_server, self.y_server)
         plain = self.scale == 1.0 and not self.vocabulary

@@ -41,21 +41,32 @@ class Skew(NamedTuple):
 
 def refusal(skew: Skew, federation: Federation) -> str:
     """Why such samples cannot be skewed so, and what to do; nothing where they can."""
-    f = federation
     if skew.labels is not None:
-        if not f.classes:
-            return "changes classes, and these targets are numbers; take data with labels, or take it out"
-        if f.per_token:
-            return "changes the label of a sample, and here every token has one; take it out"
+        return without_labels(federation)
+    shape = federation.x.shape
+    if skew.images and not federation.vocabulary and len(shape) not in (3, 4):
+        return f"is for images [n, height, width, channels], and samples have shape {shape[1:]}; take it out"
+    return without_numbers(federation) or in_their_file(federation)
+
+
+def without_labels(f: Federation) -> str:
+    """Why labels of samples cannot be changed; nothing where they can."""
+    if not f.classes:
+        return "changes classes, and these targets are numbers; take data with labels, or take it out"
+    return "changes the label of a sample, and here every token has one; take it out" if f.per_token else ""
+
+
+def without_numbers(f: Federation, does: str = "changes") -> str:
+    """Why it cannot do with features what it `does`; nothing where they are numbers."""
+    return f"{does} features that are numbers, and these samples are tokens; take it out" if f.vocabulary else ""
+
+
+def in_their_file(f: Federation) -> str:
+    """Why features cannot be changed; nothing where they are in memory."""
+    if not isinstance(f.x, Mapped):
         return ""
-    if f.vocabulary:
-        return "changes features that are numbers, and these samples are tokens; take it out"
-    if skew.images and len(f.x.shape) not in (3, 4):
-        return f"is for images [n, height, width, channels], and samples have shape {f.x.shape[1:]}; take it out"
-    if isinstance(f.x, Mapped):
-        text = "changes features, and these stay in their file"
-        return f"{text}; compress it (numpy.savez_compressed, gzip), which is read into memory, or take it out"
-    return ""
+    text = "changes features, and these stay in their file"
+    return f"{text}; compress it (numpy.savez_compressed, gzip), which is read into memory, or take it out"
 
 
 def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray:
@@ -144,19 +155,24 @@ def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.ra
     if skew.features is not None:
         old, hook, needed = f.x, "features", "bytes" if f.x.dtype == np.uint8 else f"finite {f.x.dtype} features"
         new = np.asarray(skew.features(f.x[rows], number, rng))
-        sound = new.dtype == old.dtype if old.dtype == np.uint8 else _finite(new, old.dtype)
+        sound = new.dtype == old.dtype if old.dtype == np.uint8 else finite(new, old.dtype)
     else:
         assert skew.labels is not None
         old, hook, needed = f.y, "labels", f"labels 0 to {f.classes - 1}"
         new = np.asarray(skew.labels(f.y[rows], number, f.classes, rng))
-        sound = new.dtype.kind in "iu" and (new.size == 0 or 0 <= new.min() <= new.max() < f.classes)
+        sound = are_labels(new, f.classes)
     if new.shape != (len(rows), *old.shape[1:]) or not sound:
         text = f"{hook}: gave {new.dtype} {new.shape}; needed are {needed} {(len(rows), *old.shape[1:])}"
         raise ContractError(f"{text}, for {number!r}")
     old[rows] = new
 
 
-def _finite(values: np.ndarray, dtype: np.dtype) -> bool:
+def are_labels(values: np.ndarray, classes: int) -> bool:
+    """Whether values are integers 0 to classes − 1."""
+    return values.dtype.kind in "iu" and (values.size == 0 or 0 <= values.min() <= values.max() < classes)
+
+
+def finite(values: np.ndarray, dtype: np.dtype) -> bool:
     """Whether values are finite numbers as floats of a type."""
     with np.errstate(over="ignore"):
         return values.dtype.kind in "fiub" and bool(np.isfinite(values.astype(dtype)).all())

@@ -28,10 +28,10 @@ ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
     "malicious_reported", "n_nonfinite", "skipped",
     "staleness_mean", "staleness_max", "train_loss", "test_loss", "test_accuracy", "test_r2",
-    "test_mae", "validation_loss", "validation_accuracy", "validation_r2", "validation_mae", "update_norm", "drift", "cosine",
-    "honest_distance", "kappa_ratio",
+    "test_mae", "validation_loss", "validation_accuracy", "validation_r2", "validation_mae", "attack_success",
+    "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
 )  # fmt: skip
-REPORTED = re.compile(r"/|^(malicious_kept|attack_success)$")  # columns that links report, `krum/malicious_kept`
+REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
     "method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "global_loss", "global_accuracy",

@@ -107,7 +107,7 @@ _on_device: weakref.WeakValueDictionary[tuple, HeldOut] = weakref.WeakValueDicti
 def lent(stacks: dict[str, list[Stack]], federation: Federation, threads: int) -> HeldOut:
     """What `held_out` gives, on the device once for all runs over the same arrays: many train side by side."""
     f = federation
-    arrays = (f.x_test, f.y_test, f.x_validation, f.y_validation)
+    arrays = tuple(itertools.chain(*f.scored.values()))
     key = (*map(id, arrays), threads, str(jax.config.values["jax_default_device"]))
     held = _on_device.get(key)
     if held is None:
@@ -121,8 +121,8 @@ def held_out(federation: Federation, threads: int) -> tuple[dict[str, list[Stack
     """The samples that nobody trains on, as the threads evaluate them -> (stacks of batches, rows, rows of a batch)."""
     f = federation
     E = even(len(f.x_test) or len(f.x), _rows(f))
-    sets = {"test": (f.x_test, f.y_test), "validation": (f.x_validation, f.y_validation)}
-    stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * threads)))) for name, (x, y) in sets.items() if len(x)}
+    sets = {name: pair for name, pair in f.scored.items() if len(pair[0])}
+    stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * threads)))) for name, (x, y) in sets.items()}
     return stacks, {name: len(x) for name, (x, _) in sets.items()}, E
 
 

@@ -99,7 +99,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     stack = stacked(row, room.runs * K)
     total = jax.eval_shape(programs.zero, stack, remembered, server, jobs, info)
     before = probe_pass(program, plan, server.shared)
-    held_out = (f.x_test, f.y_test, f.x_validation, f.y_validation)
+    held_out = [part for pair in f.scored.values() for part in pair]
     many = not programs.folds and room.blocks * K >= MANY
     closing = widest(programs.close, total, server, store, jobs, info) if many else 0
     on_lanes = shards * (nbytes(lane) + layout.seats * nbytes(row))

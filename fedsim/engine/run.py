@@ -289,9 +289,11 @@ class Run:
             values |= {name: getattr(s, name) / s.diagnosed if s.diagnosed else None for name in Diagnosis._fields}
         values |= s.info
         for name, results in tests.items():
-            y = getattr(self.plan.federation, f"y_{name}")
-            means = metrics(gathered(results, self.sizes[name]), y)
-            values |= {f"{name}_{metric}": value for metric, value in means.items()}
+            means = metrics(gathered(results, self.sizes[name]), self.plan.federation.scored[name][1])
+            if name == "triggered":
+                values["attack_success"] = means.get("accuracy")
+            else:
+                values |= {f"{name}_{metric}": value for metric, value in means.items()}
         return values
 
     def _timing(self, s: Counters) -> dict[str, float]:

@@ -16,6 +16,7 @@ class Stream(IntEnum):
     SKEW = 8  # what every client has of a skew
     SKEWED = 9  # what it makes of a client's samples
     SPARE = 10  # who starts where draws of a cohort name nobody that could
+    POISON = 11  # what the attacker makes of a client's samples
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

@@ -76,7 +76,7 @@ def series(track: Track, column: str) -> Series:
     An accuracy counts only as long as the test loss is finite: of a model that is no longer finite it means nothing.
     """
     usable = np.abs(track.values[column]) <= FARTHEST
-    if column.endswith("accuracy") and "test_loss" in track.values:
+    if column.endswith(("accuracy", "attack_success")) and "test_loss" in track.values:
         usable &= np.isfinite(track.values["test_loss"])
     rounds, seeds = np.unique(track.rounds), np.unique(track.seeds[usable])
     table = np.full((len(rounds), len(seeds)), np.nan)

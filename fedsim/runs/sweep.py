@@ -117,7 +117,8 @@ def _cached_partition() -> Partition:
 
     def partition(scenario: Scenario, data: Arrays | None, dtype: Any) -> dict[int, Federation]:
         spec = scenario.spec
-        key = f"{spec.data.model_dump_json()} {spec.data.kind} {spec.seeds} {dtype}"
+        poisoned = spec.fleet.malicious if spec.data.attack else ""
+        key = f"{spec.data.model_dump_json()} {spec.data.kind} {spec.seeds} {dtype} {poisoned!r}"
         if key not in last:
             last.clear()
             last[key] = federations_of(scenario, data, dtype)

@@ -16,6 +16,7 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "dataset": "data",
     "partition": "data.partition",
     "skew": "data.skew",
+    "data_attack": "data.attack",
     "augmentation": "data.augment",
     "model": "model",
     "cohort": "cohort",

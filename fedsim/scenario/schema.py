@@ -129,7 +129,8 @@ def per_registry(make: Callable) -> Callable:
 @per_registry
 def scenario_model() -> type[BaseModel]:
     """The model of a whole scenario, from what is registered now."""
-    lists = {"partition": union("partition"), "skew": list[union("skew")], "augment": list[union("augmentation")]}
+    of_lists = {"skew": "skew", "attack": "data_attack", "augment": "augmentation"}
+    lists = {"partition": union("partition"), **{key: list[union(family)] for key, family in of_lists.items()}}
     Data = union("dataset", DataCommon, "", (), **lists)
     rate = Annotated[float, Ge(0)] | union("schedule")
     optimizer = union("optimizer", without=("lr",))

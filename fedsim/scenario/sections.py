@@ -36,6 +36,9 @@ class DataCommon(Section):
     """Who holds what."""
     skew: Any = []
     """What makes the samples of every client differ, training and own test samples alike, in this order; other sets stay."""
+    attack: Any = []
+    """What the attacker makes of the training samples of the clients of `fleet.malicious`, in this order, behind `skew`;
+    all test samples, and the other sets, stay clean."""
     augment: Any = []
     """What happens to the images of a batch in every local step, in this order, at random; never where a model is scored."""
     test: Annotated[float, Ge(0), Lt(1)] | TestClients = 0.2

@@ -20,6 +20,7 @@ TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "data.partition.classes": ("labels a client", "{} label{s} a client"),
     "data.partition.per_client": ("shards a client", "{} shard{s} a client"),
     "data.skew": ("skew", "skew {}"),
+    "data.attack": ("attack on data", "{} in the data"),
     "data.augment": ("augmentation", "augmentation {}"),
     "cohort.size": ("clients a round", "{} client{s} a round"),
     "client.lr": ("client learning rate", "client learning rate {}"),

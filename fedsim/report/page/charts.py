@@ -16,6 +16,7 @@ METRICS = {
     "test_r2": "R² on test data",
     "test_mae": "mean absolute error on test data",
     "train_loss": "train loss",
+    "attack_success": "attack success",
     "update_norm": "norm of a client's update",
     "drift": "drift of clients around their mean",
     "cosine": "cosine between two clients' updates",
@@ -50,7 +51,7 @@ def charts(
         if not panels:
             continue
         share, target = (
-            metric.endswith("accuracy"),
+            metric.endswith("accuracy") or metric == "attack_success",
             evaluate.get("target") if evaluate.get("metric") == metric else None,
         )
         y, drawn = plot.height_axis(list(panels.values()), share), []

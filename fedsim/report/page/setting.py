@@ -17,10 +17,12 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     data, client, wire = scenario["data"], scenario["client"], scenario.get("wire") or []
     compare = scenario.get("compare") or {}
     malicious, vary = scenario.get("fleet", {}).get("malicious") or 0, compare.get("vary") or {}
-    attacked = bool(wire) and bool(malicious or "fleet.malicious" in vary)
+    controlled, poisons = bool(malicious or "fleet.malicious" in vary), data.get("attack") or []
+    attacked = bool(wire) and controlled
     methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
     steps: list[tuple[str, str | list[str]]] = [
         ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}{_held_out(data)}"),
+        *([("attack on data", " → ".join(map(_named, poisons)))] if poisons else []),
         ("model", _named(scenario["model"])),
         ("cohort", _named(scenario["cohort"])),
         *([("schedule", _named(scenario["schedule"]))] if "schedule" in scenario else []),
@@ -28,7 +30,7 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
         *([("broadcast", _named(scenario["broadcast"][0]))] if scenario.get("broadcast") else []),
         ("attack" if attacked else "wire", " → ".join(map(_named, wire)) or "as sent"),
     ]
-    if attacked:
+    if controlled and (wire or poisons):
         steps.append(("malicious", variation(f"fleet.malicious={malicious}") if malicious else "as varied"))
     if methods:  # each with its client and its server half
         steps.append(("methods", [f"{name}: {halves[name]}" if name in halves else name for name in methods]))

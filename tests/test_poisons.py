@@ -1,0 +1,426 @@
+"""Attacks on data: exactly the malicious clients' training samples change, as stated, and their success is measured."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_bits import random_packing
+from test_scenarios import FOLDER, late, run, table
+
+import fedsim
+from fedsim.build.federation import federations_of
+from fedsim.build.forecast import notes
+from fedsim.compose import FAMILIES
+from fedsim.compose.shapes import ContractError
+from fedsim.data import Poison, poisoned, with_triggered
+from fedsim.errors import ScenarioError
+from fedsim.report.page import charts, setting
+from fedsim.runs import sweep
+from fedsim.scenario import read
+from fedsim.sources import archive
+
+RNG = np.random.default_rng(0)
+CLASSES, N, MALICIOUS = 5, 8, [1, 4, 6, 7]
+BYTES = fedsim.Arrays(RNG.integers(0, 256, (200, 7, 8, 2), np.uint8), np.arange(200) % CLASSES, scale=1 / 255)
+FLOATS = fedsim.Arrays(RNG.normal(size=(200, 7, 8)), np.arange(200) % CLASSES)
+ROWS = fedsim.Arrays(RNG.normal(size=(200, 20)), np.arange(200) % CLASSES)
+TEXTS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), RNG.integers(0, 9, (60, 8)))
+WORDS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), np.arange(60) % 3, vocabulary=9)
+TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
+BASE = {
+    "kind": "supplied",
+    "clients": N,
+    "test": 0.25,
+    "validation": 0.1,
+    "client_test": 0.3,
+    "server": {"samples": 10},
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "label_flip": {},
+    "label_random": {},
+    "backdoor": {"target": 2, "share": 0.4},
+    "distributed_backdoor": {"target": 2, "share": 0.4},
+    "edge_case": {"source": 3, "target": 1, "share": 0.3},
+}
+CLEAN = (
+    "x_test",
+    "y_test",
+    "x_validation",
+    "y_validation",
+    "x_server",
+    "y_server",
+    "indices",
+    "offsets",
+    "test_indices",
+)
+
+
+def link(kind, **parameters):
+    return {"kind": kind, **parameters}
+
+
+def federation(*attacks, data=FLOATS, seed=0, malicious: Any = MALICIOUS, base=BASE, **sections):
+    scenario = {
+        "name": "poisons",
+        "data": {**base, "attack": list(attacks)},
+        "fleet": {"malicious": malicious},
+        "seeds": [seed],
+        **sections,
+    }
+    return federations_of(read(scenario), data, np.dtype("float32"))[seed]
+
+
+def of(f, client):
+    return f.indices[f.offsets[client] : f.offsets[client + 1]]
+
+
+def test_every_attack_is_in_the_tables():
+    assert {k for k, make in FAMILIES["data_attack"].items() if make.__module__.startswith("fedsim.")} == set(KINDS)
+
+
+@pytest.mark.parametrize("data", [BYTES, FLOATS], ids=["bytes", "floats"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_training_samples_of_malicious_clients_change(kind, data):
+    given = fedsim.Arrays(np.array(data.x), np.array(data.y), scale=data.scale)
+    plain, attacked = federation(data=data), federation(link(kind, **KINDS[kind]), data=given)
+    assert np.array_equal(given.x, data.x) and np.array_equal(given.y, data.y)
+    assert all(np.array_equal(getattr(plain, name), getattr(attacked, name)) for name in CLEAN)
+    assert attacked.x.dtype == plain.x.dtype and attacked.scale == plain.scale
+    others = np.setdiff1d(np.arange(len(plain.x)), np.concatenate([of(plain, k) for k in MALICIOUS]))
+    assert np.array_equal(attacked.x[others], plain.x[others]) and np.array_equal(attacked.y[others], plain.y[others])
+    differs = (attacked.x != plain.x).reshape(len(plain.x), -1).any(1) | (attacked.y != plain.y)
+    counts = attacked.skews[f"attack/{kind}"]
+    assert counts.tolist() == [int(differs[of(plain, k)].sum()) for k in range(N)]
+    assert (counts[MALICIOUS] > 0).sum() >= 2 and counts.sum() == differs.sum()
+    one, other = plain.fingerprint(), attacked.fingerprint()
+    assert one["data"] == other["data"] and one["partition"] != other["partition"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_attack_is_decided_by_seed_and_client_alone(kind):
+    attack, first = link(kind, **KINDS[kind]), [1, 4]
+    one, again = federation(attack), federation(attack, method="scaffold", rounds=9)
+    assert np.array_equal(one.x, again.x) and np.array_equal(one.y, again.y)
+    fewer = federation(attack, malicious=first)
+    for client in first:
+        assert np.array_equal(one.x[of(one, client)], fewer.x[of(one, client)])
+        assert np.array_equal(one.y[of(one, client)], fewer.y[of(one, client)])
+    if kind not in ("label_flip", "edge_case"):
+        elsewhere = poisoned_alone(kind, seed=1).y != poisoned_alone(kind, seed=0).y
+        assert elsewhere.any()
+
+
+def poisoned_alone(kind, seed):
+    """The samples under one partition, poisoned as under a seed."""
+    plain, poison = federation(), FAMILIES["data_attack"][kind](**KINDS[kind])
+    rng = lambda tag, client: np.random.default_rng([seed, tag, client])
+    return poisoned(plain, kind, poison, np.isin(np.arange(N), MALICIOUS), rng, np.dtype("float32"), plain)
+
+
+def test_empty_clients_are_passed_over():
+    base = {**BASE, "client_test": 0, "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}}
+    plain, everybody = federation(base=base), federation(link("label_flip"), base=base, malicious=1.0)
+    empty = np.flatnonzero(plain.sizes == 0)
+    assert len(empty) and np.array_equal(everybody.y[plain.indices], CLASSES - 1 - plain.y[plain.indices])
+    parts = federation(link("distributed_backdoor", **KINDS["distributed_backdoor"]), base=base, malicious=1.0)
+    bars = [(0, 0), (0, 4), (2, 0), (2, 4)]
+    for place, client in enumerate(np.flatnonzero(plain.sizes)):
+        rows = of(plain, client)
+        changed = np.argwhere((parts.x[rows] != plain.x[rows]).any(0))
+        row, column = bars[place % 4]
+        assert {tuple(pixel) for pixel in changed} <= {(row, column + i) for i in range(3)}
+    nobody = federation(link("backdoor"), base=base, malicious=[int(empty[0])])
+    assert np.array_equal(nobody.x, plain.x) and len(nobody.x_triggered) and not nobody.skews["attack/backdoor"].any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "flipped"),
+    [
+        ({}, lambda y: CLASSES - 1 - y),
+        ({"map": "mirror"}, lambda y: CLASSES - 1 - y),
+        ({"map": "next"}, lambda y: (y + 1) % CLASSES),
+        ({"source": 3, "target": 0}, lambda y: np.where(y == 3, 0, y)),
+    ],
+)
+def test_flipped_labels(parameters, flipped):
+    plain, attacked = federation(), federation(link("label_flip", **parameters))
+    rows = np.concatenate([of(plain, k) for k in MALICIOUS])
+    assert np.array_equal(attacked.y[rows], flipped(plain.y[rows])) and np.array_equal(attacked.x, plain.x)
+    chosen = plain.y_test == 3 if parameters.get("source") else np.zeros(len(plain.y_test), bool)
+    assert np.array_equal(attacked.x_triggered, plain.x_test[chosen]) if chosen.any() else not len(attacked.x_triggered)
+    assert set(attacked.y_triggered.tolist()) <= {0}
+
+
+def test_random_labels_are_uniform():
+    many = fedsim.Arrays(np.zeros((4000, 1)), np.zeros(4000, int) + (np.arange(4000) == 0) * 4)
+    attacked = federation(link("label_random"), data=many, malicious=1.0)
+    shares = np.bincount(attacked.y[attacked.indices], minlength=CLASSES) / len(attacked.indices)
+    np.testing.assert_allclose(shares, 1 / CLASSES, atol=0.04)
+
+
+def square(shape, size):
+    return [(shape[0] - size + i, shape[1] - size + j) for i in range(size) for j in range(size)]
+
+
+PATTERNS = {
+    "square": square((7, 8), 3),
+    "cross": [(4, 6), (5, 5), (5, 6), (5, 7), (6, 6)],
+    "checkerboard": [(4, 5), (4, 7), (5, 6), (6, 5), (6, 7)],
+}
+
+
+@pytest.mark.parametrize("data", [BYTES, FLOATS], ids=["bytes", "floats"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_backdoor_is_its_pattern_and_its_label(pattern, data):
+    plain = federation(data=data)
+    attacked = federation(link("backdoor", pattern=pattern, target=2, share=0.4, value=0.6), data=data)
+    stored = 153 if data is BYTES else np.float32(0.6)
+    for client in MALICIOUS:
+        rows = of(plain, client)
+        changed = [row for row in rows if not np.array_equal(attacked.x[row], plain.x[row])]
+        assert len(changed) == max(1, round(0.4 * len(rows)))
+        for row in rows:
+            want = np.array(plain.x[row])
+            for i, j in PATTERNS[pattern] if row in changed else ():
+                want[i, j] = stored
+            assert np.array_equal(attacked.x[row], want) and attacked.y[row] == (2 if row in changed else plain.y[row])
+    of_others = np.flatnonzero(plain.y_test != 2)
+    want = np.array(plain.x_test[of_others])
+    for i, j in PATTERNS[pattern]:
+        want[:, i, j] = stored
+    assert np.array_equal(attacked.x_triggered, want) and attacked.x_triggered.dtype == plain.x_test.dtype
+    assert (attacked.y_triggered == 2).all() and len(attacked.y_triggered) == len(of_others)
+
+
+def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
+    parameters = {"parts": 3, "target": 1, "share": 1.0, "size": 2, "gap": 1, "value": 9.0}
+    bars = [[(0, 0), (0, 1)], [(0, 3), (0, 4)], [(2, 0), (2, 1)]]
+    plain, attacked = federation(), federation(link("distributed_backdoor", **parameters))
+    for place, client in enumerate(MALICIOUS):
+        rows = of(plain, client)
+        want = np.array(plain.x[rows])
+        for i, j in bars[place % 3]:
+            want[:, i, j] = 9
+        assert np.array_equal(attacked.x[rows], want) and (attacked.y[rows] == 1).all()
+    want = np.array(plain.x_test[plain.y_test != 1])
+    for bar in bars:
+        for i, j in bar:
+            want[:, i, j] = 9
+    assert np.array_equal(attacked.x_triggered, want)
+
+
+def test_vectors_have_patterns_too():
+    plain = federation(data=ROWS)
+    flat = federation(link("backdoor", size=2, share=1.0, value=7.0), data=ROWS)
+    assert (flat.x_triggered[:, -2:] == 7).all() and (flat.x_triggered[:, :-2] != 7).all()
+    parts = federation(link("distributed_backdoor", size=2, gap=1, share=1.0, value=7.0), data=ROWS)
+    marked = np.isin(np.arange(20), [0, 1, 3, 4, 6, 7, 9, 10])
+    assert (parts.x_triggered[:, marked] == 7).all() and (parts.x_triggered[:, ~marked] != 7).all()
+    rows = of(plain, MALICIOUS[1])
+    assert np.argwhere((parts.x[rows] != plain.x[rows]).any(0)).ravel().tolist() == [3, 4]
+
+
+def furthest(x, rows, share):
+    mean = sum(x[row].astype(float) for row in rows) / len(rows)
+    return sorted(rows, key=lambda row: -float(((x[row] - mean) ** 2).sum()))[: max(1, round(share * len(rows)))]
+
+
+def test_edge_cases_are_the_tail_of_a_class():
+    plain, attacked = federation(), federation(link("edge_case", **KINDS["edge_case"]))
+    for client in MALICIOUS:
+        rows = [row for row in of(plain, client) if plain.y[row] == 3]
+        changed = [row for row in of(plain, client) if attacked.y[row] != plain.y[row]]
+        assert set(changed) == set(furthest(plain.x, rows, 0.3) if rows else [])
+        assert all(attacked.y[row] == 1 for row in changed)
+    tested = furthest(plain.x_test, np.flatnonzero(plain.y_test == 3).tolist(), 0.3)
+    assert np.array_equal(attacked.x_triggered, plain.x_test[sorted(tested)]) and attacked.x is not attacked.x_triggered
+
+
+def test_attacks_follow_skews_and_one_another():
+    skewed = federation(base={**BASE, "skew": [link("label_noise", rate=0.5)]})
+    both = federation(
+        link("label_flip"), link("backdoor", share=1.0), base={**BASE, "skew": [link("label_noise", rate=0.5)]}
+    )
+    assert list(both.skews) == ["skew/label_noise", "attack/label_flip", "attack/backdoor"]
+    honest = of(skewed, 0)
+    assert np.array_equal(both.y[honest], skewed.y[honest]) and (both.y[of(both, 1)] == 0).all()
+    assert len(both.x_triggered)
+
+
+@pytest.mark.parametrize(
+    ("attack", "data", "malicious", "message"),
+    [
+        (link("label_flip"), TARGETS, 0.5, "label_flip changes classes, and these targets are numbers"),
+        (link("backdoor"), TARGETS, 0.5, "backdoor changes classes, and these targets are numbers"),
+        (link("label_random"), TEXTS, 0.5, "changes the label of a sample, and here every token has one"),
+        (link("backdoor"), WORDS, 0.5, "changes features that are numbers, and these samples are tokens"),
+        (link("edge_case"), WORDS, 0.5, "reads features that are numbers, and these samples are tokens"),
+        (link("backdoor", target=5), FLOATS, 0.5, "backdoor has target 5, and there are 5 classes; take 0 to 4"),
+        (link("edge_case", source=6, target=7), FLOATS, 0.5, "has source 6 and target 7, and there are 5 classes"),
+        (link("label_flip", source=1, target=9), FLOATS, 0.0, "label_flip has target 9"),
+        (link("label_flip", source=1), FLOATS, 0.5, "source and target are given together"),
+        (link("label_flip", source=1, target=1), FLOATS, 0.5, "source and target are both 1"),
+        (link("label_flip", source=1, target=2, map="next"), FLOATS, 0.5, "map and source are both given"),
+        (link("backdoor", size=8), FLOATS, 0.5, "a pattern of 8 pixels, and samples have shape (7, 8); size at most 7"),
+        (link("backdoor", pattern="cross"), ROWS, 0.5, "has a cross, which is for images"),
+        (link("distributed_backdoor", gap=3), FLOATS, 0.5, "has a pattern of 5 x 9 pixels"),
+        (link("distributed_backdoor", size=6), ROWS, 0.5, "has a pattern of 27 pixels"),
+        (link("backdoor", value=1.5), BYTES, 0.5, "gave features from 0 to 1.5, and bytes are stored"),
+        (link("backdoor", value=1e39), FLOATS, 0.5, "needed are finite float32"),
+        (link("backdoor"), FLOATS, {"share": 0.5, "per": "round"}, "fleet.malicious.per: is round, and data.attack"),
+    ],
+)
+def test_refusals_are_a_line(attack, data, malicious, message):
+    with np.errstate(over="ignore"), pytest.raises(ScenarioError) as error:
+        federation(attack, data=data, malicious=malicious, base={"kind": "supplied", "clients": 4, "test": 0.25})
+    assert message in str(error.value) and len(error.value.problems) == 1
+    assert "data.attack[0]" in str(error.value) or "per" in message
+
+
+def test_all_links_are_refused_at_once():
+    with pytest.raises(ScenarioError) as error:
+        federation(link("backdoor"), link("edge_case"), link("label_flip", source=8, target=9))
+    assert [problem.where for problem in error.value.problems] == ["data.attack[1]", "data.attack[2]", "data.attack[2]"]
+    with pytest.raises(ScenarioError, match="concept_shift with every"):
+        federation(link("label_flip"), base={**BASE, "skew": [link("concept_shift", every=2)]})
+
+
+def test_clients_that_are_not_there_are_left_to_the_line_about_them():
+    assert federation(link("label_flip"), malicious=[N + 3]).skews["attack/label_flip"].tolist() == [0] * N
+
+
+def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "STAYS_BYTES", 0)
+    np.savez(tmp_path / "raw.npz", x=FLOATS.x, y=FLOATS.y)
+    base = {**BASE, "kind": "npz", "path": str(tmp_path / "raw.npz")}
+    with pytest.raises(ScenarioError, match="stay in their file; compress it"):
+        federation(link("backdoor"), data=None, base=base)
+    flipped = federation(link("label_flip"), link("edge_case"), data=None, base=base)
+    assert not isinstance(flipped.x, np.ndarray) and flipped.skews["attack/label_flip"].any()
+    assert isinstance(flipped.x_triggered, np.ndarray) and len(flipped.x_triggered)
+
+
+SOUND = lambda x, y, classes, place, rng: (x, y)
+
+
+@pytest.mark.parametrize(
+    ("poison", "message"),
+    [
+        (Poison(lambda x, y, *rest: y), "samples: gave ndarray; needed are (x, y)"),
+        (Poison(lambda x, y, classes, *rest: (x, y + classes)), "needed are 0 to 4"),
+        (Poison(lambda x, y, *rest: (x[1:], y)), "samples: gave features"),
+        (Poison(lambda x, y, *rest: (x / 0, y)), "needed are finite float32"),
+        (Poison(SOUND, target=1, trigger=lambda x: x[:, 0]), "trigger: gave features"),
+        (Poison(SOUND, target=1, among=lambda x, y: y[1:] == 0), "among: gave bool"),
+    ],
+)
+def test_one_of_a_plug_in_keeps_its_contract(poison, message):
+    f, everybody = federation(), np.ones(N, bool)
+    with np.errstate(all="ignore"), pytest.raises(ContractError) as error:
+        made = poisoned(f, "own", poison, everybody, lambda *key: np.random.default_rng(key), np.dtype("float32"), f)
+        with_triggered(made, poison, np.dtype("float32"))
+    assert message in str(error.value)
+
+
+def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples():
+    partition = sweep._cached_partition()
+    scenario = lambda malicious, *attacks: read(
+        {"name": "cells", "data": {**BASE, "attack": list(attacks)}, "fleet": {"malicious": malicious}}
+    )
+    made = lambda *parts: partition(scenario(*parts), FLOATS, np.dtype("float32"))[0]
+    assert made(0.5) is made(0.0)
+    one, same, none = made(0.5, "label_flip"), made(0.5, "label_flip"), made(0.0, "label_flip")
+    assert one is same and not np.array_equal(one.y, none.y)
+
+
+def test_the_page_has_a_panel_and_says_what_is_attacked():
+    rows = [{"method": "mean", "seed": 0, "round": r, "test_loss": 1.0, "attack_success": 0.1 * r} for r in range(3)]
+    table = pd.DataFrame(rows).assign(bytes_up=0.0, bytes_down=0.0, virtual_seconds=0.0)
+    groups, data = charts.charts(table, {"mean": "m0"}, {}, "test_loss")
+    assert [group["words"] for group in groups] == ["test loss", "attack success"] and data["charts"][1]["share"]
+    record = {"scenario": read({"name": "page", "data": {"kind": "digits", "attack": ["label_random"]}}).resolved()}
+    assert ("attack on data", "label_random") in setting.setting(record)["steps"]
+
+
+# ----------------------------------------------------------------------------------------------------- whole runs
+
+DATA = {"kind": "digits", "clients": 6, "client_test": 0.2, "attack": [link("backdoor", target=3, share=0.5)]}
+
+
+def scenario(**sections):
+    return {
+        "name": "backdoor", "rounds": 4, "data": DATA, "model": "logistic", "fleet": {"malicious": [1, 2]},
+        "cohort": {"kind": "uniform", "size": 4}, "client": {"lr": 0.2, "batch": 16}, "numerics": {"lanes": 2},
+        **sections,
+    }  # fmt: skip
+
+
+def digest(result):
+    tables = (result.rounds, result.clients, result.partition, result.summary)
+    return [table.to_csv() for table in tables], {name: leaf.tobytes() for name, leaf in result.model().items()}
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return fedsim.run(scenario(), device="cpu")
+
+
+@pytest.mark.long
+def test_attack_success_is_what_numpy_counts(reference):
+    model, f = reference.model(), federations_of(read(scenario()), None, np.dtype("float32"))[0]
+    x, y = np.array(f.x_test), f.y_test
+    guesses = lambda x: (x.reshape(len(x), -1) @ model["W"] + model["b"]).argmax(1)
+    assert reference.rounds["test_accuracy"].iloc[-1] == (guesses(x) == y).mean()
+    x[:, -3:, -3:] = 1
+    assert reference.rounds["attack_success"].iloc[-1] == (guesses(x)[y != 3] == 3).mean() > 0.5
+    table = reference.partition.groupby("client")["attack/backdoor"].first()
+    assert table.tolist() == [int(client in (1, 2)) * round(0.5 * f.sizes[client]) for client in range(6)]
+
+
+@pytest.mark.long
+@pytest.mark.share(2)
+@pytest.mark.parametrize(
+    ("sections", "options"),
+    [({}, {"pack": random_packing(1)}), ({"numerics": {"lanes": 2, "block": 2}}, {}), ({}, {"calls": 3})],
+)
+def test_no_bit_depends_on_how_it_is_computed(reference, sections, options):
+    assert digest(fedsim.run(scenario(**sections), **options)) == digest(reference)
+
+
+@pytest.mark.long
+def test_a_run_goes_on_and_seeds_stand_side_by_side(reference, tmp_path):
+    fedsim.run(scenario(rounds=3), out=tmp_path / "run")
+    assert digest(fedsim.run(scenario(), out=tmp_path / "run", resume=True)) == digest(reference)
+    assert "attack_success" in (tmp_path / "run" / "rounds.csv").read_text().partition("\n")[0]
+    both = fedsim.run(scenario(seeds=[0, 1])).rounds
+    alone = both[both["seed"] == 0]["attack_success"].tolist()
+    assert alone == reference.rounds["attack_success"].tolist() and len(both) == 2 * len(alone)
+
+
+@pytest.mark.long
+def test_a_comparison_shows_where_there_is_none():
+    vary = {"data.attack": [[], DATA["attack"]]}
+    rounds = fedsim.compare(scenario(rounds=2), methods=["mean", "median"], vary=vary).rounds
+    there = rounds["variant"].str.contains("backdoor")
+    assert rounds["attack_success"].notna().tolist() == there.tolist() and there.any() and not there.all()
+
+
+@pytest.mark.long
+def test_check_says_that_nobody_is_malicious(reference):
+    assert not [note for note in notes(reference.experiment) if "malicious" in note]
+    nobody = fedsim.run(scenario(rounds=0, fleet={}))
+    assert "data.attack has backdoor, and no client is malicious; set fleet.malicious" in notes(nobody.experiment)
+    assert nobody.rounds["attack_success"].notna().all()
+
+
+@pytest.mark.long
+@pytest.mark.share(6)
+@pytest.mark.parametrize("line", table(FOLDER / "robust" / "backdoor.yaml"), ids=lambda line: line.command)
+def test_what_comes_out_of_the_scenario_is_what_its_comment_says(line):
+    result, sd = run(line.path, line.seeds, line.edits), float(line.said["sd"])
+    success = late(result).groupby("seed")["attack_success"].mean()
+    accuracy = result.summary["mean_last_k"].mean()
+    assert accuracy == pytest.approx(float(line.said["mean_last_k"]), abs=0.03)
+    assert success.mean() == pytest.approx(float(line.said["attack_success"]), abs=0.01 + 2 * sd)
+    assert success.std() == pytest.approx(sd, abs=0.01 + sd)
