@@ -11,6 +11,7 @@ import pytest
 
 import fedsim
 from fedsim import stages
+from fedsim.compose import FAMILIES
 from fedsim.stages.little_is_enough import largest_z
 from fedsim.types import Context
 from tests.cohorts import cohort_of
@@ -85,6 +86,13 @@ def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowle
     want = reference(known(knowledge))
     for row in sent({**link, "knowledge": knowledge})[MALICIOUS & (WEIGHTS > 0)]:
         np.testing.assert_allclose(row, want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.long
+def test_the_furthest_point_scales_with_the_updates():
+    X = stack()[WEIGHTS > 0]
+    ends = [fedsim.transmit("min_max", scale * X, malicious=[0])[0][0] / scale for scale in (1.0, 1024.0)]
+    np.testing.assert_allclose(*ends, rtol=1e-5)
 
 
 @pytest.mark.long
@@ -170,7 +178,7 @@ def test_neurotoxin_leaves_out_what_moved_most():
 
 @pytest.mark.long
 def test_mimic_copies_an_honest_client_along_the_widest_direction():
-    updates, state = spied(stages.mimic(warmup=5), rounds=8)
+    updates, state = spied(FAMILIES["attack"]["mimic"](warmup=5), rounds=8)
     assert abs(float(state.z[0])) > 0.98 and int(state.rounds) == 5
     z = np.asarray(state.z)
     there = (WEIGHTS > 0) & ~MALICIOUS

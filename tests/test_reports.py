@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.runs.result import ORDER
-from fedsim.types import RowStage
+from fedsim.types import Context, RowStage
+from tests.cohorts import cohort_of
 
 ORACLES = Path(__file__).with_name("oracles")
 BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 10}
@@ -41,6 +43,15 @@ def test_adaptive_clip_follows_its_oracle():
         norm = made.after(norm, {"unclipped": jnp.float32(share)})
         norms.append(float(norm))
     assert_allclose(norms, case["expected"]["C"], rtol=1e-6)
+
+
+def test_a_bound_is_that_of_whom_it_left_alone():
+    made = FAMILIES["stage"]["adaptive_clip"]()
+    row = cohort_of(jnp.array([[3.0, 4.0]]))._replace(delta=jnp.array([3.0, 4.0]))
+    one, no = jnp.ones(()), jnp.zeros((), bool)
+    context = Context(jax.random.key(0), 1, one, one, {}, jnp.int32(0), no)
+    shares = [float(made.measure(row, context._replace(state=C))["unclipped"]) for C in jnp.array([4.9, 5.0])]
+    assert shares == [0.0, 1.0]
 
 
 @pytest.mark.long
