@@ -58,6 +58,7 @@ TABLES = {
     "across.csv": tables.ACROSS,
     "profiles.csv": tables.PROFILES,
     "worst.csv": tables.WORST,
+    "breakdown.csv": tables.BREAKDOWN,
     "tuning.csv": tables.TUNING,
     "bench.csv": tables.BENCH,
 }

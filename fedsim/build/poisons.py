@@ -17,6 +17,8 @@ from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 
+METRIC = "attack_success"
+
 
 def poisoned_as_written(scenario: Scenario, federation: Federation, seed: int) -> Federation:
     """The federation with the training samples of malicious clients changed by `data.attack`; the same one without it.
@@ -27,6 +29,10 @@ def poisoned_as_written(scenario: Scenario, federation: Federation, seed: int) -
     """
     sections = scenario.spec.data.attack
     if not sections:
+        if scenario.spec.evaluate.metric == METRIC:
+            raise scenario.error(
+                ("evaluate", "metric"), f"{METRIC} is of data.attack, and there is none; write test_accuracy"
+            )
         return federation
     problems, adversary = Problems(scenario), adversary_of(scenario.spec.fleet.malicious, federation.N)
     make = lambda i, section: problems.attempt(make_link, scenario, ("data", "attack", i), section)
@@ -34,6 +40,7 @@ def poisoned_as_written(scenario: Scenario, federation: Federation, seed: int) -
     for i, section in enumerate(sections):
         problems.check(_unfit, i, section.kind, poisons[i], federation)
     problems.check(_aims, poisons)
+    problems.check(_aimless, scenario, poisons)
     problems.check(_redrawn, adversary)
     problems.raise_all()
     _check_room(scenario, poisons, federation)
@@ -81,6 +88,15 @@ def _aims(poisons: list[Poison]) -> Iterator[tuple[Path, str]]:
     for i in aimed[1:]:
         text = f"has a target, and so has data.attack[{aimed[0]}]; the success of one is measured, take one out"
         yield ("data", "attack", i), text
+
+
+def _aimless(scenario: Scenario, poisons: list[Poison]) -> Iterator[tuple[Path, str]]:
+    """A success that no attack aims at."""
+    if scenario.spec.evaluate.metric == METRIC and all(p is not UNKNOWN and p.target is None for p in poisons):
+        yield (
+            ("evaluate", "metric"),
+            f"no attack of data.attack has a target, so there is no {METRIC}; write test_accuracy",
+        )
 
 
 def _redrawn(adversary: Adversary) -> Iterator[tuple[Path, str]]:

@@ -52,6 +52,7 @@ ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low"
 WORST = (
     "method", "metric", "score", "attacks", "attack", "seeds", "mean", "sd", "ci_low", "ci_high", "best", "p_adjusted",
 )  # fmt: skip
+BREAKDOWN = ("method", "metric", "score", "values", "untrained", "mean", "holds", "falls")
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedsim.study.summary import is_share
+
 FARTHEST = 1e100  # beyond it, and below its inverse, the arithmetic of axes overflows
 
 
@@ -76,7 +78,7 @@ def series(track: Track, column: str) -> Series:
     An accuracy counts only as long as the test loss is finite: of a model that is no longer finite it means nothing.
     """
     usable = np.abs(track.values[column]) <= FARTHEST
-    if column.endswith(("accuracy", "attack_success")) and "test_loss" in track.values:
+    if is_share(column) and "test_loss" in track.values:
         usable &= np.isfinite(track.values["test_loss"])
     rounds, seeds = np.unique(track.rounds), np.unique(track.seeds[usable])
     table = np.full((len(rounds), len(seeds)), np.nan)

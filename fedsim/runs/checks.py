@@ -73,13 +73,14 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     after = columns.index("tuned") if "tuned" in columns else len(columns)
     varied = columns[2:after] if "variant" in columns else []
     # columns that vary stay as they are written: 0 beside 0.2 is no 0.0
-    summary, tuning = (read_table(path, name, text=varied) for name in ("summary", "tuning"))
+    summary, tuning, rounds = (read_table(path, name, text=varied) for name in ("summary", "tuning", "rounds"))
     if summary is None:
         return ["summary.csv is missing"]
     try:
         with as_written(path):
             settings = [] if tuning is None else rows_of(tuning)
-            again = conclusions(rows_of(summary), settings, record["baseline"], record["score"], varied)
+            first = [] if rounds is None else rows_of(rounds.loc[rounds["round"] == 0])
+            again = conclusions(rows_of(summary), settings, record["baseline"], record["score"], varied, first)
     except DirectoryError as error:
         return [str(error)]
     problems = []

@@ -10,6 +10,7 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import label_of
 from fedsim.runs.result import ORDER, Result, State, Tables
+from fedsim.study.breakdown import breakdown_lines, breakdowns
 from fedsim.study.conclusions import conclusions
 from fedsim.study.grid import Cell
 from fedsim.study.standings import chance_levels
@@ -21,6 +22,7 @@ MORE = {
     "across": tables.ACROSS,
     "profiles": tables.PROFILES,
     "worst": tables.WORST,
+    "breakdown": tables.BREAKDOWN,
     "tuning": tables.TUNING,
 }
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
@@ -57,6 +59,8 @@ class Comparison(Tables):
       profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
       worst: a row per method and other variation, as in `worst.csv`: the attack that hurts it most; empty where attacks do
         not vary.
+      breakdown: a row per method and other variation, as in `breakdown.csv`: from how many malicious clients on it falls
+        apart; empty where their number does not vary.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
       verdict: the table in sentences, the headline first.
       edges: those of them that warn of a setting at the edge of what was tried.
@@ -75,7 +79,8 @@ class Comparison(Tables):
         self.tuned = list(dict.fromkeys(path for o in outcomes for path in o.cell.tuned))
         self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
-        self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied)
+        rounds = self.records["rounds"]
+        self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied, rounds)
         self.edges = edges(tuning, self.tuned)
         self.verdict = said(self.records, self.partition, scenario, baseline, score, self.tuned)
         self.reasons = dict(self._reasons())
@@ -104,6 +109,10 @@ class Comparison(Tables):
     @property
     def worst(self) -> pd.DataFrame:
         return self._frame("worst")
+
+    @property
+    def breakdown(self) -> pd.DataFrame:
+        return self._frame("breakdown")
 
     @property
     def tuning(self) -> pd.DataFrame:
@@ -203,7 +212,7 @@ def said(
     """The tables of a comparison in sentences, the headline first.
 
     Args:
-      records: the rows of `compare`, `summary` and `tuning`.
+      records: the rows of `compare`, `summary`, `rounds` and `tuning`.
       partition: the columns of `partition.csv`.
       scenario: resolved.
       baseline: label of the method that the others are compared with.
@@ -213,7 +222,8 @@ def said(
     compared, summary, tuning = (records[name] for name in ("compare", "summary", "tuning"))
     metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
     lines = verdict(compared, summary, baseline, score, chance_levels(partition, metric), scenario)
-    return [*lines, *settings(tuning), *edges(tuning, tuned)]
+    falls = breakdown_lines(breakdowns(compared, records["rounds"]), scenario)
+    return [*falls, *lines, *settings(tuning), *edges(tuning, tuned)]
 
 
 def _failed(outcome: Outcome) -> list[Record]:

@@ -104,7 +104,7 @@ def _said_again(path: Path, record: Mapping[str, Any], tables: Mapping[str, pd.D
     if record.get("kind") != "compare" or not {"compare", "summary"} <= tables.keys():
         return {}
     tuning = read_table(path, "tuning")
-    frames = {"compare": tables["compare"], "summary": tables["summary"], "tuning": tuning}
+    frames = {**{name: tables.get(name) for name in ("compare", "summary", "rounds")}, "tuning": tuning}
     rows = {name: [] if frame is None else rows_of(frame) for name, frame in frames.items()}
     about = record["scenario"], record["baseline"], record["score"], axes_of(record)[1]
     return {"verdict": said(rows, tables.get("partition"), *about)}

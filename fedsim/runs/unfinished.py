@@ -140,7 +140,7 @@ def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str
     if record.get("kind") == "compare":
         varied, tuned = axes_of(record)
         over = [row for row in records["summary"] if row.get("status") != UNFINISHED]
-        end = {} if tuned else conclusions(over, [], record["baseline"], record["score"], varied)
+        end = {} if tuned else conclusions(over, [], record["baseline"], record["score"], varied, records["rounds"])
         records |= {name: rows for name, rows in end.items() if rows or name == "compare"}
     return records
 

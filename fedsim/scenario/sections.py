@@ -124,8 +124,11 @@ class Evaluate(Section):
     """Evaluate every so many rounds (round 0 and the last one always)."""
     last: Count = 10
     """How many last evaluated rows `mean_last_k` is over."""
-    metric: Literal["test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss"] = "test_accuracy"
-    """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy. R² and MAE are for regression."""
+    metric: Literal["test_accuracy", "test_r2", "test_mae", "test_loss", "train_loss", "attack_success"] = (
+        "test_accuracy"
+    )
+    """What `summary.csv` is about; falls back to `test_loss` where there is no accuracy. R² and MAE are for regression,
+    `attack_success` for attacks on data."""
     target: float | None = None
     """Metric value to reach."""
     diagnostics: bool = False

@@ -1,10 +1,70 @@
 """Where a method falls apart along a numeric axis, such as the share of malicious clients."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from fedsim.scenario.shorthand import top_level
 from fedsim.study.statistics import half_width_of
+from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.words import axis, variation
+from fedsim.study.worst_case import parted
+
+AXIS = "fleet.malicious"
+
+
+def untrained(rounds: Iterable[Record], metric: str) -> dict[str, float]:
+    """The mean score of the start models, by variation.
+
+    Args:
+      rounds: rows of `rounds.csv`.
+      metric: a column of it.
+    """
+    scores: dict[str, list[float]] = {}
+    for row in rounds:
+        if row["round"] == 0 and row.get(metric) is not None:
+            scores.setdefault(row.get("variant") or "", []).append(row[metric])
+    return {variant: float(np.mean(values)) for variant, values in scores.items()}
+
+
+def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Record]:
+    """Every method along the number of malicious clients: the rows of `breakdown.csv`; none where it does not vary.
+
+    Args:
+      compared: rows of `compare.csv`.
+      rounds: rows of `rounds.csv`, for the score of the untrained model.
+    """
+    groups: dict[tuple[str, str], dict[float, Record]] = {}
+    for row in compared:
+        value = _number(row.get(AXIS))
+        if value is not None and row.get("metric"):
+            rest = [part for part in top_level(row.get("variant") or "") if part.partition("=")[0].strip() != AXIS]
+            groups.setdefault((", ".join(rest), row["method"]), {})[value] = row
+    groups = {who: rows for who, rows in groups.items() if len(rows) > 1}
+    if not groups:
+        return []
+    metric = next(str(row["metric"]) for rows in groups.values() for row in rows.values())
+    start = untrained(rounds, metric)
+    return [_row(rest, method, rows, start) for (rest, method), rows in sorted(groups.items())]
+
+
+def breakdown_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> list[str]:
+    """The rows of `breakdown.csv` in a sentence for every variation; of several attacks the worst counts."""
+    groups: dict[str, dict[str, list[Record]]] = {}
+    for row in rows:
+        groups.setdefault(parted(row.get("variant", ""))[0], {}).setdefault(row["method"], []).append(row)
+    lines = []
+    for rest, methods in groups.items():
+        falls = {method: [row["falls"] for row in own if row["falls"] is not None] for method, own in methods.items()}
+        points = sorted((min(values), method) for method, values in falls.items() if values)
+        kept = [method for method, values in falls.items() if not values]
+        attacks, words = max(len(own) for own in methods.values()), variation(rest, scenario)
+        where = (f" under the worst of {attacks} attacks" if attacks > 1 else "") + (f" with {words}" if rest else "")
+        text = ", ".join(f"{method} from {value:g}" for value, method in points) or "no method"
+        others = f"; not {', '.join(kept)}" if points and kept else ""
+        lines.append(f"Half of what training gains is lost along the {axis(AXIS)}{where}: {text}{others}.")
+    return lines
 
 
 def breakdown(
@@ -46,3 +106,32 @@ def breakdown(
     left = gains[order] >= gains[first] / 2
     beyond = int(np.flatnonzero(left)[-1]) + 1
     return float(values[order[beyond]]) if beyond < len(order) else None
+
+
+def _row(rest: str, method: str, rows: Mapping[float, Record], start: Mapping[str, float]) -> Record:
+    values = sorted(rows)
+    first = rows[values[0]]
+    untrained_score = start.get(first.get("variant") or "")
+    means = [np.nan if rows[v]["mean"] is None else rows[v]["mean"] for v in values]
+    sds, seeds = [rows[v]["sd"] for v in values], [rows[v]["seeds"] for v in values]
+    better = larger_is_better(first["metric"])
+    falls = None if untrained_score is None else breakdown(values, means, sds, seeds, untrained_score, better)
+    return {
+        "method": method,
+        **({"variant": rest} if rest else {}),
+        "metric": first["metric"],
+        "score": first["score"],
+        "values": len(values),
+        "untrained": untrained_score,
+        "mean": first["mean"],
+        "holds": max((v for v in values if falls is None or v < falls), default=None),
+        "falls": falls,
+    }
+
+
+def _number(value: Any) -> float | None:
+    """A share of clients as it stands in a table; None where it is none."""
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None

@@ -1,7 +1,8 @@
 """The tables of a comparison that follow from the scores of its runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from fedsim.study.breakdown import breakdowns
 from fedsim.study.pairing import across, against, profiles, scores_of
 from fedsim.study.summary import Record
 from fedsim.study.tuning import sensitivity
@@ -9,9 +10,14 @@ from fedsim.study.worst_case import worst_cases
 
 
 def conclusions(
-    summary: Sequence[Record], tuning: Sequence[Record], baseline: str, score: str, varied: Sequence[str]
+    summary: Sequence[Record],
+    tuning: Sequence[Record],
+    baseline: str,
+    score: str,
+    varied: Sequence[str],
+    rounds: Iterable[Record] = (),
 ) -> dict[str, list[Record]]:
-    """The tables that follow from two others: `compare`, `across`, `profiles`, `worst`.
+    """The tables that follow from others: `compare`, `across`, `profiles`, `worst`, `breakdown`.
 
     Args:
       summary: rows of `summary.csv`.
@@ -19,8 +25,10 @@ def conclusions(
       baseline: label of the method that the others are compared with.
       score: column of `summary.csv` that is compared.
       varied: paths that vary.
+      rounds: rows of `rounds.csv`; those of round 0 are read.
     """
     compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
     scores = scores_of(summary, score)
     together = {"across": across(scores, score), "profiles": profiles(scores, score)}
-    return {"compare": compared, **together, "worst": worst_cases(summary, score)}
+    attacked = {"worst": worst_cases(summary, score), "breakdown": breakdowns(compared, rounds)}
+    return {"compare": compared, **together, **attacked}

@@ -66,9 +66,8 @@ def design_of(
         problem = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
         raise ScenarioError([Problem("compare.methods", problem)], scenario.document.file)
     varied, tuned = axes(vary or section.vary), axes(tune or section.tune, "--tune")
-    if (tuned or any(method.grid for method in compared)) and not scenario.spec.data.validation:
-        problem = "what is tuned is chosen on validation data; set data.validation=0.1"
-        raise scenario.error(("data", "validation"), problem)
+    if tuned or any(method.grid for method in compared):
+        _demand_validation(scenario)
     _demand_apart(varied, tuned, compared)
     variants, settings = variations(varied, "compare.vary"), variations(tuned, "compare.tune")
     counts = len(scenario.spec.seeds), len(variants), _with_settings(compared), len(settings)
@@ -87,6 +86,16 @@ def design_of(
     )
     described = scenario._replace(spec=scenario.spec.model_copy(update={"compare": complete}))
     return Design(described, cells, baseline, score)
+
+
+def _demand_validation(scenario: Scenario) -> None:
+    """What settings are chosen on."""
+    if not scenario.spec.data.validation:
+        problem = "what is tuned is chosen on validation data; set data.validation=0.1"
+        raise scenario.error(("data", "validation"), problem)
+    if scenario.spec.evaluate.metric == "attack_success":
+        problem = "what is tuned is chosen on validation data, where no attack is tried; write test_accuracy"
+        raise scenario.error(("evaluate", "metric"), problem)
 
 
 def _demand_apart(varied: Mapping, tuned: Mapping, methods: Sequence[ComparedMethod]) -> None:

@@ -12,17 +12,28 @@ GROWN = 1000  # times the first loss: a run that ends there, with its largest on
 
 
 def larger_is_better(metric: str) -> bool:
-    """Whether more of a metric is better: of accuracies and R²; of losses and absolute errors less is.
+    """Whether more of a metric is better: of accuracies and R²; of losses, errors and an attack's success less is.
 
-    >>> [larger_is_better(name) for name in ("test_accuracy", "test_r2", "test_mae", "validation_loss")]
-    [True, True, False, False]
+    >>> [larger_is_better(name) for name in ("test_accuracy", "test_r2", "test_mae", "validation_loss", "attack_success")]
+    [True, True, False, False, False]
     """
-    return not metric.endswith(("loss", "mae"))
+    return not metric.endswith(("loss", "mae", "attack_success"))
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric lies between 0 and 1."""
+    return metric.endswith(("accuracy", "attack_success"))
 
 
 def worst(metric: str) -> float:
-    """The worst value of a metric, which a run that diverged counts as: accuracy 0, R² −∞, loss and error ∞."""
-    return math.inf if not larger_is_better(metric) else -math.inf if metric.endswith("r2") else 0.0
+    """The worst value of a metric, which a run that diverged counts as.
+
+    >>> [worst(name) for name in ("test_accuracy", "test_r2", "test_mae", "test_loss", "attack_success")]
+    [0.0, -inf, inf, inf, 1.0]
+    """
+    if larger_is_better(metric):
+        return -math.inf if metric.endswith("r2") else 0.0
+    return 1.0 if is_share(metric) else math.inf
 
 
 def summarise(

@@ -7,7 +7,7 @@ from typing import Any
 from fedsim.study.pairing import SURE, others
 from fedsim.study.standings import Standing, standings
 from fedsim.study.statistics import smallest_p
-from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.summary import Record, is_share, larger_is_better
 from fedsim.study.unpaired import unpaired
 from fedsim.study.words import attacks, variation
 from fedsim.study.worst_case import worst_case_lines, worst_cases
@@ -144,14 +144,14 @@ def _brief(group: Sequence[Standing], baseline: str, metric: str, subject: str) 
 
 
 def _score(value: float | None, metric: str) -> str:
-    """A mean score: of an accuracy three decimals, of a loss three digits.
+    """A mean score: of a share three decimals, of others three digits.
 
     >>> _score(0.9348, "test accuracy"), _score(0.00648, "test loss")
     ('0.935', '0.00648')
     """
     if value is None or not math.isfinite(value):
         return "without bound"
-    return f"{value:.3f}" if metric.endswith("accuracy") else f"{value:.3g}"
+    return f"{value:.3f}" if is_share(metric.replace(" ", "_")) else f"{value:.3g}"
 
 
 def _of(count: int, total: int) -> str:

@@ -36,7 +36,7 @@ def by_attack(summary: Sequence[Record]) -> Settings:
     settings: Settings = {}
     for run in summary:
         rest, attack = parted(str(run.get("variant") or ""))
-        if not attack or all(part.strip().endswith("=[]") for part in top_level(attack)):
+        if not attack or all(part.strip().endswith("=[]") for part in top_level(attack)) or _alone(rest):
             continue  # nobody attacks
         settings.setdefault(rest, {}).setdefault(run["method"], {}).setdefault(attack, []).append(run)
     several = {attack for methods in settings.values() for attacks in methods.values() for attack in attacks}
@@ -88,6 +88,11 @@ def worst_case_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None 
             text += f" ({variation(last['attack'], scenario)})"
         lines.append(f"{text}.")
     return lines
+
+
+def _alone(rest: str) -> bool:
+    """Whether a variation has no malicious clients."""
+    return any(part.replace(" ", "") in ("fleet.malicious=0", "fleet.malicious=0.0") for part in top_level(rest))
 
 
 def _worst(attacks: Mapping[str, list[Record]], score: str) -> str | None:

@@ -12,7 +12,7 @@ from fedsim.report.results import Row, by, rows_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import breakdown
 from fedsim.study.statistics import half_width_of
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import is_share, larger_is_better, worst
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,15 +58,15 @@ def figure_of_scores(
     note = f"{rows[0]['score']} {metric.replace('_', ' ')}, mean and 95 % interval over {seeds} seeds"
     if any(value is not None for value in breaks.values()):
         note += "; cross: broken down, less than half of what training gained is left there and beyond"
-    if any(row["diverged"] for row in rows) and metric.endswith("accuracy"):
-        note += "; a run that diverged counts as 0"
+    if any(row["diverged"] for row in rows) and is_share(metric):
+        note += f"; a run that diverged counts as {worst(metric):.0f}"
     with style():
         right = RIGHT + (0.1 if len(names) > STRONG else 0.0)
         figure, (axes,) = sheet(str(scenario.get("name", "")), note, [TALL], FOOT + legend_inches(names), right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = [end for place, curve in curves for end in _curve(axes, curve, path, place, breaks[place])]
-        axes.set_ylabel(metric.replace("_", " ") + (" (share)" if metric.endswith("accuracy") else ""))
-        if metric.endswith("accuracy"):
+        axes.set_ylabel(metric.replace("_", " ") + (" (share)" if is_share(metric) else ""))
+        if is_share(metric):
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))
         if start is not None:
@@ -108,7 +108,7 @@ def _curve(
     look = line_of(place)
     if place < STRONG and half.any():
         ends = mean - half, mean + half
-        low, high = np.clip(ends, 0, 1) if str(rows[0]["metric"]).endswith("accuracy") else ends
+        low, high = np.clip(ends, 0, 1) if is_share(str(rows[0]["metric"])) else ends
         axes.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0, label="interval")
     marker = {**markers_of(place, len(x)), "markevery": 1} if place < STRONG else {}
     axes.plot(x, mean, label="score", **look, **marker)

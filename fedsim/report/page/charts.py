@@ -8,6 +8,7 @@ import pandas as pd
 
 from fedsim.report.page import plot
 from fedsim.report.series import by_variant, series, tracks
+from fedsim.study.summary import is_share
 from fedsim.study.words import variation
 
 METRICS = {
@@ -51,7 +52,7 @@ def charts(
         if not panels:
             continue
         share, target = (
-            metric.endswith("accuracy") or metric == "attack_success",
+            is_share(metric),
             evaluate.get("target") if evaluate.get("metric") == metric else None,
         )
         y, drawn = plot.height_axis(list(panels.values()), share), []

@@ -16,7 +16,7 @@ from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.pairing import SURE, others
 from fedsim.study.standings import Standing, seed_scores
 from fedsim.study.statistics import interval
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import is_share, larger_is_better
 from fedsim.study.words import variation
 
 SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last {k} evaluations"}
@@ -52,7 +52,7 @@ def scores(
         return None
     ends = [e for values in seeds.values() for e in interval(np.array(values)) or ()]
     levels = {level for level in chance.values() if min(known) - 0.02 <= level}
-    x = strips.percent_axis([*known, *ends, *levels], share=metric.endswith("accuracy"))
+    x = strips.percent_axis([*known, *ends, *levels], share=is_share(metric))
     rows = []
     for name in names:
         marks = [

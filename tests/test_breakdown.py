@@ -1,0 +1,107 @@
+"""Where methods fall along the number of malicious clients: table and sentences; what an attack on data is compared by."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.errors import ScenarioError
+from fedsim.study.breakdown import breakdown_lines, breakdowns, untrained
+from fedsim.study.worst_case import worst_cases
+
+MEANS = {  # by attack and method, along the axis
+    "[sign_flip]": {"mean": [0.9, 0.2, 0.1], "median": [0.8, 0.7, 0.6]},
+    "[zero]": {"mean": [0.9, 0.8, 0.7], "median": [0.8, 0.7, 0.3]},
+}
+AXIS = ["0", "0.2", "0.4"]
+ROUNDS = [{"round": r, "variant": None, "test_accuracy": 0.1 + r} for r in (0, 0, 5)]
+
+
+def rows(attacks=tuple(MEANS)):
+    made = []
+    for attack in attacks:
+        for method, means in MEANS[attack].items():
+            for value, mean in zip(AXIS, means, strict=True):
+                variant = f"fleet.malicious={value}, wire={attack}" if len(attacks) > 1 else f"fleet.malicious={value}"
+                row = {"method": method, "variant": variant, "fleet.malicious": value, "metric": "test_accuracy"}
+                made.append({**row, "score": "final", "mean": mean, "sd": 0.01, "seeds": 5})
+    return made
+
+
+def starts(made):
+    return [{**ROUNDS[0], "variant": row["variant"]} for row in made]
+
+
+def test_the_score_of_the_start_models_is_the_mean_of_round_0():
+    assert untrained(ROUNDS, "test_accuracy") == {"": 0.1} and untrained(ROUNDS, "test_loss") == {}
+
+
+def test_a_method_falls_where_half_of_its_gain_is_lost():
+    table = pd.DataFrame(breakdowns(rows(["[sign_flip]"]), starts(rows(["[sign_flip]"]))))
+    assert table[["method", "holds", "falls"]].fillna(-1).values.tolist() == [["mean", 0, 0.2], ["median", 0.4, -1]]
+    assert "variant" not in table and table["untrained"].tolist() == [0.1, 0.1]
+
+
+def test_of_several_attacks_the_worst_counts():
+    lines = breakdown_lines(breakdowns(rows(), starts(rows())))
+    start = "Half of what training gains is lost along the share of malicious clients under the worst of 2 attacks: "
+    assert lines == [f"{start}mean from 0.2, median from 0.4."]
+    (line,) = breakdown_lines(breakdowns(rows(["[sign_flip]"]), starts(rows(["[sign_flip]"]))))
+    assert line.endswith("mean from 0.2; not median.")
+
+
+def test_without_start_models_or_numbers_nothing_falls():
+    assert {row["falls"] for row in breakdowns(rows(), [])} == {None}
+    assert breakdowns([{**row, "fleet.malicious": "{count: 3}"} for row in rows()], starts(rows())) == []
+
+
+def test_where_nobody_is_malicious_no_attack_is_the_worst():
+    runs = [{**row, "seed": 0, "final": row["mean"], "diverged": 0} for row in rows()]
+    assert {row["variant"] for row in worst_cases(runs, "final")} == {"fleet.malicious=0.2", "fleet.malicious=0.4"}
+
+
+DATA = {"kind": "gaussian_blobs", "samples": 300, "clients": 10}
+SCENARIO = {
+    "name": "aims",
+    "rounds": 2,
+    "data": DATA,
+    "fleet": {"malicious": 0.3},
+    "evaluate": {"metric": "attack_success"},
+}
+BACKDOOR = {"kind": "backdoor", "target": 0}
+
+
+@pytest.mark.long
+def test_a_comparison_by_the_success_of_an_attack(tmp_path):
+    compared = fedsim.compare(
+        {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}},
+        methods=["mean", "median"],
+        vary={"fleet.malicious": [0, 0.3]},
+        out=tmp_path / "out",
+    )
+    last = compared.rounds.query("round == 2")["attack_success"].to_numpy()
+    np.testing.assert_array_equal(compared.summary["final"], last)
+    kept = pd.read_csv(tmp_path / "out" / "breakdown.csv")
+    assert kept.columns.tolist() == list(compared.breakdown.columns) and kept["metric"].unique() == ["attack_success"]
+    assert fedsim.compare(
+        {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}}, methods=["mean"], vary={"fleet.malicious": [0]}
+    ).breakdown.empty
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({}, "attack_success is of data.attack, and there is none; write test_accuracy"),
+        ({"attack": ["label_random"]}, "no attack of data.attack has a target, so there is no attack_success"),
+    ],
+    ids=["no attack", "no target"],
+)
+def test_success_without_an_attack_that_aims_is_refused(data, text):
+    with pytest.raises(ScenarioError, match=text):
+        fedsim.run({**SCENARIO, "data": {**DATA, **data}})
+
+
+def test_tuning_by_the_success_of_an_attack_is_refused():
+    data = {**DATA, "attack": [BACKDOOR], "validation": 0.1}
+    with pytest.raises(ScenarioError, match="chosen on validation data, where no attack is tried"):
+        fedsim.compare({**SCENARIO, "data": data}, methods=["mean"], tune={"client.lr": [0.1, 0.2]})
