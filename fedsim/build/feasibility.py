@@ -208,7 +208,9 @@ def _beyond(ids: Any, N: int, path: Path) -> Found:
 
 
 def own_samples(scenario: Scenario, path: Path, section: Any, rule: Rule) -> Found:
-    """Samples that the server keeps and the rule does not ask for: they are lost to the clients; and the other way round."""
+    """Samples that the server keeps and the rule does not ask for: they are lost to the clients, which makes sense beside a
+    method that reads them, in a comparison; and a rule that asks for samples where the server keeps none.
+    """
     samples, reads = scenario.spec.data.server.samples, rule.needs & OWN_SAMPLES
     if reads and not samples:
         text = f"{section.kind} reads samples that the server keeps for itself, and it keeps none"
@@ -216,6 +218,6 @@ def own_samples(scenario: Scenario, path: Path, section: Any, rule: Rule) -> Fou
     if "reference" in reads and isinstance(scenario.spec.client.steps, list):
         text = f"{section.kind} trains the server as one more client, and these are steps of the others"
         yield ("client", "steps"), f"{text}; write a single number, or epochs"
-    if samples and not reads:
+    if samples and not reads and not scenario.spec.compare.methods:
         text = f"no link of server reads the server's own samples, and these {samples} would be lost"
-        yield ("data", "server", "samples"), f"{text} to the clients; take it out"
+        yield ("data", "server", "samples"), f"{text} to the clients; take it out, or compare with trust or zeno"

@@ -78,7 +78,9 @@ def own_update(of: str, reference: Any, stack: Tree) -> Tree | None:
     needed, found = (jax.tree_util.tree_leaves_with_path(tree) for tree in (row, given))
     shapes = lambda leaves: [(jax.tree_util.keystr(path, simple=True), list(np.shape(leaf))) for path, leaf in leaves]
     if jax.tree.structure(row) != jax.tree.structure(given) or shapes(needed) != shapes(found):
-        needed, found = (", ".join(f"{name} {shape}".strip() for name, shape in shapes(part)) for part in (needed, found))
+        needed, found = (
+            ", ".join(f"{name} {shape}".strip() for name, shape in shapes(part)) for part in (needed, found)
+        )
         text = f"is to be a tree like a row of the updates, {needed}; found {found}"
         raise ScenarioError([Problem("reference", text)], of)
     return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), given, row)

@@ -273,7 +273,9 @@ def _on_device(
         K = tree.rows(stack)
         w = jnp.asarray(weights, dtype)
         one = jnp.ones_like(w)
-        shared = tree.zeros_like(tree.take(stack, 0)) if params is None else jax.tree.map(jnp.asarray, arrays_of(params))
+        shared = (
+            tree.zeros_like(tree.take(stack, 0)) if params is None else jax.tree.map(jnp.asarray, arrays_of(params))
+        )
         mask = jnp.zeros(K, bool) if malicious is None else jnp.asarray(malicious)
         losses = jnp.full_like(w, jnp.nan) if loss is None else jnp.asarray(loss, dtype)
         updates = Updates(

@@ -107,5 +107,11 @@ def room_of(plan: Plan) -> Capacity:
     """The shapes of the training of a single client, whose steps are the same in every round."""
     batch = plan.local.widest(plan.sizes)
     return Capacity(
-        blocks=1, steps=roomy(int(plan.steps[0])), batch=batch, members=1, shards=1, seats=1, samples=len(plan.federation.y)
+        blocks=1,
+        steps=roomy(int(plan.steps[0])),
+        batch=batch,
+        members=1,
+        shards=1,
+        seats=1,
+        samples=len(plan.federation.y),
     )

@@ -60,9 +60,7 @@ def by_samples(updates: Updates) -> Float[Array, " K"]:
 class ServerLoss(Protocol):
     """Mean loss of a model over the server's own samples."""
 
-    def __call__(
-        self, params: Tree, batch: int | None = None, key: Key[Array, ""] | None = None
-    ) -> Float[Array, ""]:
+    def __call__(self, params: Tree, batch: int | None = None, key: Key[Array, ""] | None = None) -> Float[Array, ""]:
         """-> the loss over all of them, or over `batch` that `key` draws, with replacement."""
         ...
 
