@@ -17,8 +17,8 @@ import numpy as np
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
-from fedsim.engine.processes import joined
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
+from fedsim.engine.processes import joined
 from fedsim.engine.round import Buffers, Played, Program, Round, play
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.engine.threads import device_threads

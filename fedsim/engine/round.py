@@ -20,7 +20,7 @@ from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot, placed
 from fedsim.engine.memory import CLIENT, Memory
-from fedsim.engine.mesh import Lent, Mesh
+from fedsim.engine.mesh import Mesh
 from fedsim.engine.own_samples import OwnSamples, ServerTraining
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.pieces import Pieces, train_block

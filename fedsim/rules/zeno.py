@@ -1,5 +1,6 @@
 """Zeno: the updates that lower a loss of the server's own most."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.selection import selected
 from fedsim.tree import Tree
-from fedsim.types import Context, Rule, ServerLoss, Updates
+from fedsim.types import Context, Rule, Updates
 
 
 @rule
@@ -65,7 +66,7 @@ def zeno(
     return Rule(apply=apply, least=f + 1, needs=frozenset({"server_loss"}))
 
 
-def descents(stacked: Tree, params: Tree, loss: ServerLoss, rho: float) -> Float[Array, " K"]:
+def descents(stacked: Tree, params: Tree, loss: Callable[[Tree], Array], rho: float) -> Float[Array, " K"]:
     """`loss(x) − loss(x + row) − ρ‖row‖²` of every row, one after another: there is one model beside the stack at a time."""
     before = loss(params)
 

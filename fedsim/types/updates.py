@@ -1,6 +1,6 @@
 """What a cohort sends up in a round, and what may be known beside it."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -57,6 +57,7 @@ def by_samples(updates: Updates) -> Float[Array, " K"]:
     return updates.weight * updates.count
 
 
+@runtime_checkable
 class ServerLoss(Protocol):
     """Mean loss of a model over the server's own samples."""
 
