@@ -89,6 +89,7 @@ def zeno(updates, own, model, f):
 def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_step(name):
     plan: Plan = built(server=[RULES[name]]).plans[3]
     f, able = plan.federation, np.flatnonzero(plan.sizes)
+    f = f._replace(x=f.x.reshape(len(f.x), 64), x_server=f.x_server.reshape(40, 64))
     empty, bad = int(np.flatnonzero(plan.sizes == 0)[0]), able[[1, 4]]
     cohorts = [sorted([*able[:6].tolist(), empty]), able[1:8].tolist(), able[3:9].tolist()]
     result = fedsim.run(
@@ -132,7 +133,7 @@ def test_layout_calls_and_company_change_no_byte(name, tmp_path):
     assert digest(run(name, calls=3)) == digest(run(name, edits=["data.resident_mb=0"])) == digest(want)
     alone = [run(name, edits=[f"seeds=[{seed}]"]) for seed in (0, 1)]
     for seed, one in enumerate(alone):
-        assert (one.rounds.to_numpy() == want.rounds[want.rounds["seed"] == seed].to_numpy()).all()
+        assert one.rounds.equals(want.rounds[want.rounds["seed"] == seed].reset_index(drop=True))
     run(name, edits=["rounds=2"], out=tmp_path / "run")
     assert digest(run(name, out=tmp_path / "run", resume=True)) == digest(want)
 
@@ -178,6 +179,7 @@ def test_zeno_keeps_the_first_of_those_that_are_as_good():
     assert got.tolist() == [1.0, 0.5]
 
 
+@pytest.mark.long
 def test_length_costs():
     rows = [[1.0, 1.0], [0.5, 0.5]]
     best = lambda rho: fedsim.aggregate({"kind": "zeno", "f": 1, "rho": rho}, rows, server_loss=from_one).tolist()
@@ -215,7 +217,7 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
     model = Model(init=lambda key: {"params": {"w": jnp.ones(1)}, "stats": {}}, apply=apply)
     job = task(model, LOSSES["squared"], lambda lr: None, lambda lr, step: lr, 0)
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4, 1)
-    of = server_loss(job, {"params": {"w": jnp.ones(1)}, "stats": {}}, OwnSamples(x, 0 * x, np.int32(count)))
+    of = server_loss(job, {"params": {"w": jnp.ones(1)}, "stats": {}}, OwnSamples(jnp.asarray(x), jnp.zeros_like(x), count))
     half = 0.5 * (2 * x.ravel()) ** 2
     assert float(of({"w": jnp.full(1, 2.0)})) == pytest.approx(half[:count].mean())
     key = jax.random.key(5)
@@ -267,19 +269,19 @@ COMPANY = {
     "a pass at x": {"client": {"kind": "mime", "lr": 0.5, "batch": 16}, "broadcast": ["cast"]},
     "shared leaves": {"method": "fedper", "model": {"kind": "mlp", "hidden": [8]}},
     "old updates": {"schedule": {"kind": "fedbuff", "buffer": 4, "concurrency": 6}},
-    "nobody": {"cohort": {"kind": "poisson", "rate": 0.05}, "evaluate": {"diagnostics": True, "every": 1}},
-    "an attack that knows": {"wire": ["optimised"], "fleet": {"malicious": 0.2}},
+    "nobody": {"cohort": {"kind": "poisson", "rate": 0.15}, "evaluate": {"diagnostics": True, "every": 1}},
+    "an attack that knows": {"wire": ["optimised"], "fleet": {"malicious": [3]}},
 }
 
 
 @pytest.mark.long
 @pytest.mark.share(3)
 @pytest.mark.parametrize("case", COMPANY)
-@pytest.mark.parametrize("link", [RULES["trust"], {"kind": "zeno", "f": 1, "batch": 8}], ids=lambda link: link["kind"])
+@pytest.mark.parametrize("link", [RULES["trust"], {"kind": "zeno", "f": 1, "batch": 30}], ids=lambda link: link["kind"])
 def test_they_stand_beside_everything(case, link):
     sections = {"server": [link], **COMPANY[case]}
     if "method" in sections:  # it brings its own rule
         sections |= {"client": {**SCENARIO["client"], "kind": sections.pop("method")}}
-    result = fedsim.run({**SCENARIO, **sections})
+    result = fedsim.run({**SCENARIO, "data": {**DATA, "partition": "iid"}, **sections})
     losses = result.rounds["test_loss"]
     assert result.status == "done" and losses.notna().all() and losses.iloc[-1] < losses.iloc[0]
