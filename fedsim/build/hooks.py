@@ -6,9 +6,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from fedsim.build.links import factory_of
 from fedsim.build.programs import Training, Written
@@ -111,7 +109,7 @@ def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: 
         if file is None or (key := _key(section, types, shapes)) in SOUND:
             return
         if isinstance(made, Rule):
-            check_rule(made, updates, _with_needs(made, context), present, file, types)
+            check_rule(made, updates, context, present, file, types)
         elif isinstance(made, Codec):
             check_codec(made, updates, file)
         elif isinstance(made, AggregateStage):
@@ -119,21 +117,6 @@ def check_link(scenario: Scenario, path: Path, section: Any, made: Any, shapes: 
         elif isinstance(made, Stage | RowStage | Aim):
             check_stage(made, updates, context, present, file)
         SOUND.add(key)
-
-
-def _with_needs(rule: Rule, context: Context) -> Context:
-    """With what the rule asks for, and nothing else, of the server's own samples."""
-    params = context.shared["params"]
-    if "reference" in rule.needs and context.reference is None:
-        context = context._replace(reference=params)
-    if "server_loss" in rule.needs and context.server_loss is None:
-        context = context._replace(server_loss=Partial(_no_loss))
-    return context
-
-
-def _no_loss(params: Any, batch: int | None = None, key: Any = None) -> Any:
-    del batch, key
-    return jnp.zeros((), jnp.result_type(*jax.tree.leaves(params)))
 
 
 def check_training(scenario: Scenario, trained: Training, shared: Any, federation: Federation, local: Local) -> None:

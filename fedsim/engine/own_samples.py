@@ -28,9 +28,9 @@ ALONE = Width(1, 1)  # the lanes and the block of a single client
 class OwnSamples(NamedTuple):
     """Samples of the server in batches, the last one filled up."""
 
-    x: Array  # [n, E, ...]
-    y: Array  # [n, E, ...]
-    count: Int[Array, ""] | int  # samples
+    x: Array | np.ndarray  # [n, E, ...]
+    y: Array | np.ndarray  # [n, E, ...]
+    count: Int[Array, ""] | np.int32  # samples
 
 
 def own_samples(f: Federation) -> OwnSamples:
@@ -56,9 +56,10 @@ def _mean_loss(
 ) -> Float[Array, ""]:
     """Mean loss as it is evaluated: over samples, or over the tokens that have a label; one batch after another."""
     n, E = own.y.shape[:2]
-    flat = OwnSamples(*(part.reshape(n * E, *part.shape[2:]) for part in own[:2]), own.count)
+    x, y = (part.reshape(n * E, *part.shape[2:]) for part in own[:2])
     index, valid = jnp.arange(n * E), jnp.arange(n * E) < own.count
     if batch is not None:
+        assert key is not None
         E = even(batch, E)
         n = -(-batch // E)
         drawn = jax.random.randint(key, (batch,), 0, own.count)
@@ -67,10 +68,10 @@ def _mean_loss(
 
     def of_batch(rows: tuple[Array, Array]) -> tuple[Array, Array]:
         index, valid = rows
-        x, y = flat.x[index], flat.y[index]
-        outputs, _ = task.apply(variables, x, mask=valid, key=jax.random.key(0), train=False)
-        mask = counted(valid, y)
-        return jnp.sum(jnp.where(mask, per_label(task.loss(outputs, y), y), 0)), jnp.sum(mask)
+        labels = jnp.asarray(y)[index]
+        outputs, _ = task.apply(variables, jnp.asarray(x)[index], mask=valid, key=jax.random.key(0), train=False)
+        mask = counted(valid, labels)
+        return jnp.sum(jnp.where(mask, per_label(task.loss(outputs, labels), labels), 0)), jnp.sum(mask)
 
     totals, counts = lax.map(of_batch, (index.reshape(n, E), valid.reshape(n, E)))
     return jnp.sum(totals) / jnp.maximum(jnp.sum(counts), 1).astype(totals.dtype)
