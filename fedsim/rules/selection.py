@@ -11,8 +11,8 @@ from fedsim.types import Context, Info, Updates
 class Met(NamedTuple):
     """How often a selection met malicious clients: sums over rows, which a rule that is a sum adds up block by block."""
 
-    kept: Int[Array, ""]  # malicious rows that count
-    caught: Float[Array, ""]  # and that do not
+    caught: Float[Array, ""]  # malicious rows that do not count
+    kept: Int[Array, ""]  # and that do
     rejected: Float[Array, ""]  # rows that do not
     malicious: Float[Array, ""]
 
@@ -22,8 +22,8 @@ def met(kept: Bool[Array, " K"], updates: Updates, context: Context) -> Met:
     malicious, dtype = context.malicious & updates.arrived, updates.samples.dtype
     rejected = updates.arrived & ~kept
     return Met(
-        kept=jnp.sum(kept & malicious, dtype=jnp.int32),
         caught=jnp.sum(malicious & rejected, dtype=dtype),
+        kept=jnp.sum(kept & malicious, dtype=jnp.int32),
         rejected=jnp.sum(rejected, dtype=dtype),
         malicious=jnp.sum(malicious, dtype=dtype),
     )

@@ -42,7 +42,7 @@ def trust() -> Rule:
     def zero(updates: Updates):
         row = tree.zero_row((updates.delta, updates.samples))
         none = jnp.zeros((), updates.samples.dtype)
-        return row, Met(jnp.zeros((), jnp.int32), none, none, none)
+        return row, Met(none, jnp.zeros((), jnp.int32), none, none)
 
     def add(total, updates: Updates, context: Context):
         so_far, sums = total
