@@ -9,6 +9,7 @@ from workloads import digest, run
 import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
+from fedsim.build.forecast import forecast
 from fedsim.engine.own_samples import OwnSamples, server_loss
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet.plan import Plan
@@ -250,6 +251,14 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
 def test_refusals(sections, says):
     with pytest.raises(fedsim.ScenarioError, match=says):
         built(**sections)
+
+
+@pytest.mark.long
+def test_the_forecast_counts_the_server_s_steps():
+    scenario = read({**SCENARIO, "server": ["trust"]})
+    with numerics(scenario) as devices:
+        told = forecast(build(scenario, devices=devices[:1]))
+    assert told["server_steps"] == 6 and told["samples"] + 40 == 1438
 
 
 def test_a_comparison_with_one_that_reads_them_keeps_them_from_all():

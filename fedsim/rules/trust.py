@@ -18,10 +18,10 @@ alias(fltrust="trust")
 def trust() -> Rule:
     """FLTrust: mean of the updates at the length of the server's own, weighted by the cosine to it.
 
-    agg = ‖g₀‖₂ Σ_i s_i · x_i/‖x_i‖₂ / Σ_j s_j,  s_i = max(0, ⟨x_i, g₀⟩/(‖x_i‖₂‖g₀‖₂)); zero where all s_i are 0. g₀ is the update
-    that the server makes of samples of its own (`data.server`): as one more client that trains by plain `sgd` from the model
-    that was sent, with the optimiser, learning rate, batches and steps of the `client` section, whatever its method. Sample
-    counts are ignored, and so are updates that are not finite.
+    agg = ‖g₀‖₂ Σ_i s_i · x_i/‖x_i‖₂ / Σ_j s_j,  s_i = max(0, ⟨x_i, g₀⟩/(‖x_i‖₂‖g₀‖₂));  zero where all s_i are 0.
+    g₀ is the update that the server makes of samples of its own (`data.server`): as one more client, by plain `sgd` from
+    the model that was sent, with the optimiser, learning rate, batches and steps of the `client` section, whatever its
+    method. Sample counts are ignored, and so are updates that are not finite.
 
     Resists: any number of malicious clients, as far as the server's samples show what is honest.
     Cost: O(K·D), one pass, and the server's own training in every round.

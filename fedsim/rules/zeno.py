@@ -24,13 +24,15 @@ def zeno(
 ) -> Rule:
     """Plain mean of the updates that lower the loss on the server's own samples most, long ones least.
 
-    agg = 1/(m−f) Σ_{i∈S} x_i,  S = the m − f clients of highest score  f_r(x) − f_r(x + x_i) − ρ‖x_i‖₂². f_r is the mean loss
-    over samples of the server's own (`data.server`), as a model is evaluated: over all of them, or over `batch` of them that
-    every round draws anew, with replacement. An update is added as it arrives: the paper's γ is in it, and ρ here is the
-    paper's over γ². Ties go to the lowest index. Sample counts are ignored, and so are updates that are not finite.
+    agg = 1/(m−f) Σ_{i∈S} x_i,  S = the m − f clients of highest score  f_r(x) − f_r(x + x_i) − ρ‖x_i‖₂².
+    f_r is the mean loss over samples of the server's own (`data.server`), as a model is evaluated: over all of them, or
+    over `batch` of them that every round draws anew, with replacement. An update is added as it arrives: the paper's γ is
+    in it, and ρ here is the paper's over γ². Ties go to the lowest index. Sample counts are ignored, and so are updates
+    that are not finite.
 
-    Resists: f malicious clients, f < m, however many that is.    Cost: O(K·D), and a pass through the model over the samples
-    of f_r for every update, one after another.    Needs: the whole stack, and `data.server`.
+    Resists: f malicious clients, f < m, however many that is.
+    Cost: O(K·D), and a pass over the samples of f_r for every update, one after another.
+    Needs: the whole stack, and `data.server`.
 
     Args:
       f: malicious clients to expect: so many updates are left out.
@@ -38,8 +40,8 @@ def zeno(
       batch: samples of f_r; all that the server keeps if left out.
 
     Raises:
-      ScenarioError: when not more than f clients can report (a round with fewer survivors is skipped), and without samples of
-        the server's own.
+      ScenarioError: when not more than f clients can report (a round with fewer survivors is skipped), and without
+        samples of the server's own.
 
     References:
       Xie, Koyejo, Gupta 2019, Zeno: Distributed Stochastic Gradient Descent with Suspicion-based Fault-tolerance,
