@@ -10,7 +10,7 @@ import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
 from fedsim.build.forecast import forecast
-from fedsim.engine.own_samples import OwnSamples, server_loss
+from fedsim.engine.own_samples import OwnSamples, ServerTraining, server_loss
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet.plan import Plan
 from fedsim.fleet.streams import Stream, generator
@@ -140,13 +140,19 @@ def test_layout_calls_and_company_change_no_byte(name, tmp_path):
 
 
 def test_the_server_draws_for_itself():
-    plan = built(server=["trust"]).plans[3]
+    experiment = built(server=["trust"])
+    plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
     own, n = plan.of_server(), 40
     first = [own.batches(r, 0)[0] for r in (1, 1, 2)]
     assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
     assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
     shared = Plan(own.federation, own.cohort, plan.written, 3, 1)  # as a client 0 with these samples would
     assert not (shared.batches(1, 0)[0] == first[0]).all()
+    assert program.own is not None
+    apart = ServerTraining(
+        program.own, plan, program.dtype, root
+    ).root  # as client 0 it would share noise with client 0
+    assert (jax.random.key_data(apart) != jax.random.key_data(root)).any()
     assert len(plan.federation.x) + 40 == len(built(data={**DATA, "server": {}}, server=["mean"]).plans[3].federation.x)
 
 
