@@ -41,7 +41,7 @@ def test_cores_and_devices_change_no_byte(cores, devices):
 
 @pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
 def test_nor_where_rounds_depend_on_what_was_before(cores, devices):
-    names = ["fedbuff", "power_of_choice"]
+    names = ["fedbuff", "power_of_choice", "trust", "zeno"]
     assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
 
 

@@ -10,6 +10,8 @@ import fedsim
 from fedsim.rules.divide_and_conquer import never_bad
 from fedsim.rules.flame import clipped_mean
 from fedsim.rules.foolsgold import trusts
+from fedsim.rules.trust import against
+from fedsim.rules.zeno import descents
 from fedsim.stages.bucket import bucketed
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -22,15 +24,16 @@ def array(values) -> np.ndarray:
 ROOM = (47, 50)  # rows and columns that hold every matrix
 
 
-def aggregate(case, server):
+def aggregate(case, server, X=None, **rows):
     """Of the matrix among absent rows and columns of zeros, which change nothing: so all matrices share a program."""
-    X, weights = array(case["inputs"]["X"]), case["inputs"].get("num_samples")
+    X, weights = array(case["inputs"]["X"]) if X is None else X, case["inputs"].get("num_samples")
     K, D = X.shape
     if not SHARED:
-        return fedsim.aggregate(server, X, weights=weights)
+        return fedsim.aggregate(server, X, weights=weights, **rows)
     stack, w = np.zeros(ROOM), np.zeros(ROOM[0])
     stack[:K, :D], w[:K] = X, 1.0 if weights is None else weights
-    return fedsim.aggregate(server, stack, weights=w)[:D]
+    known = {name: row if callable(row) else np.pad(row, (0, ROOM[1] - D)) for name, row in rows.items()}
+    return fedsim.aggregate(server, stack, weights=w, **known)[:D]
 
 
 SHARED = True
@@ -134,6 +137,28 @@ def flame_clip_mean(case):
     yield "S", bound
 
 
+def fltrust(case):
+    X, g0 = (array(case["inputs"][name]) for name in ("X", "g0"))
+    yield "agg", aggregate(case, "trust", reference=g0)
+    yield "trust", np.maximum(against(jnp.asarray(X), jnp.asarray(g0))[1], 0)
+
+
+def half_square(x):
+    return 0.5 * jnp.sum(x * x)
+
+
+def zeno(case):
+    """Of updates u = −γ X, seen from t."""
+    inputs, p = case["inputs"], case["params"]
+    u, x = -p["gamma"] * array(inputs["X"]), array(inputs["x0"]) - array(inputs["t"])
+    rho = p["rho"] / p["gamma"] ** 2
+    link = {"kind": "zeno", "f": p["b"], "rho": rho}
+    yield "agg", aggregate(case, link, u, params=x, server_loss=half_square) / -p["gamma"]
+    scores = np.asarray(descents(jnp.asarray(u), jnp.asarray(x), half_square, rho))
+    yield "scores", scores
+    yield "kept", np.sort(np.argsort(-scores, kind="stable")[: len(u) - p["b"]])
+
+
 def sign_flip(case):
     H = array(case["inputs"]["H"])
     yield "per_row", fedsim.transmit("sign_flip", H, malicious=np.ones(len(H), bool))[0]
@@ -193,6 +218,8 @@ CALLS = [
     bucketing,
     foolsgold,
     flame_clip_mean,
+    fltrust,
+    zeno,
     sign_flip,
     alie,
     ipm,
@@ -224,6 +251,8 @@ SLOW = {
     "bucketing",
     "foolsgold",
     "flame_clip_mean",
+    "fltrust",
+    "zeno",
     "alie",
     "ipm",
     "min_max",
@@ -253,5 +282,5 @@ def agrees(case):
 
 
 def test_all_cases_are_there():
-    assert len(CASES) == 10 * 17 + 2 * 51 + 9 + 3 * 14 + 16 + 13 + 17 + 34 + 17 + 12 * 5
+    assert len(CASES) == 12 * 17 + 2 * 51 + 9 + 3 * 14 + 16 + 13 + 17 + 34 + 17 + 12 * 5
     assert {case["fn"] for case in CASES} == set(BY_NAME)

@@ -68,6 +68,8 @@ TABLE = {
     "three_sigma": Law({"factor": 1.0}, resists=4),
     "auto_gm": Law({"lam": 30.0}, resists=4, equivariant=False, shifts=True),
     "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),
+    "trust": Law(resists=4, equivariant=False, unanimous=False),
+    "zeno": Law({"f": 3}, resists=3, equivariant=False),
 }
 VOTES = "robust_learning_rate"  # one client is no majority
 AT_LENGTH = list(TABLE)[list(TABLE).index("mean_around_median") :]  # their laws are in the long part alone
@@ -96,10 +98,20 @@ def least(name: str) -> int:
 
 
 def aggregate(name: str, stack, loss=None, **more):
-    """With losses for the rules that want to know them: another one for every client."""
-    if "loss" in FAMILIES["rule"][name](**TABLE[name].link).needs:
+    """With what the rules want to know: another loss for every client, the server's own update and its loss."""
+    needs = FAMILIES["rule"][name](**TABLE[name].link).needs
+    if "loss" in needs:
         more["loss"] = 0.5 + 0.1 * np.arange(len(jax.tree.leaves(stack)[0])) if loss is None else loss
+    if "reference" in needs:
+        more["reference"] = jax.tree.map(lambda leaf: np.ones(leaf.shape[1:]), stack)
+    if "server_loss" in needs:
+        more["server_loss"] = away_from_one
     return fedsim.aggregate(rule(name), stack, **more)
+
+
+def away_from_one(params, batch=None, key=None):
+    del batch, key
+    return sum(jnp.sum((leaf - 1) ** 2) for leaf in jax.tree.leaves(params))
 
 
 def deltas(K=K, seed=0, dtype: Any = np.float64):
@@ -274,7 +286,7 @@ def test_too_small_a_round_does_not_crash_the_rule_itself(name):
     for w in (one, one.at[0].set(0), 0 * one):
         updates = cohort_of(stack, arrived=w > 0, samples=w)
         context = Context(jax.random.key(0), jnp.int32(1), 2, one[0], {"params": row}, jnp.arange(2), w < 0)
-        got, _, _ = noun.apply(updates, noun.init(row, 2), context)
+        got, _, _ = noun.apply(updates, noun.init(row, 2), context._replace(server_loss=away_from_one))
         assert jax.tree.structure(got) == jax.tree.structure(row)
 
 

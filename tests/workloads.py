@@ -43,6 +43,15 @@ TEXT = {
     "cohort": {"kind": "uniform", "size": 6},
     "client": {"lr": 0.5, "batch": 4},
 }
+OWN = {
+    "data": {**DIGITS, "server": {"samples": 50}},
+    "model": MLP,
+    "rounds": 4,
+    "seeds": 2,
+    "cohort": SOME,
+    "fleet": {"malicious": 0.2},
+    "wire": ["sign_flip"],
+}
 WORKLOADS = {
     "cnn": {
         "model": "cnn",
@@ -94,6 +103,8 @@ WORKLOADS = {
         "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.05}}],
         "server": [{"kind": "mean", "denominator": "expected"}, {"kind": "aggregate_noise", "std": 0.001}],
     },
+    "trust": {**OWN, "server": ["trust"]},
+    "zeno": {**OWN, "server": [{"kind": "zeno", "f": 2, "batch": 16}]},
     "fedper": {"data": {**DIGITS, "client_test": 0.2}, "model": MLP, "rounds": 4, "cohort": SOME, "method": "fedper"},
 }
 

@@ -13,6 +13,7 @@ from fedsim.build.feasibility import (
     foreign_metric,
     idle_keys,
     large_cohort,
+    own_samples,
     repeated_clients,
     small_cohort,
     too_many_rows,
@@ -20,7 +21,6 @@ from fedsim.build.feasibility import (
     unknown_members,
     unknown_shares,
     unmet_needs,
-    unread_server_samples,
     wrong_partners,
 )
 from fedsim.build.federation import evenly_partitioned
@@ -188,4 +188,4 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
             problems.check(repeated_clients, scenario, cohort, made)
             problems.check(unknown_shares, scenario, path, cohort, made)
             if not problems.refused("data.server"):
-                problems.check(unread_server_samples, scenario, made)
+                problems.check(own_samples, scenario, path, section, made)

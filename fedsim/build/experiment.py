@@ -156,6 +156,7 @@ def build(
         pack=pack,
         diagnoses=spec.evaluate.diagnostics,
         probe=mesh(trained.probe, on, shards) if server.probes else None,
+        own=mesh(trained.own) if server.refers else None,
         solo=trained.client.solo,
     )
     counted = run_footprint(scenario, program, one, shapes, inputs.activations).parts

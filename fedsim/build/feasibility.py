@@ -16,7 +16,7 @@ from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 from fedsim.scenario.sections import Malicious
-from fedsim.types import Client, Rule
+from fedsim.types import OWN_SAMPLES, Client, Rule
 
 Found = Iterator[tuple[Path, str]]
 LABELS = "needs classes, and these targets are numbers; take data with labels, or another method"
@@ -207,9 +207,17 @@ def _beyond(ids: Any, N: int, path: Path) -> Found:
             yield (*path, i), f"there is no client {id}; clients are 0 to {N - 1}, take it out"
 
 
-def unread_server_samples(scenario: Scenario, rule: Rule) -> Found:
-    """Samples that the server keeps, and the rule does not ask for: they are lost to the clients."""
-    samples = scenario.spec.data.server.samples
-    if samples and "server" not in rule.needs:
+def own_samples(scenario: Scenario, path: Path, section: Any, rule: Rule) -> Found:
+    """Samples that the server keeps and the rule does not ask for: they are lost to the clients, which makes sense beside a
+    method that reads them, in a comparison; and a rule that asks for samples where the server keeps none.
+    """
+    samples, reads = scenario.spec.data.server.samples, rule.needs & OWN_SAMPLES
+    if reads and not samples:
+        text = f"{section.kind} reads samples that the server keeps for itself, and it keeps none"
+        yield path, f"{text}; write them into the data section, as server: {{samples: 100}}, or take another rule"
+    if "reference" in reads and isinstance(scenario.spec.client.steps, list):
+        text = f"{section.kind} trains the server as one more client, and these are steps of the others"
+        yield ("client", "steps"), f"{text}; write a single number, or epochs"
+    if samples and not reads and not scenario.spec.compare.methods:
         text = f"no link of server reads the server's own samples, and these {samples} would be lost"
-        yield ("data", "server", "samples"), f"{text} to the clients; take it out"
+        yield ("data", "server", "samples"), f"{text} to the clients; take it out, or compare with trust or zeno"

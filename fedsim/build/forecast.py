@@ -44,6 +44,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "parameters": sum(leaf.size for leaf in jax.tree.leaves(shared["params"])),
         "steps_a_round": statistics.mean(int(work.steps.sum()) for work in rounds) if rounds else 0,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
+        "server_steps": int(plan.of_server().steps[0]) if program.server.refers else 0,
         "bytes_up_a_round": int(clients * message),
         "bytes_down_a_round": int(clients * received_bytes(sent(experiment.client, shared), program.server.broadcast)),
         "lanes": program.width.lanes,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from fedsim.build.links import factory_of, server_of
 from fedsim.build.rates import client_rate, counts_steps
-from fedsim.clients import augmenting, carrying, mean_loss
+from fedsim.clients import augmenting, carrying, mean_loss, sgd
 from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
@@ -52,6 +52,7 @@ class Training(NamedTuple):
     lanes: Lanes
     probe: Lanes  # of the pass at x, for methods and rules that ask for one
     evaluate: Evaluate
+    own: Lanes  # of the server's own training, for rules that ask for its update
 
 
 def client_key(section: Any) -> Written:
@@ -127,6 +128,7 @@ def training(
         lanes=Lanes(client, job),
         probe=Lanes(client.probe or mean_loss, plain),
         evaluate=evaluation(net, cost, classes),
+        own=Lanes(sgd()._replace(shares=client.shares), job),
     )
 
 
@@ -171,5 +173,5 @@ def serving(
         stages = [*stages, discount(timetable.discount)]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
-    passage = Passage(before, stages, rule, steps, trained.client, drop=drop, width=width)
+    passage = Passage(before, stages, rule, steps, trained.client, trained.task, drop=drop, width=width)
     return Server(passage, trained.task, codec, **shape)

@@ -1,9 +1,12 @@
 """What a Python caller hands to `fedsim.aggregate` and `fedsim.transmit`: links, stacks, weights and masks."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import Partial
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim.errors import Problem, ScenarioError
@@ -12,6 +15,7 @@ from fedsim.scenario.reader import Document
 from fedsim.scenario.schema import links_type
 from fedsim.scenario.shorthand import mappings_of
 from fedsim.tree import Tree
+from fedsim.types import ServerLoss
 
 
 def weights_of(of: str, weights: Any, K: int) -> np.ndarray:
@@ -59,6 +63,42 @@ def arrays_of(trees: Any) -> Tree:
     if leaves and not any(hasattr(leaf, "dtype") for leaf in leaves):
         return np.asarray(trees, float)
     return trees
+
+
+def own_update(of: str, reference: Any, stack: Tree) -> Tree | None:
+    """The server's own update, in the dtype of a row of the stack.
+
+    Raises:
+      ScenarioError: for one that is not like a row.
+    """
+    if reference is None:
+        return None
+    given = arrays_of(reference)
+    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
+    needed, found = (jax.tree_util.tree_leaves_with_path(tree) for tree in (row, given))
+    shapes = lambda leaves: [(jax.tree_util.keystr(path, simple=True), list(np.shape(leaf))) for path, leaf in leaves]
+    if jax.tree.structure(row) != jax.tree.structure(given) or shapes(needed) != shapes(found):
+        needed, found = (
+            ", ".join(f"{name} {shape}".strip() for name, shape in shapes(part)) for part in (needed, found)
+        )
+        text = f"is to be a tree like a row of the updates, {needed}; found {found}"
+        raise ScenarioError([Problem("reference", text)], of)
+    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), given, row)
+
+
+@functools.lru_cache(64)
+def as_server_loss(loss: Callable[[Tree], Any]) -> ServerLoss:
+    """A function of the parameters alone as `Context.server_loss`; which samples it is over is its own affair."""
+
+    def of_params(params: Tree, batch: int | None = None, key: Any = None) -> Any:
+        del batch, key
+        value = loss(params)
+        if np.shape(value):
+            text = f"is to return a number, and returned shape {list(np.shape(value))}"
+            raise ScenarioError([Problem("server_loss", text)], "aggregate")
+        return value
+
+    return Partial(of_params)
 
 
 def checked_links(section: str, written: Any) -> list[BaseModel]:

@@ -12,14 +12,20 @@ from fedsim import tree
 from fedsim.build.feasibility import at_most, bounds_of
 from fedsim.build.hooks import check_link, make_link
 from fedsim.build.programs import KEPT, Written
-from fedsim.build.stack_inputs import arrays_of, checked_links, mask_of, weights_of
+from fedsim.build.stack_inputs import arrays_of, as_server_loss, checked_links, mask_of, own_update, weights_of
 from fedsim.compose import aggregate_line, as_stages, labels, line, server_step
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree
-from fedsim.types import AggregateStage, Codec, Context, Updates
+from fedsim.types import AggregateStage, Aim, Codec, Context, ServerLoss, Updates
+
+NEEDED = {
+    "loss": "every client's loss",
+    "reference": "the server's own update",
+    "server_loss": "the loss of models on the server's own samples",
+}
 
 
 def aggregate(
@@ -32,6 +38,7 @@ def aggregate(
     params: Tree | None = None,
     lr: float = 1.0,
     loss: Any = None,
+    server_loss: Callable[[Tree], Any] | None = None,
 ) -> Tree:
     """Any server list on your own stacked updates: what a fresh server would add to the shared parameters.
 
@@ -40,16 +47,18 @@ def aggregate(
       deltas: updates stacked on the leading axis, a PyTree with leaves `[K, ...]`, an array, or a nested list.
       weights: sample counts `[K]`; 0 = did not report; 1 for everybody if left out.
       seed: of rules and stages that draw.
-      reference: the server's own update, for rules that trust one.
-      params: the shared parameters, for optimisers that look at them; zeros if left out.
+      reference: the server's own update, a tree like a row, for rules that ask for it.
+      params: the shared parameters, for links that look at them; zeros if left out.
       lr: client learning rate, for rules that use it.
       loss: of every client at the shared parameters `[K]`, for rules that ask for it.
+      server_loss: parameters -> their loss on samples of the server's own, a scalar, for rules that ask for it; in JAX.
 
     Returns:
       One tree of the structure, dtype and kind (NumPy or JAX) of a row.
 
     Raises:
-      ScenarioError: for a list that cannot run, fewer reporting rows than it needs, or no losses where it asks for them.
+      ScenarioError: for a list that cannot run, fewer reporting rows than it needs, or nothing where it asks for losses or
+        for the server's own update.
 
     >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
     [2.0]
@@ -61,13 +70,12 @@ def aggregate(
     stack = arrays_of(deltas)
     w = weights_of("aggregate", weights, tree.rows(stack))
     _require_rows(prepared, w)
-    if "loss" in prepared.needs and loss is None:
-        text = "a rule of the list asks for every client's loss; pass loss="
-        raise ScenarioError([Problem("server", text)], "aggregate")
+    _require_needs("aggregate", "server", prepared, loss=loss, reference=reference, server_loss=server_loss)
+    known = Known(own_update("aggregate", reference, stack), server_loss and as_server_loss(server_loss))
     if loss is not None and np.shape(loss) != w.shape:
         text = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
         raise ScenarioError([Problem("loss", text)], "aggregate")
-    return _on_device(prepared.function, stack, w, seed, params=params, reference=reference, lr=lr, loss=loss)
+    return _on_device(prepared.function, stack, w, seed, params=params, known=known, lr=lr, loss=loss)
 
 
 def transmit(
@@ -79,6 +87,8 @@ def transmit(
     seed: int = 0,
     params: Tree | None = None,
     defence: Any = "mean",
+    reference: Tree | None = None,
+    server_loss: Callable[[Tree], Any] | None = None,
 ) -> tuple[Tree, np.ndarray]:
     """Any wire list on your own stacked updates: what arrives of them, and what it takes.
 
@@ -90,6 +100,8 @@ def transmit(
       seed: of links that draw.
       params: the shared parameters; zeros if left out.
       defence: a server list, for attacks that know what they attack: its stages and its rule, fresh.
+      reference: for a defence that asks for it, as in `aggregate`.
+      server_loss: likewise.
 
     Returns:
       The updates as they arrive, stacked as they were, and the bytes of each client's message `[K]`.
@@ -107,8 +119,17 @@ def transmit(
     K = tree.rows(stack)
     w, mask = weights_of("transmit", weights, K), mask_of(malicious, K)
     _require_rows(prepared, w)
-    arrived, sent = _on_device(prepared.function, stack, w, seed, params=params, malicious=mask)
+    _require_needs("transmit", "defence", prepared, reference=reference, server_loss=server_loss)
+    known = Known(own_update("transmit", reference, stack), server_loss and as_server_loss(server_loss))
+    arrived, sent = _on_device(prepared.function, stack, w, seed, params=params, known=known, malicious=mask)
     return arrived, np.asarray(sent, np.int64)
+
+
+class Known(NamedTuple):
+    """What the server makes of samples of its own."""
+
+    reference: Tree | None = None
+    loss: ServerLoss | None = None
 
 
 class Prepared(NamedTuple):
@@ -173,7 +194,8 @@ def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Pre
         updates = before.apply(updates._replace(memory=rows), before.init(params, present), context)[0]
         return updates.delta, updates.bytes
 
-    return Prepared(scenario, links, jax.jit(send))
+    aims = any(isinstance(link, Aim) for link in made)
+    return Prepared(scenario, links, jax.jit(send), rule.needs if aims else frozenset())
 
 
 def _links(of: str, name: str, written: tuple[Written, ...]) -> tuple[Scenario, list[tuple[Path, Any, Any]]]:
@@ -195,6 +217,18 @@ def _check_hooks(scenario: Scenario, links: list[tuple[Path, Any, Any]], updates
     """Links of the user's own keep their contract: checked while the list is compiled, so once for a shape."""
     for path, section, made in links:
         check_link(scenario, path, section, made, (updates, context, updates.arrived), types=False)
+
+
+def _require_needs(of: str, where: str, prepared: Prepared, **given: Any) -> None:
+    """Refuse to leave out what a rule asks for.
+
+    Raises:
+      ScenarioError: naming the argument.
+    """
+    for name in sorted(prepared.needs & given.keys()):
+        if given[name] is None:
+            text = f"a rule of the list asks for {NEEDED[name]}; pass {name}="
+            raise ScenarioError([Problem(where, text)], of)
 
 
 def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
@@ -225,7 +259,7 @@ def _on_device(
     seed: int,
     *,
     params=None,
-    reference=None,
+    known=Known(),  # noqa: B008 (immutable)
     malicious=None,
     lr=1.0,
     loss=None,
@@ -239,9 +273,10 @@ def _on_device(
         K = tree.rows(stack)
         w = jnp.asarray(weights, dtype)
         one = jnp.ones_like(w)
-        shared = tree.zeros_like(tree.take(stack, 0)) if params is None else jax.tree.map(jnp.asarray, params)
+        shared = (
+            tree.zeros_like(tree.take(stack, 0)) if params is None else jax.tree.map(jnp.asarray, arrays_of(params))
+        )
         mask = jnp.zeros(K, bool) if malicious is None else jnp.asarray(malicious)
-        trusted = None if reference is None else jax.tree.map(jnp.asarray, arrays_of(reference))
         losses = jnp.full_like(w, jnp.nan) if loss is None else jnp.asarray(loss, dtype)
         updates = Updates(
             delta=stack,
@@ -265,9 +300,10 @@ def _on_device(
             shared={"params": shared},
             ids=jnp.arange(K),
             malicious=mask,
-            reference=trusted,
+            reference=jax.tree.map(jnp.asarray, known.reference),
             expected=jnp.asarray(K, dtype),
             expected_samples=w.sum(),
+            server_loss=known.loss,
         )
         out = function(updates, context)
         return jax.tree.map(np.asarray, out) if host else out

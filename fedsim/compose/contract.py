@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
 
 from fedsim import tree
 from fedsim.compose.codecs import most_bytes
@@ -44,6 +46,7 @@ def check_rule(
       types: whether what it returns must have the dtype of a row.
     """
     row, params = _row(updates.delta), context.shared["params"]
+    context = _with_needs(rule, context)
     with reported(file, "init"):
         state = traced(rule.init, params, present)
 
@@ -117,7 +120,7 @@ def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
         returned = traced(codec.encode, x, memory, jax.eval_shape(jax.random.key, 0))
         require_parts(returned, ("payload", "bits", "memory"))
         payload, bits, after = returned
-        require_like(bits, Shape((), jax.numpy.int32), "one number", "bits", types=False)
+        require_like(bits, Shape((), jnp.int32), "one number", "bits", types=False)
         require_like(after, memory, "what memory made", "memory")
     with reported(file, "decode"):
         require_like(traced(lambda payload: codec.decode(payload, x.shape[0]), payload), x, "the vector", types=False)
@@ -210,6 +213,21 @@ def _require_stack(returned: Any, updates: Updates, reference: str) -> None:
     require_like(returned.delta, updates.delta, reference, types=False)
     for name in Updates._fields[1:]:
         require_like(getattr(returned, name), getattr(updates, name), reference, name, types=False)
+
+
+def _with_needs(rule: Rule, context: Context) -> Context:
+    """With what the rule asks for of the server's own samples, and nothing else of it."""
+    params = context.shared["params"]
+    if "reference" in rule.needs and context.reference is None:
+        context = context._replace(reference=params)
+    if "server_loss" in rule.needs and context.server_loss is None:
+        context = context._replace(server_loss=Partial(_no_loss))
+    return context
+
+
+def _no_loss(params: Any, batch: int | None = None, key: Any = None) -> Any:
+    del batch, key
+    return jnp.zeros((), jnp.result_type(*jax.tree.leaves(params)))
 
 
 def _row(stack: Tree) -> Tree:

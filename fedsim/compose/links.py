@@ -40,7 +40,7 @@ def rule(factory: Callable[P, Rule | Reduce]) -> Callable[P, Rule]:
     Args:
       factory: `(hyper-parameters) -> reduce`, and `reduce(updates, context) -> tree` makes one tree from the stacked
         `updates.delta` `[K, ...]`. Rows where `updates.arrived` `[K]` is False did not report and may hold anything. A rule
-        with memory, or one that is a sum, returns a `fedsim.types.Rule`.
+        with memory, one that is a sum, or one that `needs` more than the context has, returns a `fedsim.types.Rule`.
 
     Returns:
       The factory, which returns a `Rule` now.

@@ -87,6 +87,20 @@ class Federation(NamedTuple):
         return {"test": test, "validation": validation, "triggered": (self.x_triggered, self.y_triggered)}
 
     @property
+    def of_server(self) -> "Federation":
+        """The server's own samples, as those of a single client."""
+        n, none = len(self.y_server), self.test_indices[:0]
+        return self._replace(
+            x=self.x_server,
+            y=self.y_server,
+            indices=np.arange(n, dtype=np.int32),
+            offsets=np.array([0, n]),
+            test_indices=none,
+            test_offsets=np.zeros(2, np.int64),
+            moves=(),
+        )
+
+    @property
     def unused(self) -> int:
         """Samples beside the test set that nobody trains on, and no client is scored on."""
         return len(self.x) - len(self.indices) - int((self.test_indices < len(self.x)).sum())

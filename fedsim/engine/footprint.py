@@ -14,6 +14,7 @@ from fedsim.compose import most_bytes
 from fedsim.engine.layout import Jobs, Layout, laid_out, unpacked
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Mesh
+from fedsim.engine.own_samples import ALONE, own_samples, room_of
 from fedsim.engine.pack import Width
 from fedsim.engine.round import Program
 from fedsim.engine.serving import RoundInfo
@@ -89,6 +90,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
     info = RoundInfo(*about)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
+    if programs.scores:
+        info = info._replace(own=shapes_of(own_samples(f)))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
@@ -96,6 +99,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     remembered = {name: rows for name, rows in lent.items() if name != CLIENT}
     seated = lent[CLIENT] if shards == 1 else stacked(tree_row(lent[CLIENT]), layout.seats)
     lane, row = of_lanes(program.mesh, server.shared, seated, jobs)
+    own = own_training(program, plan, server.shared)
+    info = info._replace(reference=own.reference)
     stack = stacked(row, room.runs * K)
     total = jax.eval_shape(programs.zero, stack, remembered, server, jobs, info)
     before = probe_pass(program, plan, server.shared)
@@ -104,9 +109,9 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     closing = widest(programs.close, total, server, store, jobs, info) if many else 0
     on_lanes = shards * (nbytes(lane) + layout.seats * nbytes(row))
     parts = {
-        "samples": nbytes(data) + sum(part.nbytes for part in held_out),
+        "samples": nbytes((data, info.own)) + sum(part.nbytes for part in held_out) + own.samples,
         "client_memory": nbytes(store) + 2 * nbytes(lent),
-        "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held,
+        "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held + own.held,
         "batches": 4
         * nbytes(layout[:4]),  # the plan's, the lay-out of this block and of the next one, and the device's
         "stack": (nbytes(stack) if shards > 1 else 0) + nbytes(total),
@@ -149,6 +154,30 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     losses = program.server.asks_loss * row.loss.dtype.itemsize
     held = mesh.shards * (nbytes(lane) + layout.seats * nbytes(row))
     return ProbePass(held, message_bytes(row, program.server.codec) + losses, (jobs, lane, stacked(row, layout.seats)))
+
+
+class OwnTraining(NamedTuple):
+    """The server's own training: bytes of its samples, bytes that it holds beside, and the shapes of its update."""
+
+    samples: int = 0
+    held: int = 0
+    reference: Any = None
+
+
+def own_training(program: Program, plan: Plan, shared: Any) -> OwnTraining:
+    """What the server's own training takes, where there is one."""
+    if program.own is None:
+        return OwnTraining()
+    own = plan.of_server()
+    jobs = jobs_of(laid_out(ALONE, room_of(own), program.dtype, own), 1)
+    lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), jobs)
+    reference = row.message.delta
+    return OwnTraining(nbytes((own.federation.x, own.federation.y)), nbytes((lane, row, reference)), reference)
+
+
+def shapes_of(arrays: Any) -> Any:
+    """Shapes in place of arrays."""
+    return jax.tree.map(lambda leaf: Shape(leaf.shape, leaf.dtype), arrays)
 
 
 def of_lanes(mesh: Mesh, shared: Any, memory: Any, jobs: Jobs) -> tuple[Any, Any]:

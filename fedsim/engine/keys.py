@@ -18,6 +18,7 @@ class Phase(IntEnum):
     AUGMENT = 8  # what happens to the samples of a client's batches
     BROADCAST = 9  # what the server sends out
     AGGREGATE = 10
+    REFERENCE = 11  # root of the server's own training, instead of a round's
 
 
 def round_key(root, round, phase: Phase):

@@ -10,6 +10,7 @@ from fedsim import tree
 from fedsim.compose import aggregate_line, as_stages, decoding, labels, line, settled
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
+from fedsim.engine.own_samples import server_loss
 from fedsim.engine.serving import RoundInfo, ServerState, Travelled
 from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
@@ -25,6 +26,7 @@ from fedsim.types import (
     Rule,
     Shared,
     Stage,
+    Task,
     Updates,
     forgetful,
 )
@@ -41,6 +43,7 @@ class Passage:
       rule: the reducing rule.
       steps: what happens to the aggregate before the optimisers.
       client: the client method, which says what travels.
+      task: of losses on the server's own samples.
       drop: give weight 0 to a row that is not finite.
       width: rows that a row-wise stage works on at a time.
 
@@ -59,11 +62,13 @@ class Passage:
         rule: Rule,
         steps: Sequence[AggregateStage],
         client: Client,
+        task: Task,
         *,
         drop: bool,
         width: int,
     ):
         links, self.rule, self.client, self.drop = [*as_stages(wire, self._defence), *stages], rule, client, drop
+        self.task = task
         names = labels([*links, rule, *steps])
         self.of_wire, self.of_stages = names[: len(wire)], names[len(wire) : len(links)]
         self.of_rule, self.of_steps = names[len(links)], names[len(links) + 1 :]
@@ -101,6 +106,8 @@ class Passage:
             expected=info.expected[0],
             expected_samples=info.expected[1],
             server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
+            reference=info.reference,
+            server_loss=None if info.own is None else server_loss(self.task, server.shared, info.own),
         )
 
     def arrive(

@@ -5,7 +5,6 @@ own rows of the stack, by the programs that it would run alone. Nothing here wai
 calls that cut a long training into pieces.
 """
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,8 +20,10 @@ from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot, placed
 from fedsim.engine.memory import CLIENT, Memory
-from fedsim.engine.mesh import Lent, Mesh
+from fedsim.engine.mesh import Mesh
+from fedsim.engine.own_samples import OwnSamples, ServerTraining
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
+from fedsim.engine.pieces import Pieces, train_block
 from fedsim.engine.server import Server
 from fedsim.engine.serving import (
     Folded,
@@ -41,8 +42,6 @@ from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
 from fedsim.types import Shared, Task
 
-CALL_SECONDS = 1.0  # a device call is cut to about this long, so that Ctrl-C is quick
-
 
 class Program(NamedTuple):
     """The compiled half of a scenario: pure functions, and the shapes they were made for."""
@@ -58,6 +57,7 @@ class Program(NamedTuple):
     pack: Packer = longest_first
     diagnoses: bool = False  # whether the updates are measured
     probe: Mesh | None = None  # the lanes of the pass at x, where a round has one
+    own: Mesh | None = None  # those of the server's own training, where the rule needs it
     solo: bool = False  # whether no other run may train beside
 
 
@@ -73,6 +73,8 @@ class RunState(NamedTuple):
     samples: Float[Array, ""]  # of all of them together
     expected: Float[Array, "2"]  # clients that a round draws on average, and their samples
     versions: Versions | None = None  # of an asynchronous server: models that clients still train from
+    own: OwnSamples | None = None  # of the server, where the rule asks for losses on them
+    training: ServerTraining | None = None  # of the server itself, where the rule asks for its update
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
 
@@ -81,6 +83,7 @@ class Buffers(NamedTuple):
 
     rows: list[Rows] | None = None
     probe: list[Rows] | None = None
+    own: list[Rows] | None = None
 
 
 class Round(NamedTuple):
@@ -91,7 +94,8 @@ class Round(NamedTuple):
     runs: Sequence[RunState]  # often a single one
     number: int  # from 1
     data: list | None  # (x, y) of all training samples, on the device; None: they stay on the host
-    pieces: "Pieces"
+    pieces: Pieces
+    own_pieces: Pieces  # of the server's own training
     buffers: Buffers
 
     @property
@@ -152,9 +156,10 @@ def play(round: Round) -> tuple[list[Played | None], Buffers]:
     """A round of runs side by side -> (what every run did, None where it took no part; the buffers for the next round)."""
     block: Block | None
     block, works = plan(round)
-    buffers, lane_steps = round.buffers, 0
+    works, buffers = refer(round, works)
+    lane_steps = 0
     if round.program.probe is not None:
-        block, works, buffers = probe(round, block, works)
+        block, works, buffers = probe(round, block, works, buffers)
     while block is not None:
         trained = train(round, round.program.mesh, block, works, buffers.rows)
         works = wire(round, works, trained)
@@ -172,15 +177,31 @@ def plan(round: Round) -> tuple[Block, list[RoundWork]]:
     for run, part in zip(round.runs, block.parts, strict=True):
         cohort = None if part is None else part.cohort
         memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
-        info = RoundInfo(run.root, round.number, run.clients, run.samples, run.expected)
+        info = RoundInfo(run.root, round.number, run.clients, run.samples, run.expected, run.own)
         sent = Sent(run.server, run.server.shared) if cohort is None else run.programs.sent(run.server, info)
         works.append(RoundWork(run, info, sent, cohort, memory, places))
     return block, works
 
 
-def probe(round: Round, block: Block, works: list[RoundWork]) -> tuple[Block, list[RoundWork], Buffers]:
+def refer(round: Round, works: list[RoundWork]) -> tuple[list[RoundWork], Buffers]:
+    """The servers' own training before that of the clients, where a rule asks for their update -> (works, buffers)."""
+    referred, buffer = [], round.buffers.own
+    for work in works:
+        training = work.run.training
+        if work.cohort is not None and training is not None:
+            lent = training.lend(work.sent.shared, round.number)
+            rows = training.mesh.empty(buffer, lent, seats=1)
+            buffer = train_block(training.mesh, lent, rows, training.steps, round.own_pieces)
+            work = work._replace(info=work.info._replace(reference=_first_row(buffer[0].message.delta)))
+        referred.append(work)
+    return referred, round.buffers._replace(own=buffer)
+
+
+def probe(
+    round: Round, block: Block, works: list[RoundWork], buffers: Buffers
+) -> tuple[Block, list[RoundWork], Buffers]:
     """The pass at x before the training, where method or rule asks for one -> (first block of the training, works, buffers)."""
-    mesh, buffers = round.program.probe, round.buffers
+    mesh = round.program.probe
     assert mesh is not None
     following: Block | None = block
     while following is not None:
@@ -202,7 +223,7 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
     jobs = _by_run(by_slot(columns) if runs > 1 else columns, runs)
     memory, remembered = ((), []) if block.probe else _remembered(works, jobs)
     lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
-    buffer = _train_block(mesh, lent, mesh.empty(buffer, lent, layout.seats), block.steps, round.pieces)
+    buffer = train_block(mesh, lent, mesh.empty(buffer, lent, layout.seats), block.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
     rows = _by_run(mesh.collect(buffer, shard_jobs), runs)
     return TrainedBlock(block=block, jobs=jobs, rows=rows, remembered=remembered, buffer=buffer)
@@ -263,46 +284,6 @@ def keep(
             )
         )
     return played
-
-
-class Pieces:
-    """How many lane steps go into one device call: a fixed number of calls, or as many as fit into CALL_SECONDS."""
-
-    def __init__(self, calls: int | None = None):
-        self.calls, self.per_call = calls, 0
-
-    def cuts(self, total: int) -> list[int]:
-        """Ends of the calls of a block of `total` lane steps."""
-        calls = self.calls or (-(-total // self.per_call) if self.per_call else 1)
-        return sorted({round(total * (i + 1) / calls) for i in range(calls)} - {0})
-
-    def trials(self, total: int) -> list[int]:
-        """Cuts of the very first block: one step to compile, a few to time, then the rest."""
-        return [] if self.calls or self.per_call else sorted({min(1, total), min(9, total)} - {0})
-
-    def timed(self, steps: int, seconds: float) -> None:
-        """Learn from `steps` lane steps that took `seconds`."""
-        self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
-
-
-def _train_block(mesh: Mesh, lent: Lent, rows: list[Rows], steps: int, pieces: Pieces) -> list[Rows]:
-    """All lane steps of one block, in one call or several -> the rows, on the same buffers."""
-    lanes, t, token = mesh.begin_all(lent), 0, None
-    trials = pieces.trials(steps)
-    for cut in trials:
-        begin = time.perf_counter()
-        lanes, rows, token = mesh.train_all(lent, lanes, rows, t, cut)
-        jax.block_until_ready(token)
-        if cut == trials[-1] and t:  # the first piece compiles, the second one counts
-            pieces.timed(cut - t, time.perf_counter() - begin)
-        t = cut
-    for cut in pieces.cuts(steps):
-        if cut > t:
-            if token is not None:
-                jax.block_until_ready(token)  # at most one call waits for the running one
-            lanes, rows, token = mesh.train_all(lent, lanes, rows, t, cut)
-            t = cut
-    return rows
 
 
 def _start_models(work: RoundWork, room: int) -> list[Shared]:
@@ -374,4 +355,5 @@ def _by_run(stacked: Tree, runs: int) -> list:
     return [stacked] if runs == 1 else _split(stacked, runs)
 
 
+_first_row = jax.jit(lambda stack: tree.take(stack, 0))
 _concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_argnums=1)

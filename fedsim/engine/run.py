@@ -17,6 +17,7 @@ from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
+from fedsim.engine.own_samples import ServerTraining, own_samples
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.serving import ServerState
 from fedsim.engine.shared_leaves import sent
@@ -113,6 +114,8 @@ class Run:
         self.clients: Any = dtype(len(plan.eligible))
         self.samples: Any = dtype(plan.sizes.sum())
         self.expected: Any = np.array(plan.expected, dtype)
+        self.own = jax.device_put(own_samples(f)) if program.server.scores else None
+        self.training = None if program.own is None else ServerTraining(program.own, plan, program.dtype, key)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
@@ -151,6 +154,8 @@ class Run:
             samples=self.samples,
             expected=self.expected,
             versions=self.versions,
+            own=self.own,
+            training=self.training,
             plays=plays,
         )
 
@@ -311,7 +316,7 @@ class Run:
 
     def release(self) -> None:
         """Let go of the samples: what is asked of a run that has ended needs none, and there may be many such runs."""
-        self.held = {}
+        self.held, self.own, self.training = {}, None, None
 
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Everything the run goes on from (at rest, or when it has ended); `portable`: without files beside it."""

@@ -61,6 +61,8 @@ class Server:
       folds: whether a block is forgotten once it is added.
       asks_loss: whether clients send their loss at x.
       probes: whether a round has a pass at x before training.
+      refers: whether the rule asks for the server's own update.
+      scores: whether it asks for losses on the server's own samples.
     """
 
     def __init__(self, passage: Passage, task: Task, broadcast: Codec | None = None, *, block: int, blocks: int):
@@ -72,6 +74,7 @@ class Server:
         self.rows = blocks * block  # of the largest cohort
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
+        self.refers, self.scores = "reference" in rule.needs, "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
         """The same with optimisers behind the rule: what comes before them is compiled once, whichever they are."""

@@ -12,6 +12,7 @@ from fedsim.engine import sections
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs
 from fedsim.engine.memory import Memory
+from fedsim.engine.own_samples import OwnSamples
 from fedsim.tree import Tree
 from fedsim.types import Info, Shared, Updates
 
@@ -39,6 +40,8 @@ class RoundInfo(NamedTuple):
     clients: Float[Array, ""]  # that can take part: those with samples
     samples: Float[Array, ""]  # of all of them together
     expected: Float[Array, "2"]  # clients that a round draws on average, and their samples; 0 where nobody knows
+    own: OwnSamples | None = None  # of the server, where the rule asks for losses on them
+    reference: Tree | None = None  # the server's own update, where the rule asks for it
 
 
 class ProbeSum(NamedTuple):

@@ -17,6 +17,7 @@ from fedsim.fleet.adversary import Adversary
 from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.flights import Flights, State, nobody
 from fedsim.fleet.selection import Cohort, Population
+from fedsim.fleet.selection import all as everybody
 from fedsim.fleet.streams import Draws, Stream, generator
 from fedsim.fleet.timetables import SYNC, Timetable
 
@@ -94,6 +95,7 @@ class Plan:
         speed: Speed = Speed(),  # noqa: B008 (immutable)
         down: int = 0,
         up: int = 0,
+        batches: Stream = Stream.BATCHES,
     ):
         self.federation, self.cohort, self.local, self.seed = federation, cohort, local, seed
         self.timetable, self.pure = timetable, not (timetable.asynchronous or cohort.needs)
@@ -105,6 +107,7 @@ class Plan:
         self.present = self.sizes > 0  # a client without samples cannot train
         self.eligible = np.flatnonzero(self.present)
         self.population = Population(self.eligible, self.sizes[self.eligible])
+        self.written = local
         if local.batch is not None:  # wider batches would be padding alone
             self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
@@ -113,7 +116,7 @@ class Plan:
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
         self.held = 1
         self.moves = bool(federation.moves)
-        self._draws = Draws(seed, Stream.BATCHES)
+        self._draws = Draws(seed, batches)
 
     @cached_property
     def expected(self) -> tuple[float, float]:
@@ -207,6 +210,11 @@ class Plan:
         if not self.timetable.asynchronous:
             return {}
         return {"staleness_mean": float(work.age.mean()), "staleness_max": int(work.age.max())}
+
+    def of_server(self) -> "Plan":
+        """The server's own training, as that of the only client of a federation; its batches are drawn by a stream of its own."""
+        own = self.federation.of_server
+        return Plan(own, everybody(), self.written, self.seed, self.rounds, batches=Stream.REFERENCE)
 
     @cached_property
     def order(self) -> tuple:

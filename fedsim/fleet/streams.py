@@ -17,6 +17,7 @@ class Stream(IntEnum):
     SKEWED = 9  # what it makes of a client's samples
     SPARE = 10  # who starts where draws of a cohort name nobody that could
     POISON = 11  # what the attacker makes of a client's samples
+    REFERENCE = 12  # batches of the server's own training
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

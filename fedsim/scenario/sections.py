@@ -50,7 +50,8 @@ class DataCommon(Section):
     client_test: Annotated[float, Ge(0), Lt(1)] = 0.0
     """Share of every client's samples kept for its own scores; at least one stays to train on."""
     server: Server = Server()
-    """The server's own samples."""
+    """Samples that the server keeps and no client gets, drawn by `data.seed`: for rules that read them, `trust` and `zeno`, and
+    for whatever is compared with these."""
     resident_mb: Annotated[float, Ge(0)] = 4096.0
     """Training samples that lie on the device as a whole; more are handed over round by round, with the same result."""
     seed: Seed = 0

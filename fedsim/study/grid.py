@@ -1,10 +1,12 @@
 """The design of a comparison: a grid of methods × variations, every cell of which runs under the same seeds."""
 
+import contextlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fedsim.build.links import factory_of
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.reader import Document
@@ -12,6 +14,7 @@ from fedsim.scenario.sections import Compare
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.methods import ComparedMethod, baseline_of, methods_of, text_of, value_of
 from fedsim.study.summary import SCORES
+from fedsim.types import OWN_SAMPLES
 
 MOST_CELLS = 10_000  # of a comparison; each holds a scenario of its own
 MOST_RUNS = 100_000  # of a comparison, under all seeds
@@ -72,7 +75,7 @@ def design_of(
     variants, settings = variations(varied, "compare.vary"), variations(tuned, "compare.tune")
     counts = len(scenario.spec.seeds), len(variants), _with_settings(compared), len(settings)
     demand_few("seeds x variations x methods x settings", *counts, most=MOST_RUNS)
-    cells = grid(scenario.document, compared, variants, settings)
+    cells = _under_one_split(scenario.document, grid(scenario.document, compared, variants, settings))
     score = score or section.score
     if score not in SCORES:
         raise ScenarioError([Problem("", f"should be one of {', '.join(SCORES)}, found '{score}'")], "--score")
@@ -96,6 +99,30 @@ def _demand_validation(scenario: Scenario) -> None:
     if scenario.spec.evaluate.metric == "attack_success":
         problem = "what is tuned is chosen on validation data, where no attack is tried; write test_accuracy"
         raise scenario.error(("evaluate", "metric"), problem)
+
+
+def _under_one_split(document: Document, cells: list[Cell]) -> list[Cell]:
+    """Cells whose server keeps samples and reads none: each says in `compare.methods` with which rules that read them it is
+    compared. So all train on the same samples, and keeping them is refused where there is no such rule.
+    """
+    keeping = [cell.scenario.spec.data.server.samples > 0 for cell in cells]
+    rules = [keeps and _reader(cell.scenario.spec) for cell, keeps in zip(cells, keeping, strict=True)]
+    company = f"compare.methods={text_of(sorted({rule for rule in rules if rule}))}"
+    settled = []
+    for cell, keeps, rule in zip(cells, keeping, rules, strict=True):
+        if keeps and not rule:
+            edits = (*cell.edits, company)
+            cell = cell._replace(edits=edits, scenario=read(document, edits, cell.written))
+        settled.append(cell)
+    return settled
+
+
+def _reader(spec: Any) -> str:
+    """The rule, where it reads samples that the server keeps; one that cannot be made is refused when the cell is built."""
+    rule = next(link for link in spec.server if link.family == "rule")
+    with contextlib.suppress(ValueError):
+        return rule.kind if factory_of(rule)().needs & OWN_SAMPLES else ""
+    return ""
 
 
 def _demand_apart(varied: Mapping, tuned: Mapping, methods: Sequence[ComparedMethod]) -> None:

@@ -13,6 +13,7 @@ from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
+from fedsim.types.server import OWN_SAMPLES as OWN_SAMPLES
 from fedsim.types.server import AggregateStage as AggregateStage
 from fedsim.types.server import Aim as Aim
 from fedsim.types.server import Bits as Bits
@@ -37,6 +38,7 @@ from fedsim.types.task import Task as Task
 from fedsim.types.task import ValueAndGrad as ValueAndGrad
 from fedsim.types.task import Work as Work
 from fedsim.types.updates import Context as Context
+from fedsim.types.updates import ServerLoss as ServerLoss
 from fedsim.types.updates import Updates as Updates
 from fedsim.types.updates import by_samples as by_samples
 from fedsim.types.updates import reported as reported

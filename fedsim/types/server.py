@@ -86,6 +86,9 @@ class Stage(NamedTuple):
     bound: Callable[[Bound], Bound] | None = None  # of what follows -> of both together, where one is published
 
 
+OWN_SAMPLES = frozenset({"reference", "server_loss"})
+"""What a rule may need that takes samples of the server's own."""
+
 Defence = Callable[[Updates, Context], Tree]
 """(the stack as an attack would send it, context) -> what stages and rule of the round would make of it."""
 
@@ -115,9 +118,8 @@ class Rule(NamedTuple):
     fold: Fold | None = None  # where the rule is a sum
     linear: bool = False  # a sum of rows whose weights do not depend on them: it may sum what the rows are encoded as
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `stats` and a `mean` of `aux` are averaged by
-    needs: frozenset[str] = (
-        frozenset()
-    )  # `loss`: of every client at x, by a pass before training; `expected`: see Context
+    needs: frozenset[str] = frozenset()  # `loss`: of every client at x, by a pass before training; else see Context:
+    # `expected`, `reference`, `server_loss`
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
     evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
     bound: Bound | None = None  # published: see `fedsim.rules.bounds`

@@ -1,6 +1,6 @@
 """What a cohort sends up in a round, and what may be known beside it."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -57,6 +57,15 @@ def by_samples(updates: Updates) -> Float[Array, " K"]:
     return updates.weight * updates.count
 
 
+@runtime_checkable
+class ServerLoss(Protocol):
+    """Mean loss of a model over the server's own samples."""
+
+    def __call__(self, params: Tree, batch: int | None = None, key: Key[Array, ""] | None = None) -> Float[Array, ""]:
+        """-> the loss over all of them, or over `batch` that `key` draws, with replacement."""
+        ...
+
+
 class Context(NamedTuple):
     """What stages and rules may know beside the updates."""
 
@@ -67,9 +76,10 @@ class Context(NamedTuple):
     shared: Shared  # what the server sent
     ids: Int[Array, " K"]
     malicious: Bool[Array, " K"]  # clients that the attacker controls
-    reference: Tree | None = None  # update of the server's own data
+    reference: Tree | None = None  # the server's own update, where the rule `needs` it
     samples: Float[Array, ""] | float = 0.0  # of all clients together; 0: unknown
     state: Tree = ()  # of the row-wise stage that reads it
     expected: Float[Array, ""] | float = 0.0  # clients that a round draws on average; 0: unknown
     expected_samples: Float[Array, ""] | float = 0.0  # of them together
     server: Tree = ()  # states of stages and rule, where an attack knows the defence
+    server_loss: ServerLoss | None = None  # where the rule `needs` it

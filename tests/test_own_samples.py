@@ -1,0 +1,302 @@
+"""Samples that the server keeps: whole rounds of `trust` and `zeno` against plain NumPy, and what changes no bit of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from workloads import digest, run
+
+import fedsim
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.build.forecast import forecast
+from fedsim.engine.own_samples import OwnSamples, ServerTraining, server_loss
+from fedsim.engine.task import LOSSES, task
+from fedsim.fleet.plan import Plan
+from fedsim.fleet.streams import Stream, generator
+from fedsim.scenario import read
+from fedsim.study.grid import design_of
+from fedsim.types import Model
+
+DATA = {
+    "kind": "digits",
+    "clients": 20,
+    "server": {"samples": 40},
+    "partition": {"kind": "dirichlet", "alpha": 0.05, "min_samples": 0},
+}
+SCENARIO = {
+    "name": "own",
+    "rounds": 3,
+    "seeds": [3],
+    "data": DATA,
+    "model": "logistic",
+    "client": {"lr": 0.5, "batch": 16, "epochs": 2},
+    "numerics": {"dtype": "float64"},
+    "evaluate": {"every": 1},
+}
+RULES = {"trust": {"kind": "trust"}, "zeno": {"kind": "zeno", "f": 2, "rho": 0.01}}
+
+
+def built(**sections):
+    scenario = read({**SCENARIO, **sections})
+    with numerics(scenario) as devices:
+        return build(scenario, devices=devices[:1])
+
+
+# ------------------------------------------------------------------------------------------------- in plain NumPy
+
+
+def probabilities(model, x):
+    z = x @ model[0] + model[1]
+    z = np.exp(z - z.max(1, keepdims=True))
+    return z / z.sum(1, keepdims=True)
+
+
+def loss(model, x, y):
+    return -np.log(probabilities(model, x)[np.arange(len(y)), y]).mean()
+
+
+def trained(model, x, y, batches, lr):
+    """The update of local SGD over batches of rows."""
+    W, b = model
+    for rows in batches:
+        p = probabilities((W, b), x[rows])
+        p[np.arange(len(rows)), y[rows]] -= 1
+        W, b = W - lr * x[rows].T @ p / len(rows), b - lr * p.mean(0)
+    return np.concatenate([(W - model[0]).ravel(), b - model[1]])
+
+
+def parts(flat):
+    return flat[:640].reshape(64, 10), flat[640:]
+
+
+def trust(updates, own, model, f):
+    del model, f
+    lengths, g0 = np.linalg.norm(updates, axis=1), np.linalg.norm(own)
+    s = np.maximum(0, updates @ own / (lengths * g0))
+    return g0 * (s / lengths) @ updates / s.sum(), s > 0
+
+
+def zeno(updates, own, model, f):
+    del own
+    at = lambda moved: loss(parts(moved), f.x_server, f.y_server)
+    score = np.array([at(model) - at(model + u) - 0.01 * u @ u for u in updates])
+    kept = np.isin(np.arange(len(updates)), np.argsort(-score, kind="stable")[: len(updates) - 2])
+    return updates[kept].mean(0), kept
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RULES)
+def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_step(name):
+    plan: Plan = built(server=[RULES[name]]).plans[3]
+    f, able = plan.federation, np.flatnonzero(plan.sizes)
+    f = f._replace(x=f.x.reshape(len(f.x), 64), x_server=f.x_server.reshape(40, 64))
+    empty, bad = int(np.flatnonzero(plan.sizes == 0)[0]), able[[1, 4]]
+    cohorts = [sorted([*able[:6].tolist(), empty]), able[1:8].tolist(), able[3:9].tolist()]
+    result = fedsim.run(
+        {
+            **SCENARIO,
+            "cohort": {"kind": "listed", "rounds": cohorts},
+            "fleet": {"malicious": bad.tolist()},
+            "wire": [{"kind": "sign_flip", "scale": 2.0}],
+            "server": [RULES[name], {"kind": "sgd", "lr": 0.5}],
+        }
+    )
+    model, met = np.zeros(650), []
+    for r, cohort in enumerate(cohorts, 1):
+        updates, ids = [], [i for i in cohort if plan.sizes[i]]
+        for i in ids:
+            index, valid = plan.batches(r, i)
+            batches = [rows[:count] for rows, count in zip(index, valid, strict=True)]
+            update = trained(parts(model), f.x, f.y, batches, 0.5)
+            updates.append(-2 * update if i in bad else update)
+        order = generator(3, Stream.REFERENCE, r).permuted(np.tile(np.arange(40), (2, 1)), axis=1)
+        batches = [epoch[k : k + 16] for epoch in order for k in (0, 16, 32)]
+        own = trained(parts(model), f.x_server, f.y_server, batches, 0.5)
+        aggregate, kept = {"trust": trust, "zeno": zeno}[name](np.array(updates), own, model, f)
+        malicious = np.isin(ids, bad)
+        met.append([(kept & malicious).sum(), (~kept & malicious).sum() / max(malicious.sum(), 1)])
+        model = model + 0.5 * aggregate
+    got = result.model()
+    np.testing.assert_allclose(np.concatenate([got["W"].ravel(), got["b"]]), model, rtol=0, atol=1e-12)
+    rows = result.rounds.iloc[1:]
+    np.testing.assert_allclose(rows[["malicious_kept", f"{name}/recall"]].to_numpy(), met, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ what changes no bit
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["trust", "zeno"])
+def test_layout_calls_and_company_change_no_byte(name, tmp_path):
+    want = run(name)
+    assert digest(run(name, edits=["numerics.block=4"])) == digest(run(name, edits=["numerics.block=10"]))
+    assert digest(run(name, calls=3)) == digest(run(name, edits=["data.resident_mb=0"])) == digest(want)
+    alone = [run(name, edits=[f"seeds=[{seed}]"]) for seed in (0, 1)]
+    for seed, one in enumerate(alone):
+        assert one.rounds.equals(want.rounds[want.rounds["seed"] == seed].reset_index(drop=True))
+    run(name, edits=["rounds=2"], out=tmp_path / "run")
+    assert digest(run(name, out=tmp_path / "run", resume=True)) == digest(want)
+
+
+def test_the_server_draws_for_itself():
+    experiment = built(server=["trust"])
+    plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
+    own, n = plan.of_server(), 40
+    first = [own.batches(r, 0)[0] for r in (1, 1, 2)]
+    assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
+    assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
+    shared = Plan(own.federation, own.cohort, plan.written, 3, 1)  # as a client 0 with these samples would
+    assert not (shared.batches(1, 0)[0] == first[0]).all()
+    assert program.own is not None
+    apart = ServerTraining(
+        program.own, plan, program.dtype, root
+    ).root  # as client 0 it would share noise with client 0
+    assert (jax.random.key_data(apart) != jax.random.key_data(root)).any()
+    assert len(plan.federation.x) + 40 == len(built(data={**DATA, "server": {}}, server=["mean"]).plans[3].federation.x)
+
+
+# ----------------------------------------------------------------------------------------------------- the two rules
+
+
+def test_nobody_points_where_the_server_does():
+    assert fedsim.aggregate("trust", [[-1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], reference=[2.0, 0.0]).tolist() == [0, 0]
+    for own in ([0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]):
+        assert fedsim.aggregate("trust", [[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]], reference=own).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_not_finite_do_not_count(value):
+    rows = [[1.0, 0.5], [value, 9.0], [2.0, -3.0]]
+    got = fedsim.aggregate("trust", rows, reference=[1.0, 0.0])
+    assert got.tolist() == fedsim.aggregate("trust", rows, weights=[1, 0, 1], reference=[1.0, 0.0]).tolist()
+    got = fedsim.aggregate({"kind": "zeno", "f": 1}, rows, server_loss=from_one)
+    assert got.tolist() == [1.0, 0.5]
+
+
+def from_one(x):
+    return ((x - 1) ** 2).sum()
+
+
+def test_zeno_keeps_the_first_of_those_that_are_as_good():
+    rows = [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    got = fedsim.aggregate({"kind": "zeno", "f": 2}, rows, weights=[0, 1, 1, 1], server_loss=from_one)
+    assert got.tolist() == [1.0, 1.0]
+    got = fedsim.aggregate({"kind": "zeno", "f": 1}, rows, weights=[0, 1, 1, 1], server_loss=from_one)
+    assert got.tolist() == [1.0, 0.5]
+
+
+@pytest.mark.long
+def test_length_costs():
+    rows = [[1.0, 1.0], [0.5, 0.5]]
+    best = lambda rho: fedsim.aggregate({"kind": "zeno", "f": 1, "rho": rho}, rows, server_loss=from_one).tolist()
+    assert best(0.0) == rows[0] and best(0.5) == rows[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: fedsim.aggregate("trust", [[1.0]]), "server: .* the server's own update; pass reference="),
+        (lambda: fedsim.aggregate("zeno(f=0)", [[1.0]]), "server: .* own samples; pass server_loss="),
+        (lambda: fedsim.aggregate("trust", [[1.0]], reference=[1.0, 2.0]), r"reference: .* \[1\]; found \[2\]"),
+        (
+            lambda: fedsim.aggregate("trust", {"a": np.ones((2, 3))}, reference={"b": np.ones(3)}),
+            r"reference: .* a \[3\]; found b \[3\]",
+        ),
+        (
+            lambda: fedsim.aggregate("zeno(f=0)", [[1.0]], server_loss=lambda x: x),
+            r"server_loss: is to return a number, and returned shape \[1\]",
+        ),
+        (
+            lambda: fedsim.transmit("optimised", [[1.0], [2.0]], malicious=[0], defence="trust"),
+            "defence: .* pass reference=",
+        ),
+    ],
+)
+def test_what_a_rule_asks_for_is_demanded(call, says):
+    with pytest.raises(fedsim.ScenarioError, match=says):
+        call()
+
+
+@pytest.mark.parametrize("count", [10, 12])
+def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(count):
+    apply = lambda variables, x, *, mask=None, key=None, train=False: (x * variables["params"]["w"], variables["stats"])
+    model = Model(init=lambda key: {"params": {"w": jnp.ones(1)}, "stats": {}}, apply=apply)
+    job = task(model, LOSSES["squared"], lambda lr: None, lambda lr, step: lr, 0)
+    x = np.arange(12.0, dtype=np.float32).reshape(3, 4, 1)
+    of = server_loss(job, {"params": {"w": jnp.ones(1)}, "stats": {}}, OwnSamples(x, 0 * x, np.int32(count)))
+    half = 0.5 * (2 * x.ravel()) ** 2
+    assert float(of({"w": jnp.full(1, 2.0)})) == pytest.approx(half[:count].mean())
+    key = jax.random.key(5)
+    drawn = np.asarray(jax.random.randint(key, (7,), 0, count))
+    assert float(of({"w": jnp.full(1, 2.0)}, batch=7, key=key)) == pytest.approx(half[drawn].mean())
+
+
+# ---------------------------------------------------------------------------------------------------- in a scenario
+
+
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        (
+            {"server": ["trust"], "data": {**DATA, "server": {}}},
+            "server.0.: trust .* it keeps none; write .*samples: 100",
+        ),
+        (
+            {"server": ["zeno(f=1)"], "data": {**DATA, "server": {}}},
+            "server.0.: zeno reads samples .* server: {samples",
+        ),
+        ({"server": ["mean"]}, "data.server.samples: no link of server reads .* these 40 would be lost"),
+        (
+            {"server": ["trust"], "client": {"lr": 0.1, "steps": [3] * 20}},
+            "client.steps: trust trains the server as one more client, .* write a single number",
+        ),
+        ({"server": ["zeno(f=20)"]}, r"server.0..f: zeno needs at least 21 reporting clients"),
+    ],
+)
+def test_refusals(sections, says):
+    with pytest.raises(fedsim.ScenarioError, match=says):
+        built(**sections)
+
+
+@pytest.mark.long
+def test_the_forecast_counts_the_server_s_steps():
+    scenario = read({**SCENARIO, "server": ["trust"]})
+    with numerics(scenario) as devices:
+        told = forecast(build(scenario, devices=devices[:1]))
+    assert told["server_steps"] == 6 and told["samples"] + 40 == 1438
+
+
+def test_a_comparison_with_one_that_reads_them_keeps_them_from_all():
+    design = design_of(read(SCENARIO | {"server": ["mean"]}), "mean,trust,median")
+    edits = [cell.edits for cell in design.cells]
+    assert edits == [("compare.methods=[trust]",), (), ("compare.methods=[trust]",)]
+    assert all(cell.scenario.spec.data.server.samples == 40 for cell in design.cells)
+    with numerics(design.scenario):
+        build(design.cells[0].scenario)
+    nobody = design_of(read(SCENARIO | {"server": ["mean"]}), "mean,median").cells[0].scenario
+    with numerics(nobody), pytest.raises(fedsim.ScenarioError, match="no link of server reads"):
+        build(nobody)
+
+
+COMPANY = {
+    "scaffold": {"client": {"kind": "scaffold", "lr": 0.5, "batch": 16}},
+    "a pass at x": {"client": {"kind": "mime", "lr": 0.5, "batch": 16}, "broadcast": ["cast"]},
+    "shared leaves": {"method": "fedper", "model": {"kind": "mlp", "hidden": [8]}},
+    "old updates": {"schedule": {"kind": "fedbuff", "buffer": 4, "concurrency": 6}},
+    "nobody": {"cohort": {"kind": "poisson", "rate": 0.15}, "evaluate": {"diagnostics": True, "every": 1}},
+    "an attack that knows": {"wire": ["optimised"], "fleet": {"malicious": [3]}},
+}
+
+
+@pytest.mark.long
+@pytest.mark.share(3)
+@pytest.mark.parametrize("case", COMPANY)
+@pytest.mark.parametrize("link", [RULES["trust"], {"kind": "zeno", "f": 1, "batch": 30}], ids=lambda link: link["kind"])
+def test_they_stand_beside_everything(case, link):
+    sections = {"server": [link], **COMPANY[case]}
+    if "method" in sections:  # it brings its own rule
+        sections |= {"client": {**SCENARIO["client"], "kind": sections.pop("method")}}
+    result = fedsim.run({**SCENARIO, "data": {**DATA, "partition": "iid"}, **sections})
+    losses = result.rounds["test_loss"]
+    assert result.status == "done" and losses.notna().all() and losses.iloc[-1] < losses.iloc[0]
