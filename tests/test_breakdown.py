@@ -76,7 +76,7 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     compared = fedsim.compare(
         {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}},
         methods=["mean", "median"],
-        vary={"fleet.malicious": [0, 0.3]},
+        vary={"fleet.malicious": [0, 0.1, 0.3]},
         out=tmp_path / "out",
     )
     last = compared.rounds.query("round == 2")["attack_success"].to_numpy()

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import WHOLE
 from test_bits import digest
 
 import fedsim
@@ -62,7 +63,7 @@ NETWORKS = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("build", "shape"), NETWORKS)
+@pytest.mark.parametrize(("build", "shape"), NETWORKS if WHOLE else NETWORKS[:2])
 def test_training_and_evaluation_see_one_network(build, shape):
     with jax.enable_x64(True):
         model = build(shape, 10)
@@ -128,7 +129,7 @@ def played(model, **sections):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("norm", ["group", "batch", "none"])
+@pytest.mark.parametrize("norm", ["group", "batch", "none"] if WHOLE else ["batch"])
 def test_bits_do_not_depend_on_blocks_or_lanes(norm):
     model = {"kind": "resnet", "depth": 8, "norm": norm}
     whole = played(model)

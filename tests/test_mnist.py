@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from conftest import WHOLE
 from jax import lax
 
 import fedsim
@@ -76,7 +77,7 @@ def plain_fedavg(federation, p, seed, lr=0.05, batch=10, size=10):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("partition", ["iid", "{kind: shards, per_client: 2}"])
+@pytest.mark.parametrize("partition", ["{kind: shards, per_client: 2}", *["iid"] * WHOLE])
 def test_fedavg_reaches_what_a_plain_loop_reaches(scenario, partition):
     """Same split and start, other cohorts and orders: the levels, means of the last five rounds, agree."""
     edits = [f"rounds={ROUNDS}", "seeds=[0]", f"data.partition={partition}", "evaluate.every=1"]

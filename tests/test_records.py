@@ -136,7 +136,7 @@ def test_no_form_of_any_entry_is_unforeseen_by_any_command(kind, part, played, t
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["run", "compare"])
+@pytest.mark.parametrize("kind", ["compare", *["run"] * WHOLE])
 def test_no_form_of_any_entry_is_unforeseen_by_whoever_draws(kind, played, tmp_path, pictures):
     for path, value, record in cases(played / kind, 5 if WHOLE else 89):
         out = shutil.copytree(played / kind, tmp_path / "out")

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import WHOLE
 from damage import SCENARIO, killed_run
 from directories import bits, played, started, tiny, wait_for_commit, whole, written
 
@@ -224,7 +225,7 @@ def command(*words, **options):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGKILL, *[signal.SIGINT, signal.SIGTERM] * WHOLE])
 def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_path):
     scenario = tiny(rounds=3000, checkpoint={"seconds": 0.05})
     file, out = written(scenario, tmp_path / "s.yaml"), tmp_path / "run"

@@ -63,12 +63,13 @@ def docs_of(factory: Callable) -> Docs:
 
 
 def labelled_parts(body: str) -> dict[str, str]:
-    """What a body says in parts such as `State: none.    Sends: one model.`, without the full stop.
+    """What a body says in parts such as `State: none.    Sends: one model.`, on one line each, without the full stop.
 
-    >>> labelled_parts("x ← x + Δ\\n\\nState: v, one model.    Cost: O(D).")
+    >>> labelled_parts("x ← x + Δ\\n\\nState: v, one\\nmodel.    Cost: O(D).")
     {'State': 'v, one model', 'Cost': 'O(D)'}
     """
-    matches = (re.fullmatch(r"([A-Z]\w+): (.*?)\.?", part) for part in re.split(r"\s{4,}|\n", body))
+    parts = re.split(r"(?:\s{4,}|\n)(?=[A-Z]\w+: )", body)
+    matches = (re.fullmatch(r"([A-Z]\w+): (.*?)\.?", _one_line(part.partition("\n\n")[0])) for part in parts)
     return {match[1]: match[2] for match in matches if match}
 
 

@@ -15,6 +15,7 @@ from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of
+from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.keys import Key, keys, keys_at, keys_below, paths_of
 from fedsim.scenario.meanings import meanings, meanings_of_column
 from fedsim.synonyms import answer, synonym
@@ -27,7 +28,7 @@ def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[d
 
     Args:
       name: a kind (`median`, `rule/median`), a key or its path (`rounds`, `client.lr`, `key/seed`), a column or a table
-        (`bytes_up`, `column/seed`, `rounds.csv`), an exit code (`5`, `exit`).
+        (`bytes_up`, `column/seed`, `rounds.csv`), an exit code (`5`, `exit`); `rules`, for which of them to take.
       commands: name -> what it does, of the commands that can be asked for.
 
     Raises:
@@ -41,6 +42,8 @@ def explanations(name: str, commands: Mapping[str, str] | None = None) -> list[d
         explained += _explain_keys(word, everywhere=not explained)
     if family in ("", "file"):
         explained += _explain_file(word)
+    if name == "rules":
+        explained.append(guide_to_rules())
     for other, entries in _entries(word, commands or {}).items():
         if entries and family in ("", other):
             explained.append({"family": other, "kind": word, "parameters": [], "entries": entries})
@@ -74,7 +77,7 @@ def names() -> set[str]:
     shown = {key.dotted for at in keys().values() for key in at if not key.kinds}
     files, tables, compared = (meanings()[part] for part in ("files", "tables", "compared"))
     columns = {column for table in tables.values() for column in table["columns"]}
-    return kinds | shown | columns | files.keys() | tables.keys() | compared.keys() | {"exit"}
+    return kinds | shown | columns | files.keys() | tables.keys() | compared.keys() | {"exit", "rules"}
 
 
 def _explain_file(name: str) -> list[dict[str, Any]]:

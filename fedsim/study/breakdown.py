@@ -12,6 +12,7 @@ from fedsim.study.words import axis, variation
 from fedsim.study.worst_case import parted
 
 AXIS = "fleet.malicious"
+LEAST = 3  # values that make a curve
 
 
 def untrained(rounds: Iterable[Record], metric: str) -> dict[str, float]:
@@ -28,8 +29,18 @@ def untrained(rounds: Iterable[Record], metric: str) -> dict[str, float]:
     return {variant: float(np.mean(values)) for variant, values in scores.items()}
 
 
+def beside(variant: str | None, path: str) -> str:
+    """What varies beside a path.
+
+    >>> beside("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
+    'wire=[zero]'
+    """
+    parts = top_level(variant) if isinstance(variant, str) else []
+    return ", ".join(part for part in parts if part.partition("=")[0].strip() != path)
+
+
 def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Record]:
-    """Every method along the number of malicious clients: the rows of `breakdown.csv`; none where it does not vary.
+    """Every method along the share of malicious clients: the rows of `breakdown.csv`; none for fewer than three shares.
 
     Args:
       compared: rows of `compare.csv`.
@@ -39,9 +50,8 @@ def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Rec
     for row in compared:
         value = _number(row.get(AXIS))
         if value is not None and row.get("metric"):
-            rest = [part for part in top_level(row.get("variant") or "") if part.partition("=")[0].strip() != AXIS]
-            groups.setdefault((", ".join(rest), row["method"]), {})[value] = row
-    groups = {who: rows for who, rows in groups.items() if len(rows) > 1}
+            groups.setdefault((beside(row.get("variant"), AXIS), row["method"]), {})[value] = row
+    groups = {who: rows for who, rows in groups.items() if len(rows) >= LEAST}
     if not groups:
         return []
     metric = next(str(row["metric"]) for rows in groups.values() for row in rows.values())

@@ -17,6 +17,7 @@ from fedsim.report.figures.drawing import rendered as rendered
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
 from fedsim.report.figures.scores import axis_of as axis_of
 from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
+from fedsim.report.figures.scores import figures_of_scores
 from fedsim.study.label_skew import LabelCounts
 
 
@@ -59,8 +60,8 @@ def scores(
     order: Sequence[str] = (),
     mark: str = "",
 ) -> dict[str, bytes]:
-    """`figure_of_scores` as `scores.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_scores(table, scenario, start, order), "scores", mark)
+    """`figures_of_scores` as `scores.png`, `.svg` and `.pdf`, the second one as `scores-2.png` and so on."""
+    return _paged(figures_of_scores(table, scenario, start, order), "scores", mark)
 
 
 def _paged(pages: Sequence[Any], name: str, mark: str) -> dict[str, bytes]:

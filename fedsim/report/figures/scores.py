@@ -10,9 +10,10 @@ from fedsim.report.figures.drawing import FOOT, GREY, RIGHT, SMALL, literal, she
 from fedsim.report.figures.marks import STRONG, legend, legend_inches, line_of, markers_of, numbered
 from fedsim.report.results import Row, by, rows_of
 from fedsim.report.series import FARTHEST
-from fedsim.study.breakdown import breakdown
+from fedsim.study.breakdown import LEAST, beside, breakdown
 from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import is_share, larger_is_better, worst
+from fedsim.study.words import variation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,18 +24,36 @@ TALL = 1.9  # inches
 
 
 def axis_of(scenario: Mapping[str, Any]) -> str | None:
-    """The path that varies, where it is the only one and its values are two or more numbers."""
+    """The path that varies, where it is the only one and its values are two or more numbers; beside others, where it is the
+    only one with three or more numbers.
+    """
     vary = (scenario.get("compare") or {}).get("vary") or {}
     several = {path: values for path, values in vary.items() if len(values) > 1}
-    if len(several) != 1:
-        return None
-    ((path, values),) = several.items()
-    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return path if numeric else None
+    numeric = [path for path, values in several.items() if all(map(_is_number, values))]
+    long = [path for path in numeric if len(several) == 1 or len(several[path]) >= LEAST]
+    return long[0] if len(long) == 1 else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def figures_of_scores(
+    table: pd.DataFrame, scenario: Mapping[str, Any], start: float | None = None, order: Sequence[str] = ()
+) -> list["Figure"]:
+    """`figure_of_scores` for every variation of what varies beside the axis."""
+    path = str(axis_of(scenario))
+    rest = [beside(variant, path) for variant in table["variant"]]
+    parts = [(name, table[[name == other for other in rest]]) for name in dict.fromkeys(rest)]
+    return [figure_of_scores(part, scenario, start, order, name) for name, part in parts]  # pyright: ignore
 
 
 def figure_of_scores(
-    table: pd.DataFrame, scenario: Mapping[str, Any], start: float | None = None, order: Sequence[str] = ()
+    table: pd.DataFrame,
+    scenario: Mapping[str, Any],
+    start: float | None = None,
+    order: Sequence[str] = (),
+    rest: str = "",
 ) -> "Figure":
     """Mean scores against the axis, a curve per method, with Student's 95 % interval over the seeds as a band.
 
@@ -46,6 +65,7 @@ def figure_of_scores(
       scenario: resolved, for its name and the axis (`axis_of`).
       start: the score of the untrained model, without which there are no break-down points.
       order: of the methods, the most important first.
+      rest: what varies beside the axis, as in the column `variant`.
     """
     path = str(axis_of(scenario))
     rows = sorted(rows_of(table), key=lambda row: row[path])
@@ -56,6 +76,7 @@ def figure_of_scores(
     breaks = {place: _break(curve, path, start, metric) for place, curve in curves}
     seeds = max(row["seeds"] for row in rows)
     note = f"{rows[0]['score']} {metric.replace('_', ' ')}, mean and 95 % interval over {seeds} seeds"
+    note += f"; {variation(rest, scenario)}" if rest else ""
     if any(value is not None for value in breaks.values()):
         note += "; cross: broken down, less than half of what training gained is left there and beyond"
     if any(row["diverged"] for row in rows) and is_share(metric):

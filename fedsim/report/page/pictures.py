@@ -100,10 +100,10 @@ def forests(
     """A picture of the differences per variation; `compared`: the rows of `compare.csv`."""
     forests = []
     for (variant,), group in by(others(compared), "variant").items():
-        rows = sorted(group, key=lambda row: names.index(row["method"]))
-        known = [row[name] for row in rows for name in ("difference", "ci_low", "ci_high") if _known(row[name])]
-        if not known:
+        known = [row[name] for row in group for name in ("difference", "ci_low", "ci_high") if _known(row[name])]
+        if not known:  # nor has every method a run then
             continue
+        rows = sorted(group, key=lambda row: names.index(row["method"]))
         metric, baseline = next(str(row["metric"]) for row in rows if row["metric"]), rows[0]["baseline"]
         side = "right" if larger_is_better(metric) else "left"
         label = f"difference to {baseline} in {words_of(metric)}; {side} is better"
