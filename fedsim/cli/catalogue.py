@@ -102,7 +102,7 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
     \b
     Examples:
       fedsim explain trimmed_mean
-      fedsim explain rules                  which of them to take
+      fedsim explain rules
       fedsim explain optimizer/sgd
       fedsim explain scaffold --json
       fedsim explain client.batch

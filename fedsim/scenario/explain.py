@@ -170,17 +170,19 @@ def lines_of(explained: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         bounds = "" if p["type"] == "a value" else f"   [{p['type']}]"
         yield True, f"  {p['name']}{default}{bounds}"
         yield from _prose(p["text"], "      ")
+    if explained.get("body") and "entries" in explained:
+        yield False, ""
     for name, text in explained.get("entries", {}).items():
-        yield from _prose(f"{name}: {text}")
+        yield from _prose(f"{name}: {text}", hanging="    ")
     for title, text in explained.get("sections", {}).items():
         yield False, ""
         yield True, f"  {title}"
         yield from _prose(text, "    ")
 
 
-def _prose(text: str, indent: str = "  ") -> Iterator[tuple[bool, str]]:
+def _prose(text: str, indent: str = "  ", hanging: str = "") -> Iterator[tuple[bool, str]]:
     """Lines as they were written, but for `Resists: ...    Cost: ...`, whose parts get a line each."""
-    space = {"initial_indent": indent, "subsequent_indent": indent, "break_on_hyphens": False}
+    space = {"initial_indent": indent, "subsequent_indent": indent + hanging, "break_on_hyphens": False}
     for line in text.splitlines():
         for part in [line] if line.startswith(" ") else re.split(r"\s{4,}", line):
             yield from ((False, wrapped) for wrapped in textwrap.wrap(part, WIDTH, **space) or [""])

@@ -5,7 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
@@ -37,7 +37,7 @@ def guide_to_rules() -> dict[str, Any]:
         "Accuracies are those of scenarios/robust/worst_case.yaml on digits, 4 of 20 clients malicious, each rule under the "
         "worst of nine attacks: first where clients have alike samples (Dirichlet 100), then where they differ (Dirichlet 1). "
         "A rule falls, in scenarios/robust/breakdown.yaml, at the share of malicious clients from which on half of what "
-        "training gains is lost under the worst of three attacks. The κ bounds are those of `fedsim explain RULE`."
+        "training gains is lost under the worst of three attacks. `evaluate.diagnostics` compares a round with the κ of a rule."
     )
     advice = "\n".join(f"{line['when']}: {line['take']}" for line in guide()["lines"])
     rules = {name: f for name, f in FAMILIES["rule"].items() if f.__module__.startswith("fedsim.rules.")}
@@ -56,8 +56,20 @@ def known_of(name: str, factory: Callable) -> str:
     """What a rule resists, is told, needs and costs, and what was measured of it."""
     docs, told = labelled_parts(docs_of(factory).body), [p for p in inspect.signature(factory).parameters if p in TOLD]
     parts = [f"resists {docs['Resists']}" if "Resists" in docs else ""]
-    parts += [f"is told {told[0]}" if told else "", f"costs {docs['Cost']}" if "Cost" in docs else ""]
+    parts += [
+        f"is told {told[0]}" if told else "",
+        "has a published κ" if _bounded(factory) else "",
+        f"costs {docs['Cost']}" if "Cost" in docs else "",
+    ]
     return "; ".join(filter(None, [*parts, *map(_measured, _rows_of(name))])) + "."
+
+
+def _bounded(factory: Callable) -> bool:
+    """Whether a published bound of a rule is known."""
+    parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    number = lambda annotation: next(iter(get_args(annotation)), annotation)(1)
+    needed = {p.name: number(p.annotation) for p in parameters if p.default is p.empty}
+    return factory(**needed).bound is not None
 
 
 def _rows_of(name: str) -> list[dict[str, str]]:
