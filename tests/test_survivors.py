@@ -342,7 +342,7 @@ def test_rows_in_a_file(tmp_path):
     file, rows = RowFile(tmp_path, 0, 5, 10), RNG.integers(0, 256, (3, 5)).astype(np.uint8)
     assert file.name == "memory-0.rows" and not file.read(np.array([1])).any() and not (tmp_path / file.name).exists()
     file.append(np.array([], int), rows[:0])
-    assert file.length == 0 and file.file == -1
+    assert file.length == 0 and file.file is None
     file.append(np.array([4, 0, 9]), rows)
     assert file.length == 3 * 13 == (tmp_path / file.name).stat().st_size and file.offset[[4, 0, 9, 1]].tolist() == [
         0,
@@ -358,7 +358,7 @@ def test_rows_in_a_file(tmp_path):
     file.append(np.array([0]), rows[2:])
     assert file.wasteful(0) and file.wasteful(12) and not file.wasteful(13)
     fresh = file.written_anew()
-    assert (fresh.name, fresh.length, file.file) == ("memory-1.rows", 3 * 13, -1)
+    assert (fresh.name, fresh.length, file.file) == ("memory-1.rows", 3 * 13, None)
     assert np.array_equal(fresh.read(np.array([0, 4, 9])), np.stack([rows[2], rows[0], rows[2]]))
     assert np.array_equal(file.read(np.array([0])), rows[2:])  # opened again
     again = RowFile(tmp_path, 1, 5, 10)
@@ -774,6 +774,16 @@ def test_full_batches_and_fixed_steps(federation):
         plan(federation).probe_plan(plan(federation).round(1)[0]).steps.tolist()
         == (-(-plan(federation).round(1)[0].samples // 4)).tolist()
     )
+
+
+def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none_before(federation):
+    size = int(federation.sizes[2])
+    rows, valid = plan(federation, batch=size).batches(1, 2)
+    held = federation.indices[federation.offsets[2] : federation.offsets[3]]
+    assert rows.tolist() == [held.tolist()] * 2 and valid.tolist() == [size] * 2
+    made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5])
+    assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [False, True, True, True, True, True]
+    assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
 
 
 def test_steps_and_shares_by_hand():
