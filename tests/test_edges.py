@@ -85,13 +85,54 @@ def test_defaults_of_rules_weigh_by_what_they_say():
     assert made["geometric_median"](iterations=5).bound is None and made["krum"](1, neighbours=2).bound is None
 
 
+def test_defaults_of_rules_that_are_linear_and_of_their_least():
+    made = FAMILIES["rule"]
+    assert (
+        all(made[kind]().linear for kind in ("mean", "mean_over_all", "horvitz_thompson"))
+        and not made["median"]().linear
+    )
+    expected = made["mean"](denominator="expected")
+    assert (
+        (made["mean"]().least, expected.least) == (1, 0) and expected.needs == {"expected"} and not made["mean"]().needs
+    )
+    with pytest.raises(ValueError, match="denominator: actual"):
+        made["mean"](weights="steps", denominator="expected")
+
+
+def test_how_often_a_round_draws_each_client():
+    population = selection.Population(np.array([0, 2, 5]), np.array([1, 1, 2]))
+    share = lambda cohort: np.broadcast_to(cohort.share(population), 3).tolist()
+    assert share(selection.all()) == [1.0] * 3 and share(selection.poisson(0.25)) == [0.25] * 3
+    assert share(selection.uniform(2)) == share(selection.cyclic(2)) == [2 / 3] * 3
+    assert share(selection.weighted(3)) == [0.75, 0.75, 1.5]
+    assert share(selection.listed([[0, 0], [2, 0]])) == [1.5, 0.5, 0.0] and share(selection.listed([[5]])) == [0, 0, 1]
+    assert selection.power_of_choice(2, 3).share is None and selection.power_of_choice(2, 3).needs == {"loss"}
+    assert selection.power_of_choice(2, 3).nominal(9) == 2 and selection.power_of_choice(2, 2)
+    with pytest.raises(ValueError, match="2 candidates for a cohort of 3"):
+        selection.power_of_choice(3, 2)
+
+
+def test_of_power_of_choice_unknown_losses_come_first_and_infinite_ones_last():
+    population = selection.Population(np.arange(5, 10), np.ones(5), np.array([0.5, np.inf, 2.0, np.nan, 2.0]))
+    chosen = [
+        selection.power_of_choice(k, 5).draw(population, 1, np.random.default_rng(0)).tolist() for k in range(1, 6)
+    ]
+    assert chosen[4] == [8, 7, 9, 5, 6] and all(part == chosen[4][: len(part)] for part in chosen)
+
+
+def test_q_fair_looks_at_no_loss_of_who_is_absent():
+    loss, rows = [0.5, float("nan")], [[1.0], [5.0]]
+    alone = fedsim.aggregate({"kind": "q_fair", "q": 1.0}, rows, weights=[1, 0], loss=[0.5, 0.5])
+    assert fedsim.aggregate({"kind": "q_fair", "q": 1.0}, rows, weights=[1, 0], loss=loss) == alone != 0
+
+
 def test_fedexp_of_updates_that_cancel_stays_where_it_is():
     assert fedsim.aggregate({"kind": "fedexp", "eps": 0.0}, [[1.0], [-1.0]]).tolist() == [0.0]
 
 
-def test_horvitz_thompson_of_one_sample_in_all():
-    step = fedsim.aggregate("horvitz_thompson", [[2.0], [4.0]], weights=[1.0, 0.0])
-    assert step.tolist() == [2.0]
+def test_horvitz_thompson_of_one_message():
+    for samples in (1.0, 5.0):
+        assert fedsim.aggregate("horvitz_thompson", [[2.0], [4.0]], weights=[samples, 0.0]).tolist() == [2.0]
 
 
 def test_krum_measures_all_others_where_there_are_fewer_than_neighbours():
@@ -138,9 +179,11 @@ def test_order_statistics_of_leaves_that_take_several_blocks_and_one():
     """Leaves wider than a block end in one that overlaps the one before; the last is narrower than a block."""
     rng = np.random.default_rng(3)
     stacked = [jnp.asarray(rng.normal(size=(2, D)), jnp.float32) for D in (32768 * 2 + 77, 40_001, 5)]
+    stacked[2] = jnp.float32([[0, -1, -0.0, 2, jnp.nan], [0, 1, 3, -2, 4]])
+    stacked += [jnp.float16([[3, -4, 0], [2, 7, 0]]), jnp.zeros((2, 0))]
     least = jax.jit(lambda stack: by_sorted_columns(lambda rows: rows[0], stack, jnp.ones(2, bool)))(stacked)
     for leaf, row in zip(stacked, least, strict=True):
-        np.testing.assert_array_equal(row, leaf.min(0))
+        np.testing.assert_array_equal(row, jnp.nanmin(leaf, 0), strict=True)
 
 
 # ------------------------------------------------------------------------------------------------ persistence
@@ -266,6 +309,12 @@ def test_a_commit_of_a_round_that_cannot_be_is_damaged(tmp_path, round):
         Journal(tmp_path, {}).last(2)
 
 
+def test_numbers_of_commits():
+    assert journal.number_of("state-000012.ckpt") == 12 and journal.number_of("state-1000000.ckpt") == 1_000_000
+    others = ("state-12.ckpt", "state-0000012.ckpt", "state-000012.ckpt.tmp", "log.jsonl", "state--00012.ckpt")
+    assert [journal.number_of(name) for name in others] == [-1] * 5
+
+
 def test_commits_of_the_first_and_of_the_last_round_are_gone_on_from(tmp_path):
     for round in (0, 2):
         kept = Journal(tmp_path / str(round), {})
@@ -298,6 +347,13 @@ def test_methods_are_told_apart_by_the_seeds_that_both_have():
     assert pairing.told_apart(rows, "base", "final") == {"other": 2 / 2**5, "apart": None}
 
 
+def test_two_variations_are_enough_to_be_taken_together():
+    rows = [*rows_of("a", {0: 0.1, 1: 0.2}, variant="x"), *rows_of("a", {0: 0.3, 1: 0.4}, variant="y")]
+    found = pairing.scores_of(rows, "final")
+    assert found and (found.variations, found.left_out, found.table.shape) == (2, 0, (1, 2, 2))
+    assert pairing.scores_of(rows[:2], "final") is None and pairing.scores_of([], "final") is None
+
+
 def test_a_score_at_most_two_points_above_chance_is_chance():
     scores = {"at": 0.5 + 0.02, "above": 0.5201, "far": 0.7, "below": 0.4}
     rows = [row for method, score in scores.items() for row in rows_of(method, {0: score})]
@@ -317,6 +373,8 @@ def test_a_standing_without_a_comparison_says_so():
     assert made.benefit == 0.0  # not known: as if it were even
     sure = made._replace(row={**row, "p_adjusted": 0.049, "ci_low": -0.3, "ci_high": -0.1, "diverged": 2})
     assert sure.sure and sure.clear and sure.diverged
+    one = made._replace(row={**row, "seeds": 1, "diverged": 1})
+    assert one.diverged and one.seeds == "1 of 1 seed better, 1 tied"
     none = made._replace(row={**row, "seeds": 0, "diverged": 0, "difference": None})
     assert not none.diverged and none.benefit == 0.0 and none.seeds == "1 of 0 seed better, 1 tied"
 
@@ -340,5 +398,5 @@ def test_a_gain_that_cannot_be_told_from_none_breaks_down_nowhere():
     half = statistics.half_width_of(0.2, 4)
     for gain, wanted in ((half * 1.01, 1), (half * 0.99, None)):
         assert broken_at([gain, 0.0], sds=[0.2, 0.0], seeds=[4, 9], start=0.0) == wanted
-    assert broken_at([0.1, 0.1]) is None and broken_at([0.05, 0.01]) is None
+    assert broken_at([0.1, 0.1]) is None and broken_at([0.1, 0.05]) is None and broken_at([0.05, 0.01]) is None
     assert broken_at([0.11, 0.1], sds=[None, None]) == 1

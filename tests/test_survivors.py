@@ -118,7 +118,8 @@ def test_fedexp_steps_as_far_as_the_updates_disagree():
 def test_means_over_the_population():
     close(played("mean_over_all")[0], HERE @ DELTA / N)
     m, total = HERE.sum(), BY_SAMPLES @ DELTA
-    close(played("horvitz_thompson", samples=200.0)[0], N / m * total / 200)
+    for samples in (200.0, 1.0):
+        close(played("horvitz_thompson", samples=samples)[0], N / m * total / samples)
     close(played("horvitz_thompson")[0], N / m * total / (N * BY_SAMPLES.sum() / m))
 
 
@@ -163,6 +164,9 @@ def test_shares_of_rows_far_apart_are_searched_without_their_points(iterations):
     share, trusted = _search_shares(tree.gram(rows, w > 0), w, 1e-6, iterations)
     assert trusted
     close(share, np.full(4, 0.25))
+    assert _search_shares(tree.gram(rows, w > 0), jnp.array([0.3, 0.3, 0.2, 0.2]), 1e-6, iterations)[
+        1
+    ]  # while it moves
 
 
 def krum_scores(neighbours):
@@ -784,6 +788,16 @@ def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none
     made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5])
     assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [False, True, True, True, True, True]
     assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
+    assert made.round(3)[0].age.tolist() == [0] * 6 and made.columns(made.round(3)[0]) == {} and made.flown({}) == []
+
+
+def test_how_many_a_round_draws_on_average(federation):
+    sizes = federation.sizes[federation.sizes > 0]
+    assert plan(federation).expected == pytest.approx((3.0, 3 / len(sizes) * sizes.sum()))
+    assert plan(federation, selection.weighted(2)).expected == pytest.approx((2.0, 2 * (sizes**2).sum() / sizes.sum()))
+    unknown = selection.Cohort(lambda population, round, rng: population.ids, lambda N: N)
+    assert plan(federation, unknown).expected == (0.0, 0.0) and plan(federation, unknown).pure
+    assert not plan(federation, selection.power_of_choice(2, 3)).pure
 
 
 def test_steps_and_shares_by_hand():
