@@ -118,7 +118,8 @@ def test_fedexp_steps_as_far_as_the_updates_disagree():
 def test_means_over_the_population():
     close(played("mean_over_all")[0], HERE @ DELTA / N)
     m, total = HERE.sum(), BY_SAMPLES @ DELTA
-    close(played("horvitz_thompson", samples=200.0)[0], N / m * total / 200)
+    for samples in (200.0, 1.0):
+        close(played("horvitz_thompson", samples=samples)[0], N / m * total / samples)
     close(played("horvitz_thompson")[0], N / m * total / (N * BY_SAMPLES.sum() / m))
 
 
@@ -163,6 +164,9 @@ def test_shares_of_rows_far_apart_are_searched_without_their_points(iterations):
     share, trusted = _search_shares(tree.gram(rows, w > 0), w, 1e-6, iterations)
     assert trusted
     close(share, np.full(4, 0.25))
+    assert _search_shares(tree.gram(rows, w > 0), jnp.array([0.3, 0.3, 0.2, 0.2]), 1e-6, iterations)[
+        1
+    ]  # while it moves
 
 
 def krum_scores(neighbours):
@@ -342,7 +346,7 @@ def test_rows_in_a_file(tmp_path):
     file, rows = RowFile(tmp_path, 0, 5, 10), RNG.integers(0, 256, (3, 5)).astype(np.uint8)
     assert file.name == "memory-0.rows" and not file.read(np.array([1])).any() and not (tmp_path / file.name).exists()
     file.append(np.array([], int), rows[:0])
-    assert file.length == 0 and file.file == -1
+    assert file.length == 0 and file.file is None
     file.append(np.array([4, 0, 9]), rows)
     assert file.length == 3 * 13 == (tmp_path / file.name).stat().st_size and file.offset[[4, 0, 9, 1]].tolist() == [
         0,
@@ -358,7 +362,7 @@ def test_rows_in_a_file(tmp_path):
     file.append(np.array([0]), rows[2:])
     assert file.wasteful(0) and file.wasteful(12) and not file.wasteful(13)
     fresh = file.written_anew()
-    assert (fresh.name, fresh.length, file.file) == ("memory-1.rows", 3 * 13, -1)
+    assert (fresh.name, fresh.length, file.file) == ("memory-1.rows", 3 * 13, None)
     assert np.array_equal(fresh.read(np.array([0, 4, 9])), np.stack([rows[2], rows[0], rows[2]]))
     assert np.array_equal(file.read(np.array([0])), rows[2:])  # opened again
     again = RowFile(tmp_path, 1, 5, 10)
@@ -774,6 +778,26 @@ def test_full_batches_and_fixed_steps(federation):
         plan(federation).probe_plan(plan(federation).round(1)[0]).steps.tolist()
         == (-(-plan(federation).round(1)[0].samples // 4)).tolist()
     )
+
+
+def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none_before(federation):
+    size = int(federation.sizes[2])
+    rows, valid = plan(federation, batch=size).batches(1, 2)
+    held = federation.indices[federation.offsets[2] : federation.offsets[3]]
+    assert rows.tolist() == [held.tolist()] * 2 and valid.tolist() == [size] * 2
+    made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5])
+    assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [False, True, True, True, True, True]
+    assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
+    assert made.round(3)[0].age.tolist() == [0] * 6 and made.columns(made.round(3)[0]) == {} and made.flown({}) == []
+
+
+def test_how_many_a_round_draws_on_average(federation):
+    sizes = federation.sizes[federation.sizes > 0]
+    assert plan(federation).expected == pytest.approx((3.0, 3 / len(sizes) * sizes.sum()))
+    assert plan(federation, selection.weighted(2)).expected == pytest.approx((2.0, 2 * (sizes**2).sum() / sizes.sum()))
+    unknown = selection.Cohort(lambda population, round, rng: population.ids, lambda N: N)
+    assert plan(federation, unknown).expected == (0.0, 0.0) and plan(federation, unknown).pure
+    assert not plan(federation, selection.power_of_choice(2, 3)).pure
 
 
 def test_steps_and_shares_by_hand():

@@ -50,7 +50,7 @@ def demand_claim(path: Path) -> None:
       DirectoryError: when that was renamed or replaced, so that another run may lie there by now.
     """
     for claim in tuple(CLAIMS):
-        if claim.path == path.parent or claim.path in path.parents:
+        if claim.path in path.parents:
             try:
                 same = os.path.samestat(os.stat(claim.path), os.fstat(claim.folder))
             except FileNotFoundError:

@@ -26,7 +26,8 @@ class RowFile:
     def __init__(self, folder: Path, generation: int, size: int, N: int):
         self.folder, self.generation, self.size = folder, generation, size
         self.name = f"memory-{generation}.rows"
-        self.offset, self.length, self.file = np.full(N, -1, np.int64), 0, -1
+        self.offset, self.length = np.full(N, -1, np.int64), 0
+        self.file: int | None = None  # its descriptor, while it is open
 
     def open(self) -> int:
         """The file's descriptor, opened at first use.
@@ -34,7 +35,7 @@ class RowFile:
         Raises:
           CorruptError: when the file is shorter than it was.
         """
-        if self.file < 0:
+        if self.file is None:
             self.file = os.open(self.folder / self.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
             self.closing = weakref.finalize(self, os.close, self.file)
             size = os.fstat(self.file).st_size
@@ -46,8 +47,8 @@ class RowFile:
 
     def close(self) -> None:
         """Give the descriptor back."""
-        if self.file >= 0:
-            self.file = -1
+        if self.file is not None:
+            self.file = None
             self.closing()
 
     def sync(self) -> None:

@@ -56,7 +56,7 @@ class RoundPlan(NamedTuple):
     seconds: float  # virtual duration of the round
     start: np.ndarray  # version of the model that each trains from: how many steps the server had taken
     draw: np.ndarray  # of the batches of each
-    shift: int = 0  # classes that the clients' labels have moved on by
+    shift: int  # classes that the clients' labels have moved on by
 
     @property
     def age(self) -> np.ndarray:

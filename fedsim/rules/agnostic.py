@@ -46,8 +46,7 @@ def agnostic(lr: Annotated[float, Ge(0)] = 0.1) -> Rule:
         step = tree.weighted_mean(updates.delta, w * weights[context.ids])
         above = updates.loss - tree.weighted_mean(updates.loss, w)  # Π does not see what all gain alike
         gain = jnp.where(w > 0, lr * above, 0)
-        ids = jnp.where(w > 0, context.ids, len(weights))  # beyond the last client: not written
-        return step, Mixture(_project(weights.at[ids].add(gain, mode="drop"))), {}
+        return step, Mixture(_project(weights.at[context.ids].add(gain, mode="drop"))), {}
 
     return Rule(apply=apply, init=init, needs=frozenset({"loss"}))
 

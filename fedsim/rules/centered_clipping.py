@@ -44,7 +44,7 @@ def centered_clipping(radius: Annotated[float, Gt(0)], iterations: Annotated[int
 
         def move(_, v: Tree) -> Tree:
             away = jnp.where(usable, tree.norms(updates.delta, v), jnp.inf)
-            share = jnp.where(usable, jnp.minimum(1, radius / away), 0)
+            share = jnp.minimum(1, radius / away)
 
             def add(k, total):
                 pull = lambda a, x, c: a + jnp.where(usable[k], share[k].astype(a.dtype) * (x[k] - c), 0)

@@ -37,6 +37,6 @@ def horvitz_thompson() -> Rule:
         moved, samples, m = total
         mean = samples / jnp.where(m > 0, m, 1)
         n = jnp.where(context.samples > 0, context.samples, context.N * mean).astype(m.dtype)
-        return tree.scale(moved, jnp.where(m > 0, context.N / jnp.where(m > 0, m * n, 1), 0)), state, {}
+        return tree.scale(moved, context.N / jnp.where(m > 0, m * n, 1)), state, {}
 
     return folding(Fold(zero=zero, add=add, finish=finish), by_samples)._replace(linear=True)

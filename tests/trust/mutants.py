@@ -1,7 +1,8 @@
 """Small faults put into a module's source, one at a time: what is compared, computed, counted, decided and returned."""
 
 import ast
-import random
+import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -137,7 +138,15 @@ def everything() -> list[tuple[str, int, int]]:
 
 
 def sample(count: int, seed: int = 24) -> list[Mutant]:
-    """A fixed random sample over all modules."""
-    mutants = everything()
-    chosen = random.Random(seed).sample(range(len(mutants)), min(count, len(mutants)))
-    return [mutant(*mutants[i]) for i in sorted(chosen)]
+    """A fixed random sample over all modules, in their order.
+
+    Each mutant is drawn by a hash of what it changes: an edit of a line leaves all others in the sample, or out of it.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
+    drawn = []
+    for number, place in enumerate(everything()):
+        made = mutant(*place)
+        seen[made.module, made.change] += 1  # equal changes of equal lines are told apart by their order
+        name = f"{seed} {made.module} {made.change} {seen[made.module, made.change]}"
+        drawn.append((hashlib.sha256(name.encode()).hexdigest(), number, made))
+    return [made for _, made in sorted((number, made) for _, number, made in sorted(drawn)[:count])]

@@ -26,14 +26,22 @@ EQUIVALENT = Path(__file__).with_name(
 )  # mutants that change no result, each read by hand, with the reason
 LOG = ROOT / ".pytest_cache" / "mutants.json"  # what was killed once is not run again
 FILES = {
-    "rules": ("test_survivors", "test_rules", "test_robust_oracles"),
-    "persistence": ("test_survivors", "test_power", "test_resume", "test_persistence"),
-    "statistics": ("test_survivors", "test_statistics", "test_verdict"),
-    "plan": ("test_survivors", "test_lanes"),
+    "rules": ("test_survivors", "test_edges", "test_rules", "test_robust_oracles"),
+    "persistence": ("test_survivors", "test_edges", "test_power", "test_resume", "test_persistence"),
+    "statistics": ("test_survivors", "test_edges", "test_statistics", "test_verdict"),
+    "plan": ("test_survivors", "test_edges", "test_lanes"),
 }
 WIDER = {  # what those that survive these meet as well
     "rules": ("test_oracles", "test_methods", "test_fixed_points", "test_reference_rules", "test_reference_methods"),
-    "persistence": ("test_locks", "test_commits", "test_records", "test_again", "test_faults", "test_verify"),
+    "persistence": (
+        "test_locks",
+        "test_commits",
+        "test_unfinished",
+        "test_records",
+        "test_again",
+        "test_faults",
+        "test_verify",
+    ),
     "statistics": ("test_compare", "test_power", "test_derived", "test_paper_figures", "test_paper_table"),
     "plan": ("test_loop", "test_bits", "test_partitions", "test_run_ends"),
 }
@@ -64,7 +72,7 @@ PERSISTENCE = (
     "runs/directory",
 )
 COVERING = (
-    "rules", "robust_oracles", "faults", "survivors", "resume", "power", "persistence", "scenario", "schema", "hostile",
+    "rules", "robust_oracles", "faults", "survivors", "edges", "resume", "power", "persistence", "scenario", "schema", "hostile",
     "confined", "plugins", "stages", "commands", "public", "memory", "locks", "commits", "records", "again", "verify",
     "unfinished", "guesses", "check", "places", "compare", "methods", "cli", "diagnosis", "reports", "run_ends",
 )  # fmt: skip
@@ -120,7 +128,7 @@ def tests_of(module: str) -> list[str]:
     files = paths(FILES[group])
     if group != "rules":
         return files
-    return [*(files[:1] if module in ("rules/fedadam", "rules/fedavgm") else files), "-k", ONLY[module]]
+    return [*(files[:2] if module in ("rules/fedadam", "rules/fedavgm") else files), "-k", ONLY[module]]
 
 
 def tested(mutant: Mutant | None, files: Sequence[str]) -> str:
