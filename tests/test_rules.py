@@ -67,6 +67,7 @@ TABLE = {
     "monna": Law({"f": 3}, resists=3, ordered=True),
     "three_sigma": Law({"factor": 1.0}, resists=4),
     "auto_gm": Law({"lam": 30.0}, resists=4, equivariant=False, shifts=True),
+    "residual_reweighting": Law(resists=3),
     "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),
 }
 VOTES = "robust_learning_rate"  # one client is no majority
