@@ -41,3 +41,18 @@ def test_residual_reweighting_is_that_of_numpy(kind):
         stack, w = among_others(rows, m)
         got = fedsim.aggregate("residual_reweighting", stack, weights=w)
         np.testing.assert_allclose(got, of_paper(detectors.ResidualReweighting, rows), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["normal", "ties", "outliers"])
+def test_lasa_is_that_of_numpy(kind):
+    rng, ends = np.random.default_rng(6), (12, 13, D)
+    for m in (1, 2, 3, 4, 7, 10, 15):
+        rows: Any = rng.normal(size=(m, D)) + 0.3
+        rows = np.round(rows * 2) if kind == "ties" else rows
+        rows[: m // 4] *= -9 if kind == "outliers" else 1
+        stack, w = among_others(rows, m)
+        got = fedsim.aggregate("lasa", [stack[:, :12], stack[:, 12], stack[:, 13:].reshape(ROOM, 1, 17)], weights=w)
+        rule = type("Rule", (detectors.Lasa,), {"ends": ends})
+        got = np.concatenate([np.ravel(leaf) for leaf in got])
+        np.testing.assert_allclose(got, of_paper(rule, rows), rtol=1e-12, atol=1e-13)

@@ -151,5 +151,6 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "three_sigma": ({"kind": "three_sigma", "factor": 1.0}, filters.ThreeSigma),
     "auto_gm": ({"kind": "auto_gm", "lam": 0.5}, filters.AutoGM),
     "residual_reweighting": ({"kind": "residual_reweighting"}, detectors.ResidualReweighting),
+    "lasa": ({"kind": "lasa"}, detectors.Lasa),
 }
 """As they stand behind plain local training."""
