@@ -139,6 +139,61 @@ def test_fang_s_values_lie_just_beyond_the_honest_ones():
     assert not (rows[0] == rows[1]).any()
 
 
+def krums_choice(rows, f):
+    """Index of the row with the least sum of squared distances to its nearest others, the first of equal ones."""
+    square = ((rows[:, None] - rows[None]) ** 2).sum(-1)
+    n = max(len(rows) - f - 2, 1)
+    return int(np.argmin([np.sort(np.delete(row, i))[:n].sum() for i, row in enumerate(square)]))
+
+
+def fang_on_krum(H, numbers, threshold):
+    """λ by asking Krum itself about every stack; the copies stand behind the known rows."""
+    s, n, scale = np.sign(H.mean(0)), max(len(H) - 2, 1), 0.0
+    for copies in numbers:
+        least = np.sort(pairs(H), axis=1)[:, 1 : n + 1].sum(1).min()
+        scale = least / max(len(H) - copies - 1, 1) + np.linalg.norm(H, axis=1).max()
+        scale /= np.sqrt(H.shape[1])
+        while scale >= threshold:
+            rows = np.concatenate([H, np.tile(-scale * s, (copies, 1))])
+            if krums_choice(rows, copies) >= len(H):
+                return -scale * s
+            scale /= 2
+    return -scale * s
+
+
+ROOM = 18  # rows that hold every stack, so that all share a program
+
+
+def on_krum(X, malicious, place, **more):
+    """What the last malicious client sends, of a stack whose rows stand at `place` among absent ones."""
+    stack, bad = np.full((ROOM, X.shape[1]), np.nan), np.zeros(ROOM, bool)
+    stack[place], bad[place] = X, malicious
+    link = {"kind": "fang", "against": "krum", "threshold": 1e-3, **more}
+    got = fedsim.transmit(link, stack, weights=np.isin(np.arange(ROOM), place), malicious=bad)[0]
+    sent = got[bad & np.isin(np.arange(ROOM), place)]
+    assert (sent == sent[0]).all()
+    return sent[-1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("knowledge", ["cohort", "own"])
+def test_fang_on_krum_is_what_asking_krum_again_and_again_finds(knowledge):
+    rng = np.random.default_rng(3)
+    found = []
+    for shift in (0.0, 0.05, 1.0):
+        for h, m in ((3, 2), (4, 1), (5, 3), (6, 4), (9, 3), (11, 5)):
+            X = rng.normal(size=(h + m + 1, 12)) + shift
+            X[h + m] = np.inf  # an honest client that the server drops
+            malicious = np.arange(h + m + 1) // h == 1
+            malicious[h + m] = False
+            place = np.sort(rng.permutation(ROOM)[: h + m + 1])
+            got = on_krum(X, malicious, place, knowledge=knowledge)
+            H, numbers = (X[:h], [m]) if knowledge == "cohort" else (X[h : h + m], range(1, m + 1))
+            np.testing.assert_allclose(got, fang_on_krum(H, numbers, 1e-3), rtol=1e-11)
+            found.append(np.abs(got).max() >= 1e-3)
+    assert any(found) and not all(found)
+
+
 def spied(attack, rounds=3, warmup=None):
     """What malicious clients send in a few rounds of one stage, whose params are those given."""
     rng, params = np.random.default_rng(1), np.zeros(D)

@@ -15,7 +15,7 @@ LR = 0.1
 TWICE = Condition(cohort={"kind": "listed", "rounds": [[1, 2, 2, 5, 6], [2, 4, 4, 4, 7], [1, 4, 5, 6, 7]]}, lr=0.5)
 COHORTS = {**CONDITIONS, "drawn twice": TWICE}
 FEW = "{} needs at least {} reporting clients, the cohort has {}"
-FILTERS = [name for name, (_, rule) in RULES.items() if rule.__module__ == "reference.filters"]
+FILTERS = [name for name, (_, rule) in RULES.items() if rule.__module__ in ("reference.filters", "reference.detectors")]
 LATER = (
     "geometric_median",
     "multi_krum",

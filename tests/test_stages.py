@@ -41,7 +41,8 @@ ATTACKS: dict[str, dict[str, Any]] = {
     "neurotoxin": {"density": 0.5},
 }
 MAY_STAY = {"neurotoxin"}  # in a first round nothing is known that it could leave out
-EVERY = [*STAGES.items(), *ATTACKS.items()]
+ALL_ATTACKS = [*ATTACKS.items(), ("fang", {"against": "krum"})]
+EVERY = [*STAGES.items(), *ALL_ATTACKS]
 MALICIOUS = np.array([0, 0, 1, 0, 0, 0, 1, 1, 0], bool)
 
 AT_LENGTH = {"adaptive_robust_clip", "bucket", *list(ATTACKS)[3:]}  # in the long part alone
@@ -53,7 +54,7 @@ def links(kinds) -> list:
 
 
 every_link = pytest.mark.parametrize("link", links(EVERY))
-every_attack = pytest.mark.parametrize("link", links(ATTACKS.items()))
+every_attack = pytest.mark.parametrize("link", links(ALL_ATTACKS))
 
 
 def test_every_stage_and_attack_has_a_line():

@@ -67,10 +67,17 @@ def clipped_mean(
     stacked: Tree, admitted: Bool[Array, " K"], present: Bool[Array, " K"]
 ) -> tuple[Tree, Float[Array, ""]]:
     """(mean of the admitted rows, each at most as long as the median of all lengths; that length)."""
+    shorter, bound = clipped_rows(stacked, admitted, present)
+    return tree.weighted_mean(shorter, admitted.astype(bound.dtype)), bound
+
+
+def clipped_rows(
+    stacked: Tree, admitted: Bool[Array, " K"], present: Bool[Array, " K"]
+) -> tuple[Tree, Float[Array, ""]]:
+    """(the stack, its admitted rows at most as long as the median of the lengths of the present ones; that length)."""
     lengths = tree.norms(stacked, tree.zero_row(stacked))
     ascending, m = jnp.sort(jnp.where(present, lengths, jnp.inf)), jnp.sum(present)
     bound = 0.5 * ascending[jnp.maximum(m - 1, 0) // 2] + 0.5 * ascending[m // 2]
     bound = jnp.where(m > 0, bound, 0)
     factor = jnp.where(admitted & (lengths > bound), bound / jnp.where(lengths > 0, lengths, 1), 1)
-    shorter = jax.tree.map(lambda x: x * tree.along(factor, x).astype(x.dtype), stacked)
-    return tree.weighted_mean(shorter, admitted.astype(factor.dtype)), bound
+    return jax.tree.map(lambda x: x * tree.along(factor, x).astype(x.dtype), stacked), bound

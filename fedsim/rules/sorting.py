@@ -70,6 +70,13 @@ def _reduce(leaves: list[Array], function: Callable[[Array], Array], present: Bo
     return rows
 
 
+def ascending(columns: Float[Array, "K C"]) -> Float[Array, "P C"]:
+    """Columns in ascending order, filled up with +∞ to P ≥ K ranks, a power of two; NaN is +∞."""
+    K, P = columns.shape[0], 1 << (columns.shape[0] - 1).bit_length()
+    filled = jnp.pad(jnp.where(jnp.isnan(columns), jnp.inf, columns), ((0, P - K), (0, 0)), constant_values=jnp.inf)
+    return _floats(_sort(_integers(filled)), columns.dtype)
+
+
 def _integers(values: Float[Array, "..."]) -> Int[Array, "..."]:
     """The floats' own bits, in their order: compared by one instruction, and −0 < 0 whatever the network."""
     bits = lax.bitcast_convert_type(values, jnp.dtype(f"int{8 * values.dtype.itemsize}"))

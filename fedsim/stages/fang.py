@@ -1,59 +1,100 @@
-"""Fang's attack on coordinate-wise rules: just beyond the honest values, on the wrong side."""
+"""Fang's attacks: on coordinate-wise rules just beyond the honest values, on Krum where it is still chosen."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
 from annotated_types import Gt
+from jaxtyping import Array, Bool
 
 from fedsim import tree
 from fedsim.compose import attack
-from fedsim.stages.knowledge import Knowledge, known_rows, mean_of
+from fedsim.stages.chosen_by_krum import largest_chosen
+from fedsim.stages.knowledge import Knowledge, for_all, known_rows, mean_of
 from fedsim.tree import Tree
 from fedsim.types import Context, Updates
 
 
 @attack
-def fang(factor: Annotated[float, Gt(1)] = 2.0, knowledge: Knowledge = "cohort"):
-    """Sends values just beyond those of all known clients, against the direction in which the mean goes.
+def fang(
+    against: Literal["trimmed_mean", "krum"] = "trimmed_mean",
+    factor: Annotated[float, Gt(1)] = 2.0,
+    knowledge: Knowledge = "cohort",
+    threshold: Annotated[float, Gt(0)] = 1e-5,
+):
+    """Sends what takes a rule furthest against the direction in which the mean goes.
 
-    x_iᵈ is drawn evenly, for every malicious client and coordinate, between the least known value and b times it (or 1/b,
-    whichever is less) where the mean is positive; between the largest and b times it (or 1/b, whichever is more) where it
-    is not.
+    `trimmed_mean`, and median:  x_iᵈ is drawn evenly, for every malicious client and coordinate, between the least known value
+    and b times it (or 1/b, whichever is less) where the mean is positive; between the largest and b times it (or 1/b,
+    whichever is more) where it is not.
 
-    Knows: as `knowledge` says.    Resists: rules that look at whole updates; median and trimmed mean are what it is made for.
-    Cost: O(K·D).    Needs: the whole stack.
+    `krum`:  all send x = −λ sign(μ) with μ the mean of the h known updates; λ begins at the authors' bound
+
+        λ₀ = min_i Σ_{j ∈ N(i)} ‖x_i − x_j‖₂ / ((h − c − 1) √D) + max_i ‖x_i‖₂ / √D,  N(i) the h − 2 nearest known,
+
+    and is halved until Krum, told of c malicious clients, prefers x to every known update, or λ is below the threshold. With
+    `knowledge: own`, Krum is asked about the c own updates and 1 copy of x; if no λ will do, 2 copies, ..., at most c. h − c − 1
+    and the number of neighbours are at least 1. All copies are the same, which the paper's may differ by 0.01.
+    The authors' code begins at λ = 1, with the sign of what Krum would choose.
+
+    Knows: as `knowledge` says.    Resists: rules that look at whole updates do the first, rules that average many updates the
+    second.    Cost: O(K·D); against Krum O(K²·D), and O(K² log K) per halving, at most 60 for each number of copies.
+    Needs: the whole stack.
 
     Args:
+      against: the rule.
       factor: b.
       knowledge: `cohort`: of the honest clients of the round; `own`: of what the malicious ones would have sent.
+      threshold: of λ, in units of the updates.
 
     References:
       Fang, Cao, Jia, Gong 2020, Local Model Poisoning Attacks to Byzantine-Robust Federated Learning, USENIX Security,
-      arXiv:1911.11815, section 4.3 (trimmed mean and median; there b = 2).
+      arXiv:1911.11815, sections 4.2 (Krum) and 4.3 (trimmed mean and median; there b = 2).
 
     >>> import fedsim
     >>> rows = fedsim.transmit("fang", [[1.0], [3.0], [9.0]], malicious=[2])[0]
     >>> bool(0.5 <= rows[2, 0] <= 1.0)
     True
+    >>> rows = [[0.5], [3.0], [-2.5], [4.0], [-3.0], [0.0], [0.0]]
+    >>> krum, fang = {"kind": "krum", "f": 2}, {"kind": "fang", "against": "krum"}
+    >>> bool(fedsim.aggregate(krum, fedsim.transmit(fang, rows, malicious=[5, 6])[0])[0] < 0)
+    True
     """
 
     def corrupt(updates: Updates, context: Context) -> Tree:
         known = known_rows(updates, context, knowledge)
-        mean = mean_of(updates, known)
-        leaves, structure = jax.tree.flatten(updates.delta)
-        of_client = lambda id, i: jax.random.fold_in(jax.random.fold_in(context.key, id), i)
-
-        def beyond(i: int, x, m):
-            rows = tree.along(known, x)
-            least, most = jnp.min(jnp.where(rows, x, jnp.inf), 0), jnp.max(jnp.where(rows, x, -jnp.inf), 0)
-            low = jnp.minimum(least * factor, least / factor)
-            high = jnp.maximum(most * factor, most / factor)
-            u = jax.vmap(lambda id: jax.random.uniform(of_client(id, i), m.shape, x.dtype))(context.ids)
-            down, up = least[None] + u * (low - least)[None], most[None] + u * (high - most)[None]
-            return jnp.where(jnp.any(known), jnp.where(m[None] > 0, down, up), x)
-
-        pairs = enumerate(zip(leaves, jax.tree.leaves(mean), strict=True))
-        return jax.tree.unflatten(structure, [beyond(i, x, m) for i, (x, m) in pairs])
+        if against == "trimmed_mean":
+            return _beyond(updates, context, known, factor)
+        return _chosen(updates, context, known, knowledge, threshold)
 
     return corrupt
+
+
+def _beyond(updates: Updates, context: Context, known: Bool[Array, " K"], factor: float) -> Tree:
+    """Values beyond the least or the largest known one of every coordinate."""
+    leaves, structure = jax.tree.flatten(updates.delta)
+    of_client = lambda id, i: jax.random.fold_in(jax.random.fold_in(context.key, id), i)
+
+    def beyond(i: int, x, m):
+        rows = tree.along(known, x)
+        least, most = jnp.min(jnp.where(rows, x, jnp.inf), 0), jnp.max(jnp.where(rows, x, -jnp.inf), 0)
+        low = jnp.minimum(least * factor, least / factor)
+        high = jnp.maximum(most * factor, most / factor)
+        u = jax.vmap(lambda id: jax.random.uniform(of_client(id, i), m.shape, x.dtype))(context.ids)
+        down, up = least[None] + u * (low - least)[None], most[None] + u * (high - most)[None]
+        return jnp.where(jnp.any(known), jnp.where(m[None] > 0, down, up), x)
+
+    pairs = enumerate(zip(leaves, jax.tree.leaves(mean_of(updates, known)), strict=True))
+    return jax.tree.unflatten(structure, [beyond(i, x, m) for i, (x, m) in pairs])
+
+
+def _chosen(
+    updates: Updates, context: Context, known: Bool[Array, " K"], knowledge: Knowledge, threshold: float
+) -> Tree:
+    """The furthest point against the signs of the mean that Krum chooses."""
+    signs = jax.tree.map(jnp.sign, mean_of(updates, known))
+    malicious = jnp.sum(updates.arrived & context.malicious)
+    first = malicious if knowledge == "cohort" else jnp.ones_like(malicious)
+    scale = largest_chosen(updates.delta, known, signs, first, malicious, threshold)
+    row = jax.tree.map(lambda s: -scale.astype(s.dtype) * s, signs)
+    return tree.select(jnp.any(known), for_all(row, updates), updates.delta)

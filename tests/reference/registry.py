@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from reference import clients, duals, filters, labels, robust, rules, shared
+from reference import clients, detectors, duals, filters, labels, robust, rules, shared
 
 
 class Method(NamedTuple):
@@ -150,5 +150,7 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "monna": ({"kind": "monna", "f": 1}, filters.Monna),
     "three_sigma": ({"kind": "three_sigma", "factor": 1.0}, filters.ThreeSigma),
     "auto_gm": ({"kind": "auto_gm", "lam": 0.5}, filters.AutoGM),
+    "residual_reweighting": ({"kind": "residual_reweighting"}, detectors.ResidualReweighting),
+    "lasa": ({"kind": "lasa"}, detectors.Lasa),
 }
 """As they stand behind plain local training."""
