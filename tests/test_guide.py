@@ -16,7 +16,7 @@ from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import larger_is_better
 
 ROOT = Path(__file__).parents[1]
-REPORTS, FILE = ROOT / "reports", ROOT / "fedsim/scenario/guide.csv"
+REPORTS, FILE = ROOT / "reports", ROOT / "fedsim/rules/guide.csv"
 ALIKE, DIFFERENT = "data.partition.alpha=100", "data.partition.alpha=1"
 SHOWN = [claim for line in guide()["lines"] for claim in line["shown"]]
 

@@ -20,13 +20,13 @@ MEASURED = ("method", "alike", "different", "falls")  # columns of guide.csv
 @functools.cache
 def guide() -> dict[str, Any]:
     """`summary` and `lines`: `when`, `take`, and `shown`, comparisons of kept runs on which a line rests."""
-    return yaml.safe_load(files("fedsim.scenario").joinpath("guide.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load(files("fedsim.rules").joinpath("guide.yaml").read_text(encoding="utf-8"))
 
 
 @functools.cache
 def measured() -> dict[str, dict[str, str]]:
     """Method -> accuracy under its worst attack where clients are alike and where they differ, and where it falls."""
-    text = files("fedsim.scenario").joinpath("guide.csv").read_text(encoding="utf-8")
+    text = files("fedsim.rules").joinpath("guide.csv").read_text(encoding="utf-8")
     return {row["method"]: row for row in csv.DictReader(text.splitlines())}
 
 
