@@ -36,6 +36,7 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_two_equal_runs_differ_in_what_the_readme_names_and_in_nothing_else(root, tmp_path, pictures, monkeypatch):
     """All but the pictures, which take long: that they are the same bytes again is a test of their own."""
     monkeypatch.setattr(derived, "_figures", lambda *_: ())

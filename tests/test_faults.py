@@ -94,6 +94,7 @@ def test_stop_ends_the_run_at_the_first_non_finite_row():
     assert result.status == "stopped" and result.rounds["round"].tolist() == [0, 1]
 
 
+@pytest.mark.long
 def test_an_impossible_round_ends_the_run_where_asked(tmp_path):
     """Two attackers of five drop out, and what is left is too little for Krum."""
     few = {

@@ -364,6 +364,7 @@ def test_bytes_are_those_that_the_docstring_promises(name):
     assert (up, down) == (SENT[says[1]], RECEIVED[says[2] or ""])
 
 
+@pytest.mark.long
 def test_a_pass_before_training_is_no_local_step():
     """Twelve clients on twelve lanes, two passes each: lanes are as busy as in plain training, and so is the clock."""
     plain, mime = run(rounds=2), run(rounds=2, method="mimelite")
@@ -372,6 +373,7 @@ def test_a_pass_before_training_is_no_local_step():
     assert busy[0] == busy[1] and busy[0][-1] > 0
 
 
+@pytest.mark.long
 def test_rules_that_ask_for_losses_take_one_number_more():
     plain, fair = run(rounds=1), run(rounds=1, method="qfedavg")
     assert (fair.rounds["bytes_up"] - plain.rounds["bytes_up"]).tolist() == [0, 8 * 12]
@@ -504,6 +506,7 @@ def test_impossible(sections, message):
     assert message in str(error.value)
 
 
+@pytest.mark.long
 def test_losses_by_name():
     data = ragged()
     onehot = data._replace(y=np.eye(3)[data.y])

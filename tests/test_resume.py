@@ -219,6 +219,7 @@ def test_asked_to_end(template, tmp_path):
     whole(out, template[1])
 
 
+@pytest.mark.long
 def test_a_commit_of_another_seed(killed, tmp_path):
     fedsim.run({**SCENARIO, "seeds": [0, 1]}, out=tmp_path / "two")
     shutil.copytree(tmp_path / "two/checkpoints/scaffold.1", killed / SEED, dirs_exist_ok=True)

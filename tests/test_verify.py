@@ -280,6 +280,7 @@ def test_a_lie_between_the_replayed_rounds_takes_the_whole(mine):
     assert list(wrong) == ["seed 1, rounds 1 to 5"] and "round 2: train_loss: " in wrong["seed 1, rounds 1 to 5"]
 
 
+@pytest.mark.long
 def test_another_memory_on_disk_is_caught(mine):
     """A row of the file that both the older commit and the end refer to, with a checksum that fits."""
     out = mine("scaffold on disk")
