@@ -145,7 +145,9 @@ def test_krum_measures_all_others_where_there_are_fewer_than_neighbours():
 
 def test_multi_krum_of_equal_rows_takes_the_lowest_indices():
     first = jnp.arange(64) < 5
-    context = Context(jax.random.key(0), *map(jnp.float32, (1, 64, 0.5)), {}, jnp.arange(64), first, None, 64.0)
+    context = Context(
+        jax.random.key(0), jnp.int32(1), jnp.float32(64), jnp.float32(0.5), {}, jnp.arange(64), first, None, 64.0
+    )
     _, _, info = jax.jit(FAMILIES["rule"]["multi_krum"](1, select=5).apply)(
         cohort_of({"w": jnp.zeros((64, 1))}), (), context
     )
@@ -252,6 +254,19 @@ def test_a_run_that_ended_is_read_whole_unless_it_is_to_go_on(tmp_path):
     whole, longer = committed(tmp_path, 1), committed(tmp_path, 2)
     assert whole and (set(whole.tables), whole.round, whole.status) == ({"rounds", "summary"}, 1, "done")
     assert longer and (set(longer.tables), longer.round, longer.status) == ({"rounds"}, 1, "running")
+
+
+def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
+    ended(tmp_path)
+    log = tmp_path / journal.LOG
+    text = log.read_bytes()
+    for spoiled in (text.replace(b"0.5", b"0.6"), text[:-1], b""):
+        log.write_bytes(spoiled)
+        for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).last(1)):
+            with pytest.raises(CheckpointError, match="does not fit log.jsonl, which is damaged"):
+                read()
+    log.write_bytes(text + b"never committed")
+    assert committed(tmp_path, 1) and Journal(tmp_path, {}).last(1)
 
 
 def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):

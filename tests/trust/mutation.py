@@ -52,7 +52,7 @@ ONLY = {  # of the tests of rules, those that concern a module (-k)
     "rules/fedadam": "defaults_of or optimisers_of_the_server",
     "rules/fedavgm": "defaults_of or momentum_of_the_server",
     "rules/fedexp": "defaults_of or fedexp",
-    "rules/geometric_median": "defaults_of or geometric or rfa",
+    "rules/geometric_median": "defaults_of or geometric or rfa or shares_of_rows",
     "rules/horvitz_thompson": "defaults_of or horvitz or means_over",
     "rules/krum": "defaults_of or krum or rules_say",
     "rules/mean": "defaults_of or test_mean or one_client or absent_rows",
