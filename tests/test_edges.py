@@ -263,7 +263,7 @@ def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
     for spoiled in (text.replace(b"0.5", b"0.6"), text[:-1], b""):
         log.write_bytes(spoiled)
         for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).last(1)):
-            with pytest.raises(CheckpointError, match="does not fit log.jsonl, which is damaged"):
+            with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl, which is damaged"):
                 read()
     log.write_bytes(text + b"never committed")
     assert committed(tmp_path, 1) and Journal(tmp_path, {}).last(1)
