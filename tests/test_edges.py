@@ -154,6 +154,14 @@ def test_multi_krum_of_equal_rows_takes_the_lowest_indices():
     assert info["malicious_kept"] == 5 and info["recall"] == 0.0
 
 
+def test_agnostic_starts_with_equal_weights_of_those_who_can_take_part():
+    present = jnp.array([True, False, True, True, True])
+    rule = FAMILIES["rule"]["agnostic"]()
+    assert rule.init({"w": jnp.ones(2)}, present).lambda_.tolist() == [0.25, 0, 0.25, 0.25, 0.25]
+    assert rule.init({"w": jnp.ones(2)}, present & False).lambda_.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**20])
 @pytest.mark.parametrize(
     ("rows", "weights", "at"),
     [
@@ -165,10 +173,11 @@ def test_multi_krum_of_equal_rows_takes_the_lowest_indices():
         ([[-2, 1, 2], [-3, -1, 3], [-2, 0, 3]], [2, 3, 1], 1),
     ],
 )
-def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at):
-    """Two rows that others see under an angle just above 120°, and one with half of the weight."""
-    found = fedsim.aggregate({"kind": "geometric_median", "weights": "samples"}, np.float32(rows), weights=weights)
-    assert found.tolist() == np.float32(rows[at]).tolist()
+def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at, unit):
+    """A row that sees two others under an angle just above 120°, and one with half of the weight."""
+    stacked = unit * np.float32(rows)
+    found = fedsim.aggregate({"kind": "geometric_median", "weights": "samples"}, stacked, weights=weights)
+    assert found.tolist() == stacked[at].tolist()
 
 
 def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
