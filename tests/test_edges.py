@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,13 +15,15 @@ from pydantic import TypeAdapter, ValidationError
 import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot
+from fedsim.disk.checkpoint import Snapshot, encode
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.fleet import selection
+from fedsim.rules.divide_and_conquer import drawn
 from fedsim.rules.geometric_median import _search_points
 from fedsim.rules.krum import krum_scores
 from fedsim.rules.sorting import by_sorted_columns
+from fedsim.rules.subsets import MOST, most_rows
 from fedsim.runs import journal
 from fedsim.runs.journal import Journal, Pace, committed
 from fedsim.study import pairing, standings, statistics
@@ -95,8 +98,28 @@ def test_defaults_of_rules_that_are_linear_and_of_their_least():
     assert (
         (made["mean"]().least, expected.least) == (1, 0) and expected.needs == {"expected"} and not made["mean"]().needs
     )
+    updates, one = cohort_of({"w": jnp.array([[2.0], [4.0]])}), jnp.float32(1)
+    context = Context(jax.random.key(0), jnp.int32(1), one, one, {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0)
+    context = context._replace(expected=4 * one, expected_samples=8 * one)
+    for weights, wanted in (("samples", 6 / 8), ("uniform", 6 / 4)):
+        step, _, _ = made["mean"](weights=weights, denominator="expected").apply(updates, (), context)
+        assert step["w"].tolist() == [wanted]
     with pytest.raises(ValueError, match="denominator: actual"):
         made["mean"](weights="steps", denominator="expected")
+
+
+def test_divide_and_conquer_draws_different_coordinates_for_every_iteration():
+    rows = {"a": jnp.zeros((3, 4)), "b": jnp.zeros((3, 2, 3))}
+    some = np.asarray(drawn(jax.random.key(0), rows, 3, 5, 4))
+    assert (
+        some.shape == (5, 4)
+        and all(len(set(chosen)) == 4 for chosen in some.tolist())
+        and len(set(map(tuple, some))) > 1
+    )
+    assert (
+        set(some.ravel()) <= set(range(10)) and drawn(jax.random.key(0), rows, 3, 2, 99).tolist() == [[*range(10)]] * 2
+    )
+    assert most_rows(0) is None and most_rows(1) == MOST and most_rows(5) == 31
 
 
 def test_how_often_a_round_draws_each_client():
@@ -106,6 +129,7 @@ def test_how_often_a_round_draws_each_client():
     assert share(selection.uniform(2)) == share(selection.cyclic(2)) == [2 / 3] * 3
     assert share(selection.weighted(3)) == [0.75, 0.75, 1.5]
     assert share(selection.listed([[0, 0], [2, 0]])) == [1.5, 0.5, 0.0] and share(selection.listed([[5]])) == [0, 0, 1]
+    assert share(selection.listed([[0]])) == [1, 0, 0]
     assert selection.power_of_choice(2, 3).share is None and selection.power_of_choice(2, 3).needs == {"loss"}
     assert selection.power_of_choice(2, 3).nominal(9) == 2 and selection.power_of_choice(2, 2)
     with pytest.raises(ValueError, match="2 candidates for a cohort of 3"):
@@ -331,6 +355,46 @@ def test_a_commit_of_a_round_that_cannot_be_is_damaged(tmp_path, round):
     kept.commit(snapshot(round), [])
     with pytest.raises(CheckpointError, match=f"is of round {round}, and the run has 2"):
         Journal(tmp_path, {}).last(2)
+
+
+def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
+    kept = Journal(tmp_path, {})
+    for round in (1, 2):
+        kept.commit(snapshot(round), [])
+    newest = (tmp_path / "state-000002.ckpt").read_bytes()
+    (tmp_path / "state-000003.ckpt").write_bytes(newest)  # as if the process had ended before it tidied up
+    assert Journal(tmp_path, {}).last(2)
+    assert [path.name for path in journal.commits(tmp_path)] == ["state-000002.ckpt", "state-000003.ckpt"]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [({"identity": {}}, "KeyError: 'log'"), ({"identity": {}, "log": 3, "files": [], "run": {"round": 1}}, "KeyError"),
+     ({"identity": {}, "log": 3, "files": [], "run": {"round": None}}, "TypeError"),
+     ({"identity": {}, "log": {}, "files": [], "run": {"round": "x"}}, "ValueError")],
+)  # fmt: skip
+def test_a_commit_that_is_whole_and_means_nothing_is_damaged(tmp_path, values, reason):
+    (tmp_path / "state-000001.ckpt").write_bytes(b"".join(encode(Snapshot(values, {}))))
+    with pytest.raises(CheckpointError, match=rf"state-000001\.ckpt: is damaged: {reason}"):
+        Journal(tmp_path, {}).last(2)
+    with pytest.raises(CheckpointError):
+        committed(tmp_path, 2)
+
+
+def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for content, wanted in (("one", b"one"), (b"two", b"two")):
+        files.write_named(tmp_path / "link", content)
+        files.write_named(Path(os.devnull), content)
+        assert (tmp_path / "file").read_bytes() == wanted and (tmp_path / "link").is_symlink()
+    assert not Path(os.devnull).is_file()
+
+    def unknown(path):
+        raise OSError
+
+    monkeypatch.setattr(files.shutil, "disk_usage", unknown)  # the room left is not known: it is not told
+    with pytest.raises(DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"):
+        files.write_named(tmp_path / "none" / "file", "x")
 
 
 def test_numbers_of_commits():

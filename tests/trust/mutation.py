@@ -225,8 +225,9 @@ def score(quick: bool) -> Figure:
 
 
 def covered() -> dict[str, float]:
-    """Branches that the tests of these modules take, in the whole of each group."""
-    names = [f"tests/test_{name}.py" for name in COVERING if (ROOT / "tests" / f"test_{name}.py").exists()]
+    """Branches that the tests of these modules take, and the examples in them, in the whole of each group."""
+    examples = [f"fedsim/{room}" for room in ("rules", "disk", "runs", "engine", "scenario")]
+    names = [*examples, *paths([f"test_{name}" for name in COVERING])]
     data = str(ROOT / ".pytest_cache" / "trust.coverage")
     environment = {**os.environ, "COVERAGE_FILE": data, "PYTHONPATH": str(ROOT)}
     (ROOT / ".pytest_cache").mkdir(exist_ok=True)
