@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,13 +15,15 @@ from pydantic import TypeAdapter, ValidationError
 import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot
+from fedsim.disk.checkpoint import Snapshot, encode
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.fleet import selection
+from fedsim.rules.divide_and_conquer import drawn
 from fedsim.rules.geometric_median import _search_points
 from fedsim.rules.krum import krum_scores
 from fedsim.rules.sorting import by_sorted_columns
+from fedsim.rules.subsets import MOST, most_rows
 from fedsim.runs import journal
 from fedsim.runs.journal import Journal, Pace, committed
 from fedsim.study import pairing, standings, statistics
@@ -95,8 +98,28 @@ def test_defaults_of_rules_that_are_linear_and_of_their_least():
     assert (
         (made["mean"]().least, expected.least) == (1, 0) and expected.needs == {"expected"} and not made["mean"]().needs
     )
+    updates, one = cohort_of({"w": jnp.array([[2.0], [4.0]])}), jnp.float32(1)
+    context = Context(jax.random.key(0), jnp.int32(1), one, one, {}, jnp.arange(2), jnp.zeros(2, bool), None, 4.0)
+    context = context._replace(expected=4 * one, expected_samples=8 * one)
+    for weights, wanted in (("samples", 6 / 8), ("uniform", 6 / 4)):
+        step, _, _ = made["mean"](weights=weights, denominator="expected").apply(updates, (), context)
+        assert step["w"].tolist() == [wanted]
     with pytest.raises(ValueError, match="denominator: actual"):
         made["mean"](weights="steps", denominator="expected")
+
+
+def test_divide_and_conquer_draws_different_coordinates_for_every_iteration():
+    rows = {"a": jnp.zeros((3, 4)), "b": jnp.zeros((3, 2, 3))}
+    some = np.asarray(drawn(jax.random.key(0), rows, 3, 5, 4))
+    assert (
+        some.shape == (5, 4)
+        and all(len(set(chosen)) == 4 for chosen in some.tolist())
+        and len(set(map(tuple, some))) > 1
+    )
+    assert (
+        set(some.ravel()) <= set(range(10)) and drawn(jax.random.key(0), rows, 3, 2, 99).tolist() == [[*range(10)]] * 2
+    )
+    assert most_rows(0) is None and most_rows(1) == MOST and most_rows(5) == 31
 
 
 def test_how_often_a_round_draws_each_client():
@@ -106,6 +129,7 @@ def test_how_often_a_round_draws_each_client():
     assert share(selection.uniform(2)) == share(selection.cyclic(2)) == [2 / 3] * 3
     assert share(selection.weighted(3)) == [0.75, 0.75, 1.5]
     assert share(selection.listed([[0, 0], [2, 0]])) == [1.5, 0.5, 0.0] and share(selection.listed([[5]])) == [0, 0, 1]
+    assert share(selection.listed([[0]])) == [1, 0, 0]
     assert selection.power_of_choice(2, 3).share is None and selection.power_of_choice(2, 3).needs == {"loss"}
     assert selection.power_of_choice(2, 3).nominal(9) == 2 and selection.power_of_choice(2, 2)
     with pytest.raises(ValueError, match="2 candidates for a cohort of 3"):
@@ -145,13 +169,23 @@ def test_krum_measures_all_others_where_there_are_fewer_than_neighbours():
 
 def test_multi_krum_of_equal_rows_takes_the_lowest_indices():
     first = jnp.arange(64) < 5
-    context = Context(jax.random.key(0), *map(jnp.float32, (1, 64, 0.5)), {}, jnp.arange(64), first, None, 64.0)
+    context = Context(
+        jax.random.key(0), jnp.int32(1), jnp.float32(64), jnp.float32(0.5), {}, jnp.arange(64), first, None, 64.0
+    )
     _, _, info = jax.jit(FAMILIES["rule"]["multi_krum"](1, select=5).apply)(
         cohort_of({"w": jnp.zeros((64, 1))}), (), context
     )
     assert info["malicious_kept"] == 5 and info["recall"] == 0.0
 
 
+def test_agnostic_starts_with_equal_weights_of_those_who_can_take_part():
+    present = jnp.array([True, False, True, True, True])
+    rule = FAMILIES["rule"]["agnostic"]()
+    assert rule.init({"w": jnp.ones(2)}, present).lambda_.tolist() == [0.25, 0, 0.25, 0.25, 0.25]
+    assert rule.init({"w": jnp.ones(2)}, present & False).lambda_.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**20])
 @pytest.mark.parametrize(
     ("rows", "weights", "at"),
     [
@@ -163,10 +197,11 @@ def test_multi_krum_of_equal_rows_takes_the_lowest_indices():
         ([[-2, 1, 2], [-3, -1, 3], [-2, 0, 3]], [2, 3, 1], 1),
     ],
 )
-def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at):
-    """Two rows that others see under an angle just above 120°, and one with half of the weight."""
-    found = fedsim.aggregate({"kind": "geometric_median", "weights": "samples"}, np.float32(rows), weights=weights)
-    assert found.tolist() == np.float32(rows[at]).tolist()
+def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at, unit):
+    """A row that sees two others under an angle just above 120°, and one with half of the weight."""
+    stacked = unit * np.float32(rows)
+    found = fedsim.aggregate({"kind": "geometric_median", "weights": "samples"}, stacked, weights=weights)
+    assert found.tolist() == stacked[at].tolist()
 
 
 def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
@@ -254,6 +289,19 @@ def test_a_run_that_ended_is_read_whole_unless_it_is_to_go_on(tmp_path):
     assert longer and (set(longer.tables), longer.round, longer.status) == ({"rounds"}, 1, "running")
 
 
+def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
+    ended(tmp_path)
+    log = tmp_path / journal.LOG
+    text = log.read_bytes()
+    for spoiled in (text.replace(b"0.5", b"0.6"), text[:-1], b""):
+        log.write_bytes(spoiled)
+        for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).last(1)):
+            with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl, which is damaged"):
+                read()
+    log.write_bytes(text + b"never committed")
+    assert committed(tmp_path, 1) and Journal(tmp_path, {}).last(1)
+
+
 def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):
     kept = Journal(tmp_path, {})
     kept.add("rounds", {"round": 1})
@@ -307,6 +355,46 @@ def test_a_commit_of_a_round_that_cannot_be_is_damaged(tmp_path, round):
     kept.commit(snapshot(round), [])
     with pytest.raises(CheckpointError, match=f"is of round {round}, and the run has 2"):
         Journal(tmp_path, {}).last(2)
+
+
+def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
+    kept = Journal(tmp_path, {})
+    for round in (1, 2):
+        kept.commit(snapshot(round), [])
+    newest = (tmp_path / "state-000002.ckpt").read_bytes()
+    (tmp_path / "state-000003.ckpt").write_bytes(newest)  # as if the process had ended before it tidied up
+    assert Journal(tmp_path, {}).last(2)
+    assert [path.name for path in journal.commits(tmp_path)] == ["state-000002.ckpt", "state-000003.ckpt"]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [({"identity": {}}, "KeyError: 'log'"), ({"identity": {}, "log": 3, "files": [], "run": {"round": 1}}, "KeyError"),
+     ({"identity": {}, "log": 3, "files": [], "run": {"round": None}}, "TypeError"),
+     ({"identity": {}, "log": {}, "files": [], "run": {"round": "x"}}, "ValueError")],
+)  # fmt: skip
+def test_a_commit_that_is_whole_and_means_nothing_is_damaged(tmp_path, values, reason):
+    (tmp_path / "state-000001.ckpt").write_bytes(b"".join(encode(Snapshot(values, {}))))
+    with pytest.raises(CheckpointError, match=rf"state-000001\.ckpt: is damaged: {reason}"):
+        Journal(tmp_path, {}).last(2)
+    with pytest.raises(CheckpointError):
+        committed(tmp_path, 2)
+
+
+def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for content, wanted in (("one", b"one"), (b"two", b"two")):
+        files.write_named(tmp_path / "link", content)
+        files.write_named(Path(os.devnull), content)
+        assert (tmp_path / "file").read_bytes() == wanted and (tmp_path / "link").is_symlink()
+    assert not Path(os.devnull).is_file()
+
+    def unknown(path):
+        raise OSError
+
+    monkeypatch.setattr(files.shutil, "disk_usage", unknown)  # the room left is not known: it is not told
+    with pytest.raises(DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"):
+        files.write_named(tmp_path / "none" / "file", "x")
 
 
 def test_numbers_of_commits():

@@ -789,6 +789,7 @@ def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none
     assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [False, True, True, True, True, True]
     assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
     assert made.round(3)[0].age.tolist() == [0] * 6 and made.columns(made.round(3)[0]) == {} and made.flown({}) == []
+    assert made.begin() == {}
 
 
 def test_how_many_a_round_draws_on_average(federation):

@@ -43,8 +43,7 @@ def mean(
                 return by_samples(updates)
             case "uniform":
                 return reported(updates)
-            case "steps":
-                return reported(updates) * updates.steps
+        return reported(updates) * updates.steps
 
     def zero(updates):
         return tree.zero_row((updates.delta, updates.samples))

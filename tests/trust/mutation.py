@@ -43,7 +43,7 @@ WIDER = {  # what those that survive these meet as well
         "test_verify",
     ),
     "statistics": ("test_compare", "test_power", "test_derived", "test_paper_figures", "test_paper_table"),
-    "plan": ("test_loop", "test_bits", "test_partitions", "test_run_ends"),
+    "plan": ("test_loop", "test_bits", "test_partitions", "test_run_ends", "test_asynchronous", "test_flights"),
 }
 ONLY = {  # of the tests of rules, those that concern a module (-k)
     "rules/agnostic": "defaults_of or agnostic",
@@ -52,7 +52,7 @@ ONLY = {  # of the tests of rules, those that concern a module (-k)
     "rules/fedadam": "defaults_of or optimisers_of_the_server",
     "rules/fedavgm": "defaults_of or momentum_of_the_server",
     "rules/fedexp": "defaults_of or fedexp",
-    "rules/geometric_median": "defaults_of or geometric or rfa",
+    "rules/geometric_median": "defaults_of or geometric or rfa or shares_of_rows",
     "rules/horvitz_thompson": "defaults_of or horvitz or means_over",
     "rules/krum": "defaults_of or krum or rules_say",
     "rules/mean": "defaults_of or test_mean or one_client or absent_rows",
@@ -225,8 +225,9 @@ def score(quick: bool) -> Figure:
 
 
 def covered() -> dict[str, float]:
-    """Branches that the tests of these modules take, in the whole of each group."""
-    names = [f"tests/test_{name}.py" for name in COVERING if (ROOT / "tests" / f"test_{name}.py").exists()]
+    """Branches that the tests of these modules take, and the examples in them, in the whole of each group."""
+    examples = [f"fedsim/{room}" for room in ("rules", "disk", "runs", "engine", "scenario")]
+    names = [*examples, *paths([f"test_{name}" for name in COVERING])]
     data = str(ROOT / ".pytest_cache" / "trust.coverage")
     environment = {**os.environ, "COVERAGE_FILE": data, "PYTHONPATH": str(ROOT)}
     (ROOT / ".pytest_cache").mkdir(exist_ok=True)
