@@ -41,3 +41,4 @@ from fedsim.rules.three_sigma import three_sigma as three_sigma
 from fedsim.rules.auto_gm import auto_gm as auto_gm
 from fedsim.rules.residual_reweighting import residual_reweighting as residual_reweighting
 from fedsim.rules.lasa import lasa as lasa
+from fedsim.rules.fldetector import fldetector as fldetector
