@@ -1,4 +1,4 @@
-"""FLDetector: clients whose updates do not follow from their last ones are removed."""
+"""FLDetector: clients whose updates do not follow from their last ones are left out."""
 
 from typing import Annotated, NamedTuple
 
@@ -25,7 +25,7 @@ class Histories(NamedTuple):
     known: Bool[Array, " N"]  # who has sent one
     scores: Float[Array, "N W"]  # its last scores, the newest last
     scored: Int[Array, " N"]  # how many there were
-    removed: Bool[Array, " N"]
+    suspected: Bool[Array, " N"]  # in the upper cluster of this round
     pairs: Pairs
     model: Tree  # at which the last aggregate was made
     aggregate: Tree
@@ -34,24 +34,25 @@ class Histories(NamedTuple):
 
 @rule
 def fldetector(window: Annotated[int, Ge(1)] = 10) -> Rule:
-    """Plain mean of the clients that were never found to send what does not follow from their last updates.
+    """Plain mean of the updates of clients that are not suspected of sending what does not follow from their last updates.
 
     x̂_i = x_i' − B (w − w_i'), with x_i' the last update of client i and w_i' the model it was made at; B is the L-BFGS matrix
-    of the last W pairs (s, y) of differences of models and of negative aggregates between successive rounds, σ I with σ =
-    yᵀs/sᵀs of the newest at first. d_i = ‖x_i − x̂_i‖₂ over its mean in the round; the score of a client is the mean of its
-    last W d_i. By the gap statistic of the scores of all clients that have W of them: if they are two clusters rather than
-    one, those in the upper one of two are removed for the rest of the run.  agg = the mean over the others, zero if there
-    is none. Sample counts are ignored, and so are updates that are not finite.
+    of the last W pairs (s, y) of differences of models and of negative aggregates between successive rounds, from σ I with
+    σ = yᵀs/sᵀs of the newest. d_i = ‖x_i − x̂_i‖₂ over its median in the round; the score of a client is the mean of its last W
+    d_i. Clients that have W of them are judged, once they are more than half of those that can take part: where the gap
+    statistic of their scores says that they are two clusters rather than one, those in the upper one of two are suspected.
+    agg = the mean over the others, zero if there is none. Sample counts are ignored, and so are updates that are not finite.
 
-    Who takes part now and then is compared with the update of its last time, across all that the model moved since; under full
-    participation w_i' is the model of the round before, as in the paper. Nobody is judged before having sent W + 1 updates.
-    The paper begins anew without those whom it removed; here training goes on. It keeps pairs without positive curvature
-    ⟨s, y⟩, which are left out here, and divides d by its sum.
+    Under full participation w_i' is the model of the round before, as in the paper. Who takes part now and then is compared
+    with its last time, across all that the model moved since, and keeps its scores meanwhile; d is divided by its median, as
+    the paper's sum depends on how many malicious clients are in the round. The paper removes who is suspected once, and begins
+    anew; here a round leaves out those that are suspected in it. It keeps pairs without positive curvature ⟨s, y⟩, which are
+    left out here.
 
-    Resists: clients whose updates follow no function of the model, as long as they are not consistent with each other and
-    with themselves; not before the window is full. Where clients differ much, honest ones may be removed.
-    Cost: O(K·W·D + W²·D).    State: 2 N + 2 W + 2 models; it is kept with every commit.
-    Needs: the whole stack, and updates made at the model of the round.
+    Resists: fewer than half of the clients, if their updates follow no function of the model; not before W + 1 rounds, and
+    under partial participation, where predictions are worse, only what is far from them.    Cost: O(K·W·D + W²·D), and
+    O(N log N).    State: 2 N + 2 W + 2 models; it is kept with every commit.    Needs: the whole stack, and updates made at the
+    model of the round.
 
     Args:
       window: W, of scores and of pairs.
@@ -76,7 +77,7 @@ def fldetector(window: Annotated[int, Ge(1)] = 10) -> Rule:
     def apply(updates: Updates, state: Histories, context: Context):
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
         state = _judged(state, updates.delta, usable, context)
-        kept = usable & ~state.removed[context.ids]
+        kept = usable & ~state.suspected[context.ids]
         aggregate = tree.weighted_mean(updates.delta, kept.astype(updates.samples.dtype))
         state = tree.select(jnp.any(kept), _followed(state, aggregate, context.shared["params"]), state)
         return aggregate, state, selected(kept, updates, context)
@@ -85,7 +86,7 @@ def fldetector(window: Annotated[int, Ge(1)] = 10) -> Rule:
 
 
 def _judged(state: Histories, delta: Tree, usable: Bool[Array, " K"], context: Context) -> Histories:
-    """The histories with this round's updates and scores, and who is removed by them."""
+    """The histories with this round's updates and scores, and who is suspected by them."""
     ids, model, N = context.ids, context.shared["params"], len(state.known)
     matrix = curvature(state.pairs)
 
@@ -95,15 +96,16 @@ def _judged(state: Histories, delta: Tree, usable: Bool[Array, " K"], context: C
         return tree.norm(tree.subtract(update, expected))
 
     away = lax.map(distance, (delta, tree.take(state.last, ids), tree.take(state.at, ids)))
-    compared = usable & state.known[ids] & ~state.removed[ids]
-    away = jnp.where(compared, away, 0).astype(state.scores.dtype)
-    mean = tree.sum_weights(away) / jnp.maximum(jnp.sum(compared), 1).astype(away.dtype)
-    score = away / jnp.where(mean > 0, mean, 1)
+    compared = usable & state.known[ids]
+    away, m = jnp.where(compared, away, jnp.inf).astype(state.scores.dtype), jnp.sum(compared)
+    ordered = jnp.sort(away)
+    median = 0.5 * ordered[jnp.maximum(m - 1, 0) // 2] + 0.5 * ordered[m // 2]
+    score = away / jnp.where(median > 0, median, 1)
     to = jnp.where(compared, ids, N)  # beyond the last client: not written
     pushed = jnp.concatenate([state.scores[ids, 1:], score[:, None]], axis=1)
     scores, scored = state.scores.at[to].set(pushed, mode="drop"), state.scored.at[to].add(1, mode="drop")
-    full = (scored >= scores.shape[1]) & ~state.removed
-    flagged = upper_cluster(jnp.mean(scores, axis=1), full)
+    full = scored >= scores.shape[1]
+    judged = full & (2 * jnp.sum(full) > context.N)
     sent = jnp.where(usable, ids, N)
     at = jax.tree.map(lambda leaf, m: leaf.at[sent].set(m[None], mode="drop"), state.at, model)
     return state._replace(
@@ -112,7 +114,7 @@ def _judged(state: Histories, delta: Tree, usable: Bool[Array, " K"], context: C
         known=state.known.at[sent].set(True, mode="drop"),
         scores=scores,
         scored=scored,
-        removed=state.removed | flagged,
+        suspected=upper_cluster(jnp.mean(scores, axis=1), judged),
     )
 
 

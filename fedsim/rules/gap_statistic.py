@@ -21,7 +21,7 @@ def upper_cluster(values: Float[Array, " N"], among: Bool[Array, " N"]) -> Bool[
     low, high = jnp.min(jnp.where(among, values, jnp.inf)), jnp.max(jnp.where(among, values, -jnp.inf))
     differ = (n > 2) & (high > low)
     moved = jnp.where(differ, (values - low) / jnp.where(differ, high - low, 1), 0)
-    uniform = jnp.asarray(np.random.default_rng(0).random((REFERENCES, len(values))), values.dtype)
+    uniform = jnp.asarray(np.random.default_rng(0).random((len(values), REFERENCES)).T, values.dtype)
     ordered = jnp.sort(jnp.where(among, jnp.concatenate([moved[None], uniform]), jnp.inf), axis=1)
     one, two, split = _within(ordered, n)
     gap = lambda w: jnp.log(jnp.mean(w[1:])) - jnp.log(w[0])

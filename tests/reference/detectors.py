@@ -85,7 +85,7 @@ def upper(values, among):
     if len(v) < 3 or np.ptp(v) == 0:
         return np.zeros(len(values), bool)
     v = (v - v.min()) / np.ptp(v)
-    uniform = np.random.default_rng(0).random((10, len(values)))[:, among]
+    uniform = np.random.default_rng(0).random((len(values), 10)).T[:, among]
     with np.errstate(divide="ignore"):
         logs = {k: np.log([dispersion(u, k)[0] for u in uniform]) for k in (1, 2)}
         gaps = {k: np.log(np.mean(np.exp(logs[k]))) - np.log(dispersion(v, k)[0]) for k in (1, 2)}
@@ -96,7 +96,7 @@ def upper(values, among):
 
 
 class FLDetector(Rule):
-    """Zhang et al. 2022: predictions by L-BFGS, scores over a window, the upper of two clusters removed."""
+    """Zhang et al. 2022: predictions by L-BFGS, scores over a window, without the upper of two clusters."""
 
     window, clients = 2, 9
 
@@ -104,22 +104,22 @@ class FLDetector(Rule):
         super().__init__(x, able)
         self.last, self.pairs, self.before = {}, [], None
         self.scores = {i: [] for i in range(self.clients)}
-        self.removed = np.zeros(self.clients, bool)
+        self.suspected, self.able = np.zeros(self.clients, bool), len(able)
 
     def reduce(self, round):
         B = quasi_newton(self.pairs) if self.pairs else np.zeros((len(round.x), len(round.x)))
         away = {}
         for i, update in zip(round.clients, round.updates, strict=True):
-            if i in self.last and not self.removed[i]:
+            if i in self.last:
                 last, at = self.last[i]
                 away[i] = np.linalg.norm(update - last + B @ (round.x - at))
             self.last[i] = update, round.x
         for i, d in away.items():
-            self.scores[i].append(d / np.mean(list(away.values())))
+            self.scores[i].append(d / np.median(list(away.values())))
         means = np.array([np.mean(self.scores[i][-self.window :] or [0]) for i in range(self.clients)])
         full = np.array([len(self.scores[i]) >= self.window for i in range(self.clients)])
-        self.removed = self.removed | upper(means, full & ~self.removed)
-        kept = [not self.removed[i] for i in round.clients]
+        self.suspected = upper(means, full & (2 * full.sum() > self.able))
+        kept = [not self.suspected[i] for i in round.clients]
         if not any(kept):
             return 0 * round.x
         mean = round.updates[kept].mean(0)
@@ -131,4 +131,4 @@ class FLDetector(Rule):
         return mean
 
     def server(self):
-        return {"removed": dict(enumerate(self.removed.astype(float)))}
+        return {"suspected": dict(enumerate(self.suspected.astype(float)))}
