@@ -61,6 +61,7 @@ def test_lasa_is_that_of_numpy(kind):
         np.testing.assert_allclose(got, of_paper(rule, rows), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.long
 def test_two_clusters_are_found_as_numpy_finds_them():
     rng, found = np.random.default_rng(3), 0
     for trial in range(40):
