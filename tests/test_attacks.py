@@ -236,7 +236,7 @@ def test_mimic_copies_an_honest_client_along_the_widest_direction():
 
 @pytest.mark.long
 def test_known_results():
-    """A loud attack takes the mean; distances are no help against min-max, mixing is; Krum chooses those who do nothing or worse."""
+    """A loud attack takes the mean; against min-max mixing helps, distances do not; Krum chooses idlers and what is made for it."""
     scenario = {
         "name": "known",
         "rounds": 15,
