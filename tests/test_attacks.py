@@ -236,7 +236,7 @@ def test_mimic_copies_an_honest_client_along_the_widest_direction():
 
 @pytest.mark.long
 def test_known_results():
-    """A loud attack takes the mean; against min-max mixing helps, distances do not; Krum chooses idlers and what is made for it."""
+    """A loud attack takes the mean; mixing helps against min-max, distances do not; Krum chooses who does nothing or worse."""
     scenario = {
         "name": "known",
         "rounds": 15,
