@@ -244,7 +244,7 @@ def test_mimic_copies_an_honest_client_along_the_widest_direction():
 
 @pytest.mark.long
 def test_known_results():
-    """A loud attack takes the mean; distances are no help against min-max, mixing is; Krum chooses those who do nothing."""
+    """A loud attack takes the mean; mixing helps against min-max, distances do not; Krum chooses who does nothing or worse."""
     scenario = {
         "name": "known",
         "rounds": 15,
@@ -263,6 +263,7 @@ def test_known_results():
     assert score(["mean"], loud) < 0.3 < 0.6 < score(["median"], loud)
     assert score(["median"], "min_max") < score([{"kind": "mix_neighbours", "f": 4}, trimmed], "min_max") - 0.05
     assert score([krum], "zero") < 0.2 < 0.6 < score([krum], loud)
+    assert score([krum], {"kind": "fang", "against": "krum"}) < 0.2
 
 
 @pytest.mark.long

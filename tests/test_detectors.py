@@ -3,14 +3,17 @@
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from reference import detectors
 
 import fedsim
+from fedsim.rules.gap_statistic import upper_cluster
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 ROOM, D = 16, 30
+CLUSTER = jax.jit(upper_cluster)
 
 
 def among_others(rows, seed: int):
@@ -56,3 +59,37 @@ def test_lasa_is_that_of_numpy(kind):
         rule = type("Rule", (detectors.Lasa,), {"ends": ends})
         got = np.concatenate([np.ravel(leaf) for leaf in got])
         np.testing.assert_allclose(got, of_paper(rule, rows), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.long
+def test_two_clusters_are_found_as_numpy_finds_them():
+    rng, found = np.random.default_rng(3), 0
+    for trial in range(40):
+        values, among = rng.random(12), rng.random(12) < 0.8
+        values[: trial % 5] += trial / 10
+        want = detectors.upper(values, among)
+        assert np.asarray(CLUSTER(values.astype(np.float32), among)).tolist() == want.tolist()
+        found += want.any()
+    assert 5 < found < 35
+    assert not CLUSTER(np.ones(12, np.float32), among).any()
+
+
+@pytest.mark.long
+def test_fldetector_suspects_those_whose_updates_follow_nothing():
+    """Not before the window is full; and who comes now and then is compared with its last time."""
+    scenario = {
+        "name": "detector",
+        "rounds": 12,
+        "data": {"kind": "digits", "clients": 16},
+        "fleet": {"malicious": [2, 5, 11]},
+        "wire": [{"kind": "gaussian", "std": 0.3}],
+        "client": {"lr": 0.1, "batch": "full", "epochs": 2},
+        "server": [{"kind": "fldetector", "window": 4}],
+    }
+    suspected = lambda result: np.flatnonzero(result.state()["server"]["suspected"]).tolist()
+    result = fedsim.run(scenario)
+    kept = result.rounds["malicious_kept"].to_numpy()
+    assert suspected(result) == [2, 5, 11] and kept[1:5].min() == 3 and kept[6:].max() == 0
+    half = fedsim.run({**scenario, "rounds": 40, "cohort": {"kind": "uniform", "size": 8}})
+    assert {2, 5} <= set(suspected(half)) <= {2, 5, 11}
+    assert suspected(fedsim.run({**scenario, "wire": []})) == []

@@ -69,6 +69,7 @@ TABLE = {
     "auto_gm": Law({"lam": 30.0}, resists=4, equivariant=False, shifts=True),
     "residual_reweighting": Law(resists=3),
     "lasa": Law(resists=4, equivariant=False, scales=True, unanimous=False),
+    "fldetector": Law(),
     "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),
     "trust": Law(resists=4, equivariant=False, unanimous=False),
     "zeno": Law({"f": 3}, resists=3, equivariant=False),

@@ -43,3 +43,4 @@ from fedsim.rules.trust import trust as trust
 from fedsim.rules.zeno import zeno as zeno
 from fedsim.rules.residual_reweighting import residual_reweighting as residual_reweighting
 from fedsim.rules.lasa import lasa as lasa
+from fedsim.rules.fldetector import fldetector as fldetector

@@ -58,3 +58,77 @@ class Lasa(Rule):
 def usual(values, radius=1.0):
     """Less than so many standard deviations from the median; not those that are only so by rounding."""
     return (values.std() == 0) | (np.abs(values - np.median(values)) < radius * values.std() * (1 - 1e-12))
+
+
+def quasi_newton(pairs):
+    """B from σ I by the updates of BFGS, as a matrix."""
+    s, y = pairs[-1]
+    B = (y @ s) / (s @ s) * np.eye(len(s))
+    for s, y in pairs:
+        B = B - np.outer(B @ s, B @ s) / (s @ B @ s) + np.outer(y, y) / (y @ s)
+    return B
+
+
+def dispersion(values, k: int):
+    """(the least sum of squares around k centres, the last number of the lower cluster)."""
+    values = np.sort(values)
+    around = lambda part: ((part - part.mean()) ** 2).sum()
+    if k == 1:
+        return around(values), None
+    sums = [around(values[:i]) + around(values[i:]) for i in range(1, len(values))]
+    return min(sums), values[np.argmin(sums)]
+
+
+def upper(values, among):
+    """Who of `among` is in the upper one of two clusters, by the gap statistic."""
+    v = values[among]
+    if len(v) < 3 or np.ptp(v) == 0:
+        return np.zeros(len(values), bool)
+    v = (v - v.min()) / np.ptp(v)
+    uniform = np.random.default_rng(0).random((len(values), 10)).T[:, among]
+    with np.errstate(divide="ignore"):
+        logs = {k: np.log([dispersion(u, k)[0] for u in uniform]) for k in (1, 2)}
+        gaps = {k: np.log(np.mean(np.exp(logs[k]))) - np.log(dispersion(v, k)[0]) for k in (1, 2)}
+    found = np.zeros(len(values), bool)
+    if gaps[1] < gaps[2] - np.sqrt(1.1) * logs[2].std():
+        found[np.flatnonzero(among)[v > dispersion(v, 2)[1]]] = True
+    return found
+
+
+class FLDetector(Rule):
+    """Zhang et al. 2022: predictions by L-BFGS, scores over a window, without the upper of two clusters."""
+
+    window, clients = 2, 9
+
+    def __init__(self, x, able):
+        super().__init__(x, able)
+        self.last, self.pairs, self.before = {}, [], None
+        self.scores = {i: [] for i in range(self.clients)}
+        self.suspected, self.able = np.zeros(self.clients, bool), len(able)
+
+    def reduce(self, round):
+        B = quasi_newton(self.pairs) if self.pairs else np.zeros((len(round.x), len(round.x)))
+        away = {}
+        for i, update in zip(round.clients, round.updates, strict=True):
+            if i in self.last:
+                last, at = self.last[i]
+                away[i] = np.linalg.norm(update - last + B @ (round.x - at))
+            self.last[i] = update, round.x
+        for i, d in away.items():
+            self.scores[i].append(d / np.median(list(away.values())))
+        means = np.array([np.mean(self.scores[i][-self.window :] or [0]) for i in range(self.clients)])
+        full = np.array([len(self.scores[i]) >= self.window for i in range(self.clients)])
+        self.suspected = upper(means, full & (2 * full.sum() > self.able))
+        kept = [not self.suspected[i] for i in round.clients]
+        if not any(kept):
+            return 0 * round.x
+        mean = round.updates[kept].mean(0)
+        if self.before:
+            s, y = round.x - self.before[0], self.before[1] - mean
+            if s @ y > 1e-8 * np.linalg.norm(s) * np.linalg.norm(y):
+                self.pairs = [*self.pairs, (s, y)][-self.window :]
+        self.before = round.x, mean
+        return mean
+
+    def server(self):
+        return {"suspected": dict(enumerate(self.suspected.astype(float)))}

@@ -152,5 +152,6 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "auto_gm": ({"kind": "auto_gm", "lam": 0.5}, filters.AutoGM),
     "residual_reweighting": ({"kind": "residual_reweighting"}, detectors.ResidualReweighting),
     "lasa": ({"kind": "lasa"}, detectors.Lasa),
+    "fldetector": ({"kind": "fldetector", "window": 2}, detectors.FLDetector),
 }
 """As they stand behind plain local training."""
