@@ -35,7 +35,7 @@ def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
 def test_cores_and_devices_change_no_byte(cores, devices):
-    names = some(WORKLOADS, 3)
+    names = some(WORKLOADS, 5)
     assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
 
 

@@ -70,7 +70,11 @@ UNBIASED_METHODS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", UNBIASED if WHOLE else UNBIASED[:1], ids=lambda case: case["name"])
-@pytest.mark.parametrize("method", sampled(UNBIASED_METHODS, 99), ids=lambda method: "".join(map(str, method.values())))
+@pytest.mark.parametrize(
+    "method",
+    UNBIASED_METHODS if WHOLE else UNBIASED_METHODS[1:3],
+    ids=lambda method: "".join(map(str, method.values())),
+)
 def test_unbiased_methods_reach_the_optimum(case, method):
     p = case["params"]
     written = scenario(p, p["rounds"], server=[{"kind": "mean", "weights": p["optimum_weights"]}])
