@@ -17,6 +17,8 @@ from fedsim.compose import FAMILIES
 from fedsim.disk import files
 from fedsim.disk.checkpoint import Snapshot, encode
 from fedsim.disk.rowfile import HEAD, RowFile
+from fedsim.engine import store
+from fedsim.engine.memory import Memories, Memory
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.fleet import selection
 from fedsim.rules.divide_and_conquer import drawn
@@ -24,7 +26,7 @@ from fedsim.rules.geometric_median import _search_points
 from fedsim.rules.krum import krum_scores
 from fedsim.rules.sorting import by_sorted_columns
 from fedsim.rules.subsets import MOST, most_rows
-from fedsim.runs import journal
+from fedsim.runs import directory, journal
 from fedsim.runs.journal import Journal, Pace, committed
 from fedsim.study import pairing, standings, statistics
 from fedsim.study.breakdown import breakdown
@@ -395,6 +397,57 @@ def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypa
     monkeypatch.setattr(files.shutil, "disk_usage", unknown)  # the room left is not known: it is not told
     with pytest.raises(DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"):
         files.write_named(tmp_path / "none" / "file", "x")
+
+
+class TwoNumbers(Memories):
+    """Clients that remember two numbers."""
+
+    def __init__(self):
+        pass
+
+    def empty(self, start, places):
+        return Memory({"w": jnp.zeros((places, 2))}, jnp.zeros(places, bool))
+
+
+def test_memory_in_a_file_and_on_the_device_is_the_same_memory(tmp_path, monkeypatch):
+    disk, ids = store.OnDisk(TwoNumbers(), {}, 3, 6, tmp_path), np.array([1, 4, 5])
+    for step in (1.0, 2.0):
+        memory, _ = disk.lend(ids)
+        rows = memory.rows["w"].at[:2].add(step)
+        disk.keep(ids, Memory({"w": rows}, jnp.array([True, True, False])))
+    kept = disk.arrays(portable=True)
+    assert kept["memory.ids"].tolist() == [1, 4] and kept["memory.rows"].view(np.float32).tolist() == [[3, 3], [3, 3]]
+    device = store.Resident(TwoNumbers(), {}, ids, 3, 6)
+    assert device.arrays()["memory.ids"].tolist() == []
+    device.restore({})
+    device.restore(kept)
+    known, rows = device.rows(np.array([1, 5, 0]))
+    assert known.tolist() == [True, False, False] and rows["w"][0].tolist() == [3, 3]
+    assert {name: array.tolist() for name, array in device.arrays().items()} == {n: a.tolist() for n, a in kept.items()}
+    again = store.OnDisk(TwoNumbers(), {}, 3, 6, tmp_path / "again")
+    (tmp_path / "again").mkdir()
+    again.restore(device.arrays())
+    assert again.arrays(portable=True)["memory.rows"].tolist() == kept["memory.rows"].tolist()
+    assert disk.arrays()["memory.file"].tolist() == [0, 4 * (HEAD + 8)]  # two rows, and two that newer ones replaced
+    monkeypatch.setattr(store, "SPARE", -1)
+    assert disk.arrays()["memory.file"].tolist() == [1, 2 * (HEAD + 8)] and disk.files() == ["memory-1.rows"]
+    assert disk.lend(ids)[0].rows["w"].tolist() == [[3, 3], [3, 3], [0, 0]]
+    for one in (disk, again):
+        one.file.close()
+
+
+def test_a_record_that_is_no_file_and_a_lock_whose_holder_says_nothing(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / directory.RECORD)
+    with pytest.raises(DirectoryError, match="is no regular file"):
+        directory.read_record(tmp_path)
+    waits: list[float] = []
+    monkeypatch.setattr(directory.time, "sleep", waits.append)
+    lock = tmp_path / "lock"
+    for content, by in ((b"", "by another process"), (b"3", "by another process"),
+                        (b'{"host": "x", "pid": 7, "since": "then"}', "by process 7 on another machine since then")):  # fmt: skip
+        lock.write_bytes(content)
+        assert f"in use {by}; wait" in directory._holder(tmp_path, os.open(lock, os.O_RDONLY))
+    assert len(waits) == 20
 
 
 def test_numbers_of_commits():

@@ -201,6 +201,8 @@ def read_record(path: Path) -> dict[str, Any] | None:
         text = (path / RECORD).read_bytes().decode()
         record = json.loads(text)
         return record if _record_text(record) == text else None
+    except DirectoryError:
+        raise
     except FileNotFoundError:
         raise DirectoryError(f"{path}: holds no fedsim run") from None
     except OSError as error:
