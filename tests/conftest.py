@@ -27,6 +27,7 @@ from fedsim.engine.machine import forget_programs
 # What would make CI too long runs as a fixed subset there, and whole when this is set.
 OWN_FILES = {"mnist_5k.yaml"}  # scenarios whose comment says how to get their data; tests of their own run them
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
+READERS = frozenset({"trust", "zeno"})  # rules that read samples of the server: test_own_samples.py
 
 
 def pytest_configure(config):

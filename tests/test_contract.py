@@ -6,6 +6,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import READERS
 
 import fedsim
 from fedsim.build import build
@@ -188,7 +189,6 @@ OURS = [
 ]
 GIVEN = {"f": 1, "norm": 1.0, "radius": 1.0, "std": 1.0, "threshold": 2}
 PARTNERS = {"dyn": "feddyn"}
-READERS = {"trust", "zeno"}  # of samples that the server keeps
 
 
 @pytest.mark.parametrize(("family", "kind"), OURS, ids=lambda part: part)

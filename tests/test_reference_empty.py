@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from conftest import crossed
+from conftest import READERS, crossed
 from reference import scenarios
 from reference.conditions import FULL, Condition, listed
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -21,8 +21,8 @@ REQUIRED = {
     "robust_learning_rate": {"threshold": 2},
 }
 PERSONAL = {"fedper": {"personal": ["W"]}}  # whose default asks for layers
-METHODS = [name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim.")]
-RULES = [name for name, factory in FAMILIES["rule"].items() if factory.__module__.startswith("fedsim.")]
+OURS = lambda family: [name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")]
+METHODS, RULES = ([name for name in OURS(family) if name not in READERS] for family in ("method", "rule"))
 
 
 def weights(client: str, server: list[dict], sizes: tuple[int, ...], cohort: str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Every rule behind plain local training against its definition in plain NumPy: `reference` says what is on both sides."""
 
 import pytest
-from conftest import crossed
+from conftest import READERS, crossed
 from reference import clients, scenarios
 from reference.conditions import CONDITIONS, HARD, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -24,7 +24,6 @@ LATER = (
 )  # in the long part alone; `rfa` and `krum` share what they compute
 SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast part sees behind methods
 ELSEWHERE = {"dyn"}  # behind its own client method alone
-READERS = {"trust", "zeno"}  # of samples that the server keeps: in test_own_samples
 
 
 def run(server: list[dict], condition: Condition, problem: str = "squares") -> fedsim.Result:
