@@ -116,6 +116,7 @@ def test_two_processes_and_another_hash_seed(reference, root):
         assert out.stdout.strip() == reference
 
 
+@pytest.mark.long
 def test_one_compilation_over_all_rounds():
     """Cohorts whose steps differ from round to round share one program."""
     compiled = []

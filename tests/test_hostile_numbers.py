@@ -82,6 +82,7 @@ def test_what_does_not_fit_is_a_line_with_its_place(edit):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 1 << 20  # kB
 
 
+@pytest.mark.long
 def test_a_batch_is_as_wide_as_the_largest_client():
     """It was 16 million rows of padding; what is trained is the same, to the bit, as with the client's size."""
     with confined(3 << 30):

@@ -89,6 +89,7 @@ def test_lanes_are_the_padded_vmap():
     np.testing.assert_allclose(got["W"], shared["W"], rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.long
 def test_one_full_batch_step_is_centralised_gradient_descent():
     data = ragged()
     client = {"lr": 0.7, "batch": "full", "steps": 1}

@@ -154,6 +154,7 @@ def test_a_system_that_takes_few_bytes_at_a_time(kind, undisturbed, tmp_path):
     whole(tmp_path / "run", undisturbed(kind, (0, 1)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_is_on_the_disk_before_it_counts(kind, tmp_path):
     """No file gets its name before its bytes are flushed, no commit before the log and the rows it speaks of."""

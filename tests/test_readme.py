@@ -304,7 +304,9 @@ COMPARED = {
 LARGE = ("clients.csv", "partition.csv", "timing.csv", "figures/")  # of those under robust not kept either
 
 
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * (place == "robust")) for n, place in COMPARED.items()]
+)
 def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     """Made by the command that the pages print, of the scenario as it is, and its tables follow from one another."""
     kept, scenario = root / "reports" / name, f"scenarios/{COMPARED[name]}/{name}.yaml"

@@ -73,6 +73,7 @@ def state(path):
     return [(p, p.stat().st_mtime_ns, p.stat().st_ino, p.read_bytes() if p.is_file() else None) for p in there]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sampled(KINDS, 99))
 def test_a_finished_run_is_confirmed_and_left_alone(kind, made):
     out = made(kind)
