@@ -25,13 +25,13 @@ def numbers() -> str:
     """guide.csv, from the kept runs."""
     worst = pd.read_csv(REPORTS / "worst_case" / "worst.csv").set_index(["method", "variant"])["mean"]
     falls = pd.read_csv(REPORTS / "breakdown" / "breakdown.csv").groupby("method")["falls"].min()
-    text = lambda value: "" if value is None or value != value else f"{value:.2f}".removesuffix("0")
+    text = lambda value, form: "" if value is None or value != value else format(value, form)
     out = io.StringIO()
     writer = csv.DictWriter(out, MEASURED, lineterminator="\n")
     writer.writeheader()
     for method in sorted({name for name, _ in worst.index} | set(falls.index)):
         values = (worst.get((method, ALIKE)), worst.get((method, DIFFERENT)), falls.get(method))
-        writer.writerow(dict(zip(MEASURED, (method, *map(text, values)), strict=True)))
+        writer.writerow(dict(zip(MEASURED, (method, *map(text, values, (".2f", ".2f", "g"))), strict=True)))
     return out.getvalue()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.tree_util import Partial
+from jax.tree_util import Partial, tree_leaves_with_path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim.errors import Problem, ScenarioError
@@ -75,13 +75,10 @@ def own_update(of: str, reference: Any, stack: Tree) -> Tree | None:
         return None
     given = arrays_of(reference)
     row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
-    needed, found = (jax.tree_util.tree_leaves_with_path(tree) for tree in (row, given))
-    shapes = lambda leaves: [(jax.tree_util.keystr(path, simple=True), list(np.shape(leaf))) for path, leaf in leaves]
-    if jax.tree.structure(row) != jax.tree.structure(given) or shapes(needed) != shapes(found):
-        needed, found = (
-            ", ".join(f"{name} {shape}".strip() for name, shape in shapes(part)) for part in (needed, found)
-        )
-        text = f"is to be a tree like a row of the updates, {needed}; found {found}"
+    name = lambda path: jax.tree_util.keystr(path, simple=True)
+    shapes = lambda x: [f"{name(path)} {[*np.shape(leaf)]}".strip() for path, leaf in tree_leaves_with_path(x)]
+    if jax.tree.structure(row) != jax.tree.structure(given) or shapes(row) != shapes(given):
+        text = f"is to be a tree like a row of the updates, {', '.join(shapes(row))}; found {', '.join(shapes(given))}"
         raise ScenarioError([Problem("reference", text)], of)
     return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), given, row)
 

@@ -11,6 +11,7 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.cosines import cosines, single_linkage
 from fedsim.rules.selection import selected
+from fedsim.rules.sorting import middle
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -77,7 +78,7 @@ def clipped_rows(
     """(the stack, its admitted rows at most as long as the median of the lengths of the present ones; that length)."""
     lengths = tree.norms(stacked, tree.zero_row(stacked))
     ascending, m = jnp.sort(jnp.where(present, lengths, jnp.inf)), jnp.sum(present)
-    bound = 0.5 * ascending[jnp.maximum(m - 1, 0) // 2] + 0.5 * ascending[m // 2]
+    bound = middle(ascending, m)
     bound = jnp.where(m > 0, bound, 0)
     factor = jnp.where(admitted & (lengths > bound), bound / jnp.where(lengths > 0, lengths, 1), 1)
     return jax.tree.map(lambda x: x * tree.along(factor, x).astype(x.dtype), stacked), bound

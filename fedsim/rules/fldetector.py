@@ -13,6 +13,7 @@ from fedsim.compose import rule
 from fedsim.rules.gap_statistic import upper_cluster
 from fedsim.rules.secant import Pairs, curvature, no_pairs, product, with_pair
 from fedsim.rules.selection import selected
+from fedsim.rules.sorting import middle
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -99,7 +100,7 @@ def _judged(state: Histories, delta: Tree, usable: Bool[Array, " K"], context: C
     compared = usable & state.known[ids]
     away, m = jnp.where(compared, away, jnp.inf).astype(state.scores.dtype), jnp.sum(compared)
     ordered = jnp.sort(away)
-    median = 0.5 * ordered[jnp.maximum(m - 1, 0) // 2] + 0.5 * ordered[m // 2]
+    median = middle(ordered, m)
     score = away / jnp.where(median > 0, median, 1)
     to = jnp.where(compared, ids, N)  # beyond the last client: not written
     pushed = jnp.concatenate([state.scores[ids, 1:], score[:, None]], axis=1)

@@ -13,6 +13,7 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.flame import clipped_rows
 from fedsim.rules.selection import selected
+from fedsim.rules.sorting import middle
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -103,7 +104,7 @@ def _within(values: Float[Array, " K"], usable: Bool[Array, " K"], radius: float
     m = jnp.sum(usable)
     values = values / jnp.maximum(jnp.max(jnp.where(usable, values, 0)), jnp.finfo(values.dtype).tiny)
     ordered = jnp.sort(jnp.where(usable, values, jnp.inf))
-    median = 0.5 * ordered[jnp.maximum(m - 1, 0) // 2] + 0.5 * ordered[m // 2]
+    median = middle(ordered, m)
     mean = tree.sum_weights(jnp.where(usable, values, 0)) / jnp.maximum(m, 1).astype(values.dtype)
     squares = tree.sum_weights(jnp.where(usable, (values - mean) ** 2, 0))
     std = jnp.sqrt(squares / jnp.sum(counted))

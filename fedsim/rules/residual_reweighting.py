@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
 from fedsim.compose import alias, rule
-from fedsim.rules.sorting import ascending
+from fedsim.rules.sorting import ascending, middle
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -72,9 +72,9 @@ def reweighted(
     ordered = ascending(jnp.where(usable[:, None], x, jnp.inf))
     slope = repeated_median(ordered, m)
     rank = ranks(x, usable).astype(dtype) - (n - 1) / 2  # from the middle
-    line = median(ordered, m)[None, :] + slope[None, :] * rank
+    line = middle(ordered, m)[None, :] + slope[None, :] * rank
     away = jnp.abs(x - line)
-    spread = median(ascending(jnp.where(usable[:, None], away, jnp.inf))[1:], m - 1)
+    spread = middle(ascending(jnp.where(usable[:, None], away, jnp.inf))[1:], m - 1)
     tau = 1.4826 * (1 + 5 / jnp.maximum(n - 1, 1)) * spread
     leverage = 1 / n + 12 * rank**2 / (n * jnp.maximum(n**2 - 1, 1))
     reach = lam * jnp.sqrt(2 / n) * jnp.sqrt(jnp.maximum(1 - leverage, 0)) * tau
@@ -91,15 +91,10 @@ def repeated_median(ordered: Float[Array, "P C"], m: Int[Array, ""]) -> Float[Ar
         other = (place < m) & (place != k)
         gap = jnp.where(other, k - place, 1).astype(ordered.dtype)[:, None]
         slopes = (ordered[k][None, :] - ordered) / gap
-        return median(ascending(jnp.where(other[:, None], slopes, jnp.inf)), m - 1)
+        return middle(ascending(jnp.where(other[:, None], slopes, jnp.inf)), m - 1)
 
     slopes = lax.map(of_one, place)
-    return median(ascending(jnp.where((place < m)[:, None], slopes, jnp.inf)), m)
-
-
-def median(ordered: Float[Array, "P C"], m: Int[Array, ""]) -> Float[Array, " C"]:
-    """Of the first m values of every column, which are in ascending order."""
-    return 0.5 * ordered[jnp.maximum(m - 1, 0) // 2] + 0.5 * ordered[jnp.maximum(m, 0) // 2]
+    return middle(ascending(jnp.where((place < m)[:, None], slopes, jnp.inf)), m)
 
 
 def ranks(x: Float[Array, "K C"], usable: Bool[Array, " K"]) -> Int[Array, "K C"]:

@@ -77,6 +77,11 @@ def ascending(columns: Float[Array, "K C"]) -> Float[Array, "P C"]:
     return _floats(_sort(_integers(filled)), columns.dtype)
 
 
+def middle(ordered: Float[Array, "P ..."], m: Int[Array, ""]) -> Float[Array, "..."]:
+    """The median of the first m values of every column, which are in ascending order."""
+    return 0.5 * ordered[jnp.maximum(m - 1, 0) // 2] + 0.5 * ordered[jnp.maximum(m, 0) // 2]
+
+
 def _integers(values: Float[Array, "..."]) -> Int[Array, "..."]:
     """The floats' own bits, in their order: compared by one instruction, and −0 < 0 whatever the network."""
     bits = lax.bitcast_convert_type(values, jnp.dtype(f"int{8 * values.dtype.itemsize}"))

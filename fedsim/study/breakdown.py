@@ -66,10 +66,12 @@ def breakdown_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None =
         groups.setdefault(parted(row.get("variant", ""))[0], {}).setdefault(row["method"], []).append(row)
     lines = []
     for rest, methods in groups.items():
-        falls = {method: [row["falls"] for row in own if row["falls"] is not None] for method, own in methods.items()}
+        falls = {
+            method: [row["falls"] for row in tried if row["falls"] is not None] for method, tried in methods.items()
+        }
         points = sorted((min(values), method) for method, values in falls.items() if values)
         kept = [method for method, values in falls.items() if not values]
-        attacks, words = max(len(own) for own in methods.values()), variation(rest, scenario)
+        attacks, words = max(map(len, methods.values())), variation(rest, scenario)
         where = (f" under the worst of {attacks} attacks" if attacks > 1 else "") + (f" with {words}" if rest else "")
         text = ", ".join(f"{method} from {value:g}" for value, method in points) or "no method"
         others = f"; not {', '.join(kept)}" if points and kept else ""
