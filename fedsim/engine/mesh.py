@@ -106,7 +106,8 @@ class Mesh:
         lane, row = self.lanes.shapes(lent.banks[0], lent.memories[0], lent.jobs[0])
         rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((seats, *leaf.shape), leaf.dtype), row)
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), (lane, rows))
-        return Buffers(*map(list, zip(*(jax.device_put(zeros, place.device) for place in self.places), strict=True)))
+        pairs = [jax.device_put(zeros, place.device) for place in self.places]
+        return Buffers([lanes for lanes, _ in pairs], [rows for _, rows in pairs])
 
     def train_all(self, lent: Lent, buffers: Buffers, t0: int, t1: int) -> tuple[Buffers, list[Array]]:
         """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers, tokens)."""
