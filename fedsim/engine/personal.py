@@ -22,7 +22,8 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     """How every client's own model does on the samples that it keeps for testing -> (means, labels) as `client_scores`.
 
     A client that never took part has the model of its first row of memory. No means for a method without personal models,
-    where no client keeps samples, and for clients that are not chosen (mask `[N]`). The models are made one after another, those of ROOM bytes of rows in a call.
+    where no client keeps samples, and for clients that are not chosen (mask `[N]`). The models are made one after another,
+    those of ROOM bytes of rows in a call.
     """
     f, client, task = run.plan.federation, run.program.server.client, run.program.task
     tested = np.flatnonzero(chosen[f.test_owner])
