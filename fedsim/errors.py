@@ -125,6 +125,10 @@ class ProcessError(Failure, RuntimeError):
     exit_code = 2
 
 
+class LostError(Failure, RuntimeError):
+    """Other processes are gone, and what they had to do is not done; `--resume` goes on (exit code 1)."""
+
+
 class DataError(Failure, ValueError):
     """Samples that cannot be learned from as they are (exit code 3); one line per problem, whatever the file holds.
 

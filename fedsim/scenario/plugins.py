@@ -78,11 +78,16 @@ def _failure(error: Exception) -> str:
 
 def own_links(spec: BaseModel) -> dict[str, str]:
     """Links of a scenario that fedsim did not bring: their names, and the SHA-256 of the file that defines each."""
-    hashes = {}
     kinds = ((section.family, section.kind) for _, section in sections_within(spec) if hasattr(section, "family"))
-    for family, kind in kinds:
-        module = sys.modules.get(FAMILIES[family][kind].__module__)
-        if module is not None and not module.__name__.startswith("fedsim."):
-            path = Path(getattr(module, "__file__", None) or "")
-            hashes[f"{family} {kind}"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
-    return dict(sorted(hashes.items()))
+    hashes = {f"{family} {kind}": link_hash(family, kind) for family, kind in kinds}
+    return {name: sha256 for name, sha256 in sorted(hashes.items()) if sha256}
+
+
+def link_hash(family: str, kind: str) -> str:
+    """SHA-256 of the file that defines a link; empty where it is fedsim's own, or not known."""
+    link = FAMILIES[family].get(kind)
+    module = sys.modules.get(link.__module__) if link else None
+    if module is None or module.__name__.startswith("fedsim."):
+        return ""
+    path = Path(getattr(module, "__file__", None) or "")
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
