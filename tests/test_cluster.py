@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -15,16 +14,24 @@ import pytest
 from click.testing import CliRunner
 from directories import leftovers
 from test_compare import SCENARIO, bits
+from test_readme import block
 
 import fedsim
 from fedsim.cli import cli
 from fedsim.errors import ProcessError
-from fedsim.runs.cluster import Cluster, connected, environment_of, parts_of
-from fedsim.runs.remote import Order, Terms, differing
+from fedsim.runs.cluster import Cluster, connected, parts_of
+from fedsim.runs.terms import Terms, differing, environment_of
 
+ROOT = Path(__file__).parents[1]
 needs_dask = pytest.mark.skipif(not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`")
-METHODS = "fedavg,scaffold,krum(f=3),fragile"  # Krum's cohort is too small
+METHODS = "scaffold,krum(f=3),fragile"  # Krum's cohort is too small
+LINES = block((ROOT / "README.md").read_text(), "cluster").splitlines()  # scheduler, worker, comparison
+ON = LINES[2].split()[-2:]
 PLUGIN = Path(__file__).with_name("plugins") / "fragile.py"
+
+
+def on(address: str) -> list[str]:
+    return [word.replace("HOST:8786", address) for word in ON]
 
 
 def free_port() -> int:
@@ -71,7 +78,7 @@ def test_what_differs_is_named(tmp_path):
     terms = Terms(None, str(tmp_path), 4, None, (), expected, {missing: "f00", other: "f00"})
     version, link, *data = differing(terms, jax.devices())
     assert version == f"jax is {jax.__version__} there, 0.0.1 here"
-    assert link == "rule mine is not known there, f00 here"
+    assert link == "rule mine is not known there; put it into a file, and enable that with --plugin FILE"
     put = "there; put them where every worker reads them"
     assert data == [f"data '{missing}' are not {put}", f"data '{other}' differ {put}"]
 
@@ -90,15 +97,16 @@ def test_parts_hold_neighbours_and_every_run_once():
 # --------------------------------------------------------------------------------------------------- a real cluster
 
 
-def dask(*words: str, **more: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:], "--no-dashboard"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **more}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def dask(line: str, *more: str, **environment: str) -> subprocess.Popen:
+    """A process that the README starts by this line."""
+    command = [sys.executable, "-m", *line.removeprefix(".venv/bin/").split(), "--no-dashboard", *more]
+    known = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.Popen(command, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def worker(address: str, place: Path, **more: str) -> subprocess.Popen:
-    words = ["--nthreads", "1", "--no-nanny", "--local-directory", str(place)]
-    return dask("worker", address, *words, **{"NPROC": "1", **more})
+def worker(address: str, place: Path, **environment: str) -> subprocess.Popen:
+    more = "--no-nanny", "--local-directory", str(place)
+    return dask(LINES[1].replace("HOST:8786", address), *more, **{"NPROC": "1", **environment})
 
 
 @pytest.fixture
@@ -106,7 +114,7 @@ def cluster(tmp_path):
     """A scheduler -> (its address, its workers, to which a test adds)."""
     port = free_port()
     address, processes = f"127.0.0.1:{port}", []
-    processes.append(dask("scheduler", "--host", "127.0.0.1", "--port", str(port)))
+    processes.append(dask(LINES[0].replace("8786", str(port)), "--host", "127.0.0.1"))
     try:
         yield address, processes
     finally:
@@ -149,9 +157,7 @@ def children(pid: int) -> list[int]:
 def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):
     address, processes = cluster
     processes += [worker(address, tmp_path / name) for name in ("one", "two")]
-    process = subprocess.Popen(
-        command(tmp_path, "far", "--on", f"dask://{address}"), cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command(tmp_path, "far", *on(address)), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     until(lambda: list(tmp_path.glob("far/checkpoints/*/state-*")) or process.poll() is not None)
     until(lambda: children(processes[1].pid) or process.poll() is not None)
     assert process.poll() is None
@@ -171,15 +177,17 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
     monkeypatch.setenv("FRAGILE", str(tmp_path / "fragile"))
     (tmp_path / "fragile").touch()
     processes += [worker(address, tmp_path / name) for name in ("one", "two")]
-    on = ["--on", f"dask://{address}", "--methods", "fedavg,fragile"]
-    done = compared(tmp_path, "far", *on)
+    words = [*on(address), "--methods", "fedavg,fragile"]
+    done = compared(tmp_path, "far", *words)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert "fragile, seed" in done.stderr and "the process ended with code 3" in done.stderr
     assert "go on with: fedsim compare" in done.stderr and "--resume" in done.stderr
     assert len(list(tmp_path.glob("far/checkpoints/fedavg.*/state-*"))) == SCENARIO["seeds"]
     assert not list(tmp_path.glob("far/checkpoints/fragile*"))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("far/checkpoints/*/*")}
-    process = subprocess.Popen([*command(tmp_path, "far", *on), "--resume"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command(tmp_path, "far", *words), "--resume"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
     until(lambda: children(processes[1].pid) and children(processes[2].pid))
     time.sleep(3)  # the two compare the terms; what comes then are runs
     process.send_signal(signal.SIGINT)
@@ -187,7 +195,7 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
     assert process.returncode == 130 and "go on with: fedsim compare" in said, said
     until(lambda: not children(processes[1].pid) and not children(processes[2].pid), 30)
     (tmp_path / "fragile").unlink()
-    assert compared(tmp_path, "far", *on, "--resume").returncode == 0
+    assert compared(tmp_path, "far", *words, "--resume").returncode == 0
     assert all(path.stat().st_mtime_ns == was for path, was in before.items())
     assert compared(tmp_path, "near", "--methods", "fedavg,fragile").returncode == 0
     assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
@@ -198,7 +206,7 @@ def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monk
 def test_a_worker_that_computes_otherwise_is_refused(tmp_path, cluster):
     address, processes = cluster
     processes.append(worker(address, tmp_path / "one", XLA_FLAGS="--xla_cpu_enable_fast_math=true"))
-    done = compared(tmp_path, "far", "--on", f"dask://{address}")
+    done = compared(tmp_path, "far", *on(address))
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "far").exists()
     assert "xla_flags is --xla_cpu_enable_fast_math=true there" in done.stderr
 

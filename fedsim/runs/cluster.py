@@ -5,9 +5,7 @@ directory. What decides bits is compared before anything starts.
 """
 
 import contextlib
-import os
 import pickle
-import platform
 import re
 import socket
 import time
@@ -17,21 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.build.data_files import DATA, PARTITION, data_file, section_at
 from fedsim.disk import files
-from fedsim.errors import Interrupted, LostError, ProcessError, ScenarioError
-from fedsim.runs.environment import numerical
+from fedsim.errors import Interrupted, LostError, ProcessError
 from fedsim.runs.filenames import folder_of, label_of
 from fedsim.runs.journal import committed, number_of
-from fedsim.runs.remote import Folder, Order, Terms, compare_terms, play
-from fedsim.scenario.plugins import ENABLED, link_hash
-from fedsim.sources import sha256_of_data
+from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
+from fedsim.runs.terms import Terms
 from fedsim.study.grid import Cell
 
 INSTALLATION = "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
 PATIENCE = 10  # seconds that a scheduler has to answer, and a first worker to come
-RETRIES = 2  # of runs whose process ends; runs whose worker is lost are tried as often as dask's `allowed-failures` says
+RETRIES = 2  # of runs whose process ends; where a worker is lost, dask's `allowed-failures` counts
 PARTS = 4  # for each thread of the workers: few, since each is built anew, and enough to keep all busy
+LOOK = 5  # seconds between two looks whether there are workers
+ALONE = 60  # seconds without any worker after which no other is waited for
 LISTED = 3  # configurations that a line names
 
 Asked = list[tuple[Cell, tuple[int, ...]]]  # configurations, and the seeds of each
@@ -51,9 +48,9 @@ class Cluster:
 
     def __init__(self, client: Any, name: str, terms: Terms):
         self.client, self.name, self.terms = client, name, terms
-        with contextlib.suppress(Exception):  # which of the two kinds of time-out it is depends on dask's version
+        with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=PATIENCE)
-        if not client.nthreads():
+        if not self._slots():
             raise ProcessError(f"{name}: the scheduler has no workers; start some: dask worker HOST:PORT --nthreads 1")
         self._demand_same()
 
@@ -70,7 +67,11 @@ class Cluster:
             raise ProcessError(f"{self.name}: worker {worker}{others}: {text}")
 
     def execute(
-        self, cells: Sequence[Cell], path: Path, ask: Callable[[], bool], ended: Callable[[int], None] = lambda runs: None
+        self,
+        cells: Sequence[Cell],
+        path: Path,
+        ask: Callable[[], bool],
+        ended: Callable[[int], None] = lambda runs: None,
     ) -> None:
         """Have all runs played that have not ended, and write their files; one that fails fails again for the caller.
 
@@ -86,45 +87,52 @@ class Cluster:
         """
         open_ = [(cell, tuple(s for s in cell.scenario.spec.seeds if not _ended(path, cell, s))) for cell in cells]
         ended(sum(len(cell.scenario.spec.seeds) - len(seeds) for cell, seeds in open_))
-        waiting = {self._submitted(part, path): part for part in parts_of(open_, self._slots())}
-        lost: list[str] = []
+        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self._slots(), 1))}
+        lost: dict[str, list[str]] = {}  # by reason
+        heard = time.monotonic()  # of a worker
         try:
             while waiting:
                 if ask():
-                    raise Interrupted(f"with {sum(map(_runs, waiting.values()))} runs on {self.name}")
+                    raise Interrupted(f"with {sum(map(_runs, waiting.values()))} runs to go")
                 done = [future for future in waiting if future.done()]
                 for future in done:
                     part = waiting.pop(future)
-                    lost += self._received(future, part, path)
+                    if reason := self._received(future, path):
+                        lost.setdefault(reason, []).append(_named(part))
                     ended(_runs(part))
+                if time.monotonic() > heard + LOOK and self._slots():
+                    heard = time.monotonic()
+                if time.monotonic() > heard + ALONE:
+                    lost["no worker is left"] = [_named(part) for part in waiting.values()]
+                    break
                 time.sleep(0 if done else 0.1)
         finally:
             with contextlib.suppress(Exception):  # the scheduler may be gone
                 self.client.cancel(list(waiting))
         if lost:
-            more = f"; and {len(lost) - LISTED} more" if len(lost) > LISTED else ""
-            raise LostError(f"{self.name}: {'; '.join(lost[:LISTED])}{more}")
+            reasons = (f"{reason}: {_few(parts)}" for reason, parts in lost.items())
+            raise LostError(f"{self.name}: {'; '.join(reasons)}")
 
     def _slots(self) -> int:
-        return sum(self.client.nthreads().values()) or 1
+        """Threads of all workers; none where the scheduler does not say."""
+        with contextlib.suppress(OSError):
+            return sum(self.client.nthreads().values())
+        return 0
 
     def _submitted(self, part: Asked, path: Path) -> Any:
-        begun = {
-            (label_of(cell.who), seed): _files(folder_of(path, label_of(cell.who), seed)) for cell, seeds in part for seed in seeds
-        }
+        labels = [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
+        begun = {(label, seed): folder_content(folder_of(path, label, seed)) for label, seed in labels}
         cells = tuple(cell._replace(scenario=None) for cell, _ in part)  # pyright: ignore (it is read anew)
         order = pickle.dumps(Order(self.terms, cells, begun))
         with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
             return self.client.submit(play, order, key=f"fedsim-{uuid.uuid4()}", pure=False, retries=RETRIES)
 
-    def _received(self, future: Any, part: Asked, path: Path) -> list[str]:
-        """Write the files of a part -> why it has none, if so."""
-        labels = [f"{label_of(cell.who)}, seed{'s' * (len(seeds) > 1)} {_listed(seeds)}" for cell, seeds in part]
-        who = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+    def _received(self, future: Any, path: Path) -> str:
+        """Write the files of a part -> why there are none, if so."""
         if future.status in ("cancelled", "lost"):
-            return [f"{who}: the scheduler is gone"]
+            return "the scheduler is gone"
         if future.status == "error":
-            return [f"{who}: {_short(future.exception())}"]
+            return _short(future.exception())
         runs, failed = future.result()
         future.release()
         for (label, seed), folder in runs.items():
@@ -132,7 +140,7 @@ class Cluster:
                 _write(folder_of(path, label, seed), folder)
         for label, reason in failed.items():
             warnings.warn(f"{label} failed on a worker ({reason}); trying it here", stacklevel=2)
-        return []
+        return ""
 
 
 @contextlib.contextmanager
@@ -161,9 +169,9 @@ def connected(on: Any) -> Iterator[tuple[Any, str]]:
 def _client(name: str, host: str, port: int) -> Any:
     """A client of the scheduler there."""
     try:
-        import dask
+        from dask import config
 
-        dask.config.set({"logging": dict.fromkeys(("distributed", "distributed.client"), "critical")})  # before its import
+        config.set({"logging": dict.fromkeys(("distributed", "distributed.client"), "critical")})  # before its import
         from distributed import Client
     except ImportError:
         raise ProcessError(f"{name}: {INSTALLATION}") from None
@@ -173,38 +181,6 @@ def _client(name: str, host: str, port: int) -> Any:
     except Exception as error:
         ways = "start one there (dask scheduler), or correct the address"
         raise ProcessError(f"{name}: no dask scheduler answers ({_short(error)}); {ways}") from None
-
-
-def terms_of(cells: Sequence[Cell], document: Any, record: dict[str, Any], device: str | None, devices: list) -> Terms:
-    """What workers have to meet.
-
-    Args:
-      cells: of the grid.
-      document: the scenario without its grid.
-      record: of the comparison.
-      device: as `devices_of` takes it.
-      devices: that it chose.
-
-    Raises:
-      ProcessError: for a link that was defined where no worker can find it.
-    """
-    texts = tuple((plugin, Path(plugin).read_bytes() if _is_file(plugin) else None) for plugin in ENABLED)
-    environment = environment_of(devices, list(record["own_links"]))
-    read = {str(place): sha256_of_data(place) for place in dict.fromkeys(_data_files(cells))}
-    return Terms(document, os.getcwd(), record["environment"]["threads"], device, texts, environment, read)
-
-
-def environment_of(devices: list, links: Sequence[str]) -> dict[str, str]:
-    """What decides bits here, beside a scenario: as text by name; of a user's own links the hash of their files."""
-    hashes = {name: link_hash(*name.split(" ", 1)) for name in links}
-    python = ".".join(platform.python_version_tuple()[:2])
-    whole = {**numerical(devices), "python": python, **hashes}
-    return {name: " ".join(map(str, v)) if isinstance(v, list) else str(v) for name, v in whole.items()}
-
-
-def sha256_at(path: str) -> str:
-    """Hash of a file or folder of data; empty where there is none."""
-    return sha256_of_data(Path(path)) if os.path.exists(path) else ""
 
 
 def parts_of(asked: Asked, slots: int) -> list[Asked]:
@@ -230,32 +206,21 @@ def _runs(part: Asked) -> int:
     return sum(len(seeds) for _, seeds in part)
 
 
-def _listed(seeds: Sequence[int]) -> str:
-    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 2 else " and ".join(map(str, seeds))
+def _named(part: Asked) -> str:
+    """Configurations and seeds, in words."""
+    (cell, seeds), (last, _) = part[0], part[-1]
+    only = f", seeds {min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f", seed {min(seeds)}"
+    return f"{label_of(cell.who)}{only if len(part) == 1 else f' to {label_of(last.who)}'}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
 
 
 def _ended(path: Path, cell: Cell, seed: int) -> bool:
     """Whether a run has come to its end."""
     done = committed(folder_of(path, label_of(cell.who), seed), cell.scenario.spec.rounds)
     return done is not None and done.status != "running"
-
-
-def _data_files(cells: Sequence[Cell]) -> Iterator[Path]:
-    """The files and folders that the configurations read; one that is missing makes its configuration fail, later."""
-    for cell in cells:
-        for place in (DATA, PARTITION):
-            if isinstance(getattr(section_at(cell.scenario, place), "path", None), str):
-                with contextlib.suppress(ScenarioError):
-                    yield data_file(cell.scenario, place).absolute()
-
-
-def _is_file(plugin: str) -> bool:
-    return plugin.endswith(".py") or "/" in plugin
-
-
-def _files(folder: Path) -> Folder:
-    """What there is of a run."""
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
 
 def _write(folder: Path, content: Folder) -> None:

@@ -100,7 +100,13 @@ def compare(
     design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
     base, cells = design.scenario, design.cells
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
-        path = place.path if place else Path(stack.enter_context(tempfile.TemporaryDirectory())) if jobs > 1 or on else None
+        path = (
+            place.path
+            if place
+            else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if jobs > 1 or on
+            else None
+        )
         log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
         threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
@@ -155,7 +161,8 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
 @contextlib.contextmanager
 def _cluster(on: Any, design: Design, record: dict[str, Any], device: str | None, devices: list) -> Iterator[Any]:
     """Workers that were compared with this machine."""
-    from fedsim.runs.cluster import Cluster, connected, terms_of
+    from fedsim.runs.cluster import Cluster, connected
+    from fedsim.runs.terms import terms_of
 
     with connected(on) as (client, name):
         yield Cluster(client, name, terms_of(design.cells, design.scenario.document, record, device, devices))

@@ -17,34 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from fedsim.scenario.reader import Document
+    from fedsim.runs.terms import Terms
     from fedsim.study.grid import Cell
 
 ORDER, ANSWER, SAID, RUN = "order", "answer.json", "said", "run"  # files of a part, beside one another
 Folder = dict[str, bytes]  # the files of a run's log and commits, by name
 Who = tuple[str, int]  # label of a configuration, and seed
-
-
-class Terms(NamedTuple):
-    """What all parts of a comparison have in common.
-
-    Attributes:
-      document: the scenario without its grid.
-      directory: that the comparison was started in.
-      threads: of XLA's pool.
-      device: as `devices_of` takes it.
-      plugins: names of those that were enabled; with the text of those that are files.
-      environment: what decides bits, as it has to be here too.
-      files: SHA-256 of data by path.
-    """
-
-    document: "Document"
-    directory: str
-    threads: int | None
-    device: str | None
-    plugins: tuple[tuple[str, bytes | None], ...]
-    environment: dict[str, str]
-    files: dict[str, str]
 
 
 class Order(NamedTuple):
@@ -56,25 +34,13 @@ class Order(NamedTuple):
       begun: the runs, with what there is of each.
     """
 
-    terms: Terms
+    terms: "Terms"
     cells: "tuple[Cell, ...]" = ()
-    begun: Mapping[Who, Folder] = {}  # noqa: RUF012 (read only)
-
-
-class Played(NamedTuple):
-    """What has become of an order.
-
-    Attributes:
-      runs: their files.
-      failed: why, by label, of configurations that cannot be run.
-    """
-
-    runs: dict[Who, Folder]
-    failed: dict[str, str]
+    begun: Mapping[Who, Folder] = {}
 
 
 def play(order: bytes, wanted: Callable[[], bool] | None = None) -> tuple[dict[Who, Folder], dict[str, str]]:
-    """Play what was ordered, in a process that ends with this one -> the fields of `Played`.
+    """Play what was ordered, in a process that ends with this one -> (files of the runs; why by label, of what cannot be run).
 
     Args:
       order: pickled.
@@ -102,7 +68,9 @@ def play(order: bytes, wanted: Callable[[], bool] | None = None) -> tuple[dict[W
         answer = json.loads((folder / ANSWER).read_text())
         if answer["differs"]:
             raise RuntimeError(answer["differs"])
-        return {(label, seed): _files(folder / RUN / at) for label, seed, at in answer["runs"]}, answer["failed"]
+        return {(label, seed): folder_content(folder / RUN / at) for label, seed, at in answer["runs"]}, answer[
+            "failed"
+        ]
 
 
 async def compare_terms(order: bytes) -> str:
@@ -135,8 +103,8 @@ def _last_words(said: Path, code: int) -> str:
     return f"the process ended with {f'signal {-code}' if code < 0 else f'code {code}'}{f': {last}' * bool(last)}"[:300]
 
 
-def _files(folder: Path) -> Folder:
-    """What lies in the folder of a run; nothing where it never began."""
+def folder_content(folder: Path) -> Folder:
+    """What there is of a run in its folder; nothing where it never began."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
 
@@ -159,6 +127,7 @@ def _answered(order: Order, folder: Path) -> dict[str, Any]:
     """Compare the terms, and play the runs where they are met."""
     from fedsim.build.experiment import numerics
     from fedsim.errors import Failure
+    from fedsim.runs.terms import differing
     from fedsim.scenario import read
 
     terms = order.terms
@@ -176,7 +145,7 @@ def _answered(order: Order, folder: Path) -> dict[str, Any]:
         return {"differs": "; ".join(lines)} if lines else _executed(order, cells, devices, folder / RUN)
 
 
-def _enable(terms: Terms, folder: Path) -> None:
+def _enable(terms: "Terms", folder: Path) -> None:
     """Enable the plug-ins, those that are files from files with the same text."""
     from fedsim.scenario import enable
 
@@ -187,24 +156,6 @@ def _enable(terms: Terms, folder: Path) -> None:
             path.write_bytes(text)
             plugin = str(path)
         enable(plugin)
-
-
-def differing(terms: Terms, devices: list) -> list[str]:
-    """What is different here, a line for each."""
-    from fedsim.runs.cluster import environment_of, sha256_at
-
-    links = [name for name in terms.environment if " " in name]
-    here = environment_of(devices, links)
-    lines = [
-        f"{name} is {here.get(name) or 'not known'} there, {expected} here"
-        for name, expected in terms.environment.items()
-        if here.get(name) != expected
-    ]
-    for path, sha256 in terms.files.items():
-        found = sha256_at(path)
-        if found != sha256:
-            lines.append(f"data {path!r} {'differ' if found else 'are not'} there; put them where every worker reads them")
-    return lines
 
 
 def _executed(order: Order, cells: "list[Cell]", devices: list, path: Path) -> dict[str, Any]:

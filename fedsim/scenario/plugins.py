@@ -27,7 +27,7 @@ def enable(plugin: str) -> None:
       ScenarioError: when there is no such plug-in, it fails, or it defines what it may not.
     """
     try:
-        if plugin.endswith(".py") or "/" in plugin:
+        if is_file(plugin):
             _import_file(Path(plugin))
             ENABLED.append(plugin)
             return
@@ -43,6 +43,11 @@ def enable(plugin: str) -> None:
         raise ScenarioError([Problem("", str(error))], f"--plugin {plugin}") from None
     except Exception as error:  # whatever a user's file does when it is imported
         raise ScenarioError([Problem("", _failure(error))], f"--plugin {plugin}") from error
+
+
+def is_file(plugin: str) -> bool:
+    """Whether a plug-in is given by its path, and not by the name of an entry point."""
+    return plugin.endswith(".py") or "/" in plugin
 
 
 def installed() -> dict[str, str]:
