@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsim._version import __version__
 from fedsim.disk import files
 from fedsim.errors import Interrupted, LostError, ProcessError
 from fedsim.runs.filenames import folder_of, label_of
@@ -56,11 +57,11 @@ class Cluster:
 
     def _demand_same(self) -> None:
         order = pickle.dumps(Order(self.terms))
-        try:
-            found = self.client.run(compare_terms, order, on_error="return")
-        except Exception as error:  # a worker that cannot even read what it is to do
-            raise ProcessError(f"{self.name}: {_short(error)}; every worker needs this version of fedsim") from None
-        differing = {worker: _short(text) for worker, text in found.items() if text}
+        found = self.client.run(compare_terms, order, on_error="return")
+        unable = f"; every worker needs fedsim {__version__}"  # it cannot read what it is to do
+        differing = {
+            worker: f"{_short(text)}{'' if isinstance(text, str) else unable}" for worker, text in found.items() if text
+        }
         if differing:
             worker, text = sorted(differing.items())[0]
             others = f" (and {len(differing) - 1} more workers)" if len(differing) > 1 else ""
