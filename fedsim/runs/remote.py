@@ -68,9 +68,8 @@ def play(order: bytes, wanted: Callable[[], bool] | None = None) -> tuple[dict[W
         answer = json.loads((folder / ANSWER).read_text())
         if answer["differs"]:
             raise RuntimeError(answer["differs"])
-        return {(label, seed): folder_content(folder / RUN / at) for label, seed, at in answer["runs"]}, answer[
-            "failed"
-        ]
+        runs = {(label, seed): folder_content(folder / RUN / at) for label, seed, at in answer["runs"]}
+        return runs, answer["failed"]
 
 
 async def compare_terms(order: bytes) -> str:
