@@ -58,14 +58,14 @@ class Cluster:
     def _demand_same(self) -> None:
         order = pickle.dumps(Order(self.terms))
         found = self.client.run(compare_terms, order, on_error="return")
-        unable = f"; every worker needs fedsim {__version__}"  # it cannot read what it is to do
-        differing = {
-            worker: f"{_short(text)}{'' if isinstance(text, str) else unable}" for worker, text in found.items() if text
-        }
+        differing = [(worker, found[worker]) for worker in sorted(found) if found[worker]]
         if differing:
-            worker, text = sorted(differing.items())[0]
+            worker, answer = differing[0]
             others = f" (and {len(differing) - 1} more workers)" if len(differing) > 1 else ""
-            raise ProcessError(f"{self.name}: worker {worker}{others}: {text}")
+            unable = (
+                "" if isinstance(answer, str) else f"; every worker needs fedsim {__version__}"
+            )  # to read the order
+            raise ProcessError(f"{self.name}: worker {worker}{others}: {_short(answer)}{unable}")
 
     def execute(
         self,
