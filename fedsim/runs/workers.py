@@ -67,16 +67,21 @@ def execute_ahead(
 
 
 def _begin(parent: int, plugins: tuple[str, ...]) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends with it."""
+    """Each worker ends with its parent, and knows its plug-ins."""
+    end_with(parent)
+    from fedsim.scenario import enable
+
+    for plugin in plugins:
+        enable(plugin)
+
+
+def end_with(parent: int) -> None:
+    """This process leaves Ctrl-C to its parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    from fedsim.scenario import enable
-
-    for plugin in plugins:
-        enable(plugin)
 
 
 def _execute(
