@@ -271,7 +271,10 @@ def _on_device(
         dtype = np.float64 if double else np.float32
         stack = jax.tree.map(jnp.asarray, stack)
         K, row = tree.rows(stack), jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), stack)
-        w, one = np.asarray(weights, dtype), np.ones(K, dtype)  # NumPy's: every operation of JAX's is one more to compile
+        w, one = (
+            np.asarray(weights, dtype),
+            np.ones(K, dtype),
+        )  # NumPy's: every operation of JAX's is one more to compile
         updates = Updates(
             delta=stack,
             stats={},
