@@ -268,13 +268,11 @@ def _on_device(
     host = not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(stack))
     double = any(np.dtype(leaf.dtype) == np.float64 for leaf in jax.tree.leaves(stack))
     with jax.enable_x64(double):
-        dtype = np.float64 if double else np.float32
+        on_host: Any = np  # for all but the stack: every operation of JAX's is one more program to compile
+        dtype: Any = np.float64 if double else np.float32
         stack = jax.tree.map(jnp.asarray, stack)
         K, row = tree.rows(stack), jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), stack)
-        w, one = (
-            np.asarray(weights, dtype),
-            np.ones(K, dtype),
-        )  # NumPy's: every operation of JAX's is one more to compile
+        w, one = on_host.asarray(weights, dtype), on_host.ones(K, dtype)
         updates = Updates(
             delta=stack,
             stats={},
@@ -282,21 +280,21 @@ def _on_device(
             arrived=w > 0,
             samples=w,
             count=one,
-            loss=np.full(K, np.nan, dtype) if loss is None else np.asarray(loss, dtype),
+            loss=on_host.full(K, np.nan, dtype) if loss is None else on_host.asarray(loss, dtype),
             steps=one,
             effort=one,
             memory=(),
-            bytes=np.full(K, tree.payload_bytes(row), np.int32),
-            age=np.zeros(K, np.int32),
+            bytes=on_host.full(K, tree.payload_bytes(row), on_host.int32),
+            age=on_host.zeros(K, on_host.int32),
         )
         context = Context(
             key=jax.random.key(seed),
-            round=np.int32(1),
+            round=on_host.int32(1),
             N=dtype(K),
             lr=dtype(lr),
             shared={"params": row if params is None else jax.tree.map(jnp.asarray, arrays_of(params))},
-            ids=np.arange(K),
-            malicious=np.zeros(K, bool) if malicious is None else np.asarray(malicious),
+            ids=on_host.arange(K),
+            malicious=on_host.zeros(K, bool) if malicious is None else on_host.asarray(malicious),
             reference=jax.tree.map(jnp.asarray, known.reference),
             expected=dtype(K),
             expected_samples=w.sum(),
