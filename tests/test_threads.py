@@ -15,7 +15,7 @@ from fedsim.scenario import read
 
 
 def played(monkeypatch, count, **sections):
-    monkeypatch.setattr(threads, "TINY", 0)
+    monkeypatch.setattr(threads, "WORK", 0)
     monkeypatch.setattr(threads, "threads_in_force", lambda: count)
     written = scenario(**sections)
     if "method" in written:
@@ -41,7 +41,7 @@ def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, kind):
 
 
 def test_there_are_no_more_shards_than_clients_for_them(monkeypatch):
-    monkeypatch.setattr(threads, "TINY", 0)
+    monkeypatch.setattr(threads, "WORK", 0)
     monkeypatch.setattr(threads, "threads_in_force", lambda: 8)
     for size, count in ((3, 1), (10, 3), (40, 8)):
         written = read(scenario(cohort={"kind": "uniform", "size": size}, numerics={"lanes": 4}))
