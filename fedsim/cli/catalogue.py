@@ -11,7 +11,7 @@ from fedsim.cli import options
 
 
 def _families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from fedsim.compose import FAMILIES
+    from fedsim.kinds import FAMILIES
 
     return [name for name in (*(f"{family}s" for family in FAMILIES), *ELSEWHERE) if name.startswith(incomplete)]
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsim import tree
-from fedsim.compose.names import register
+from fedsim.kinds import register
 from fedsim.compose.shapes import ContractError, require_like
 from fedsim.tree import Tree
 from fedsim.types import AggregateStage, Aim, Codec, Context, RowStage, Rule, Stage, Updates

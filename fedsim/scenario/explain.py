@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.compose import ALIASES, FAMILIES
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean
 from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import catalogue

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
-from fedsim.compose import ALIASES, FAMILIES
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.keys import short_field
 from fedsim.scenario.schema import SpelledOut, scenario_model, union

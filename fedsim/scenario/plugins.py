@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from fedsim.compose import FAMILIES
+from fedsim.kinds import FAMILIES
 from fedsim.errors import Problem, RegistrationError, ScenarioError, did_you_mean
 from fedsim.scenario.sections import sections_within
 
