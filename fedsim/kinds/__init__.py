@@ -1,4 +1,4 @@
-"""Which kinds there are: names and factories by family. Importing this imports neither JAX nor NumPy."""
+"""Which kinds there are: names and factories by family. This imports neither JAX nor NumPy."""
 
 from fedsim.kinds.names import ALIASES as ALIASES
 from fedsim.kinds.names import FAMILIES as FAMILIES
@@ -8,6 +8,3 @@ from fedsim.kinds.names import named as named
 from fedsim.kinds.names import register as register
 from fedsim.kinds.names import registrations as registrations
 from fedsim.kinds.names import tag_of as tag_of
-from fedsim.kinds.shipped import is_codec as is_codec
-from fedsim.kinds.shipped import load as load
-from fedsim.kinds.shipped import load_factories as load_factories

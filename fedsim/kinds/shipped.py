@@ -1,7 +1,7 @@
 """fedsim's own kinds, by what their signatures and docstrings say: known before their modules, and JAX, are imported.
 
-`shipped.json` is made from the factories (`python -m fedsim.kinds`), and a test compares the two. Who lists kinds, explains
-one or reads a scenario needs no more than it says; who builds one calls `load_factories`.
+Importing this lets `FAMILIES` know them all. `shipped.json` is made from the factories (`python -m fedsim.kinds`), and a test
+compares the two. Who lists kinds, explains one or reads a scenario needs no more; who builds one calls `load_factories`.
 """
 
 import json
@@ -18,7 +18,16 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from fedsim.kinds.names import ALIASES, FAMILIES
 
 FILE = files("fedsim.kinds") / "shipped.json"
-ROOMS = ("clients", "codecs", "data", "fleet", "models", "rules", "sources", "stages")  # importing one registers its kinds
+ROOMS = (
+    "clients",
+    "codecs",
+    "data",
+    "fleet",
+    "models",
+    "rules",
+    "sources",
+    "stages",
+)  # importing one registers its kinds
 
 
 class Codec:
@@ -95,3 +104,6 @@ def _parameter(name: str, written: str, *default: Any) -> Parameter:
     known = {"default": default[0]} if default else {}
     annotation = eval(written, {"__builtins__": {}}, TYPES)  # what `_written` made of one of our own
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, **known)
+
+
+load()

@@ -1,9 +1,5 @@
 """A scenario in words: read strictly, against a schema that is taken from the factories' signatures; nothing is built."""
 
-from fedsim.kinds import load
-
-load()  # before anything is made of the kinds
-
 from fedsim.scenario.catalogue import catalogue as catalogue
 from fedsim.scenario.load import read as read
 from fedsim.scenario.plugins import enable as enable

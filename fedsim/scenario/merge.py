@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
-from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.errors import Problem, ScenarioError, dotted
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.diagnostics import problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of

@@ -10,10 +10,13 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
+import fedsim.kinds.shipped  # noqa: F401 (after which every kind is known)
 from fedsim.kinds import FAMILIES, register
 from fedsim.scenario.docs import docs_of
 
-Part = str | Callable[..., Any] | dict[str, Any]  # a kind, whose parameters are the method's; or a link that leaves none
+Part = (
+    str | Callable[..., Any] | dict[str, Any]
+)  # a kind, whose parameters are the method's; or a link that leaves none
 
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}

@@ -19,7 +19,8 @@ from annotated_types import Ge, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from fedsim.errors import ScenarioError, TooLargeError
-from fedsim.kinds import ALIASES, FAMILIES, is_codec, registrations
+from fedsim.kinds import ALIASES, FAMILIES, registrations
+from fedsim.kinds.shipped import is_codec
 from fedsim.limits import MOST
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.docs import docs_of
@@ -132,7 +133,7 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
     of_lists = {"skew": "skew", "attack": "data_attack", "augment": "augmentation"}
     lists = {"partition": some("partition"), **{key: list[some(family)] for key, family in of_lists.items()}}
     Data = some("dataset", DataCommon, "", (), **lists)
-    rate = Annotated[float, Ge(0)] | some("schedule")
+    rate = Annotated[float, Ge(0)] | _schedules(among)
     optimizer = some("optimizer", without=("lr",))
     Client = some("client", ClientCommon, "sgd", optimizer=optimizer, lr=rate)
     name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), InWords(NAME)]
@@ -168,7 +169,8 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop", "What happens to an update that is not finite."),
         "on_impossible": (Literal["skip", "stop"], "skip", "What a round with too few clients for the rule does."),
     }
-    return create_model("Scenario", __base__=Section, **_validated(fields))
+    kept = {"defer_build": among is None}
+    return create_model("Scenario", __base__=Section, __cls_kwargs__=kept, **_validated(fields))
 
 
 _named: set[str] = set(DEFAULTS)
@@ -259,7 +261,7 @@ def _kind_model(
             continue
         annotation: Any = _plain_codec(among) if is_codec(parameter.annotation) else within_int32(parameter.annotation)
         if family == "optimizer" and parameter.name == "lr":
-            annotation = annotation | union("schedule", among=among)  # of the steps that it takes
+            annotation = annotation | _schedules(among)  # of the steps that it takes
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (annotation, default, docs_of(factory).args.get(parameter.name))
     for key, annotation in typed.items():  # common keys whose types depend on what is registered
@@ -269,8 +271,7 @@ def _kind_model(
         "__module__": __name__,
         "__annotations__": {**annotations, "family": ClassVar[str]},
         "family": family,
-        # there is no source to read docstrings from; what is made of all kinds is there to be looked at
-        "model_config": ConfigDict(use_attribute_docstrings=False, defer_build=among is None),
+        "model_config": ConfigDict(defer_build=among is None),  # what is made of all kinds is there to be looked at
         **{key: field for key, (_, field) in _validated(fields).items()},
     }
     return types.new_class(name, (common,), {}, lambda namespace: namespace.update(body))
@@ -279,6 +280,12 @@ def _kind_model(
 def takes_codec(factory: Callable) -> bool:
     """Whether a factory is handed a codec by one of its parameters."""
     return any(is_codec(p.annotation) for p in inspect.signature(factory, eval_str=True).parameters.values())
+
+
+@per_registry
+def _schedules(among: Among) -> Any:
+    """The schedules of a learning rate."""
+    return union("schedule", among=among)
 
 
 @per_registry
