@@ -49,7 +49,6 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:
         raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
-    options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console
     from fedsim.cli.progress import progress

@@ -107,21 +107,6 @@ def _meant(path: Path) -> str:
     return f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
 
 
-def compilation_cache() -> None:
-    """Keep compiled programs in the user's cache folder, unless the user has decided about that already."""
-    import jax
-
-    if jax.config.values["jax_compilation_cache_dir"] is None and "JAX_ENABLE_COMPILATION_CACHE" not in os.environ:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedsim" / "xla"
-        try:
-            home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError:
-            return  # a cache is a convenience
-        jax.config.update("jax_compilation_cache_dir", str(home))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
 def show_page(path: Path) -> None:
     """Show a page in the user's browser; where there is none, say where it is."""
     if not path.is_file() or click.launch(str(path)) != 0:
