@@ -35,6 +35,7 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
     Examples:
       fedsim list
       fedsim list rules
+      fedsim list scenarios
       fedsim list attacks --json
     """
     options.enabled(plugins)
@@ -82,11 +83,21 @@ def _plugins() -> dict[str, Any]:
     return {name: _named(name, f"{module}; enabled by --plugin {name}") for name, module in installed().items()}
 
 
+def _scenarios() -> dict[str, Any]:
+    from fedsim.scenario.shipped import about, shipped
+
+    return {name: _named(name, about(file)) for name, file in shipped().items()}
+
+
 def _named(name: str, summary: str) -> dict[str, Any]:
     return {"written": name, "summary": summary, "parameters": [], "aliases": []}
 
 
-ELSEWHERE = {"devices": _devices, "plugins": _plugins}  # what is no family of links, and can be listed too
+ELSEWHERE = {
+    "scenarios": _scenarios,
+    "devices": _devices,
+    "plugins": _plugins,
+}  # what is no family of links, and can be listed too
 
 
 @click.command("explain")

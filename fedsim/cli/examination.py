@@ -13,9 +13,8 @@ from fedsim.runs.environment import instructions, surroundings
 
 PACKAGES = (
     "jax", "jaxlib", "optax", "numpy", "scipy", "pandas", "pydantic", "click", "rich", "matplotlib", "safetensors",
-    "scikit-learn",
 )  # fmt: skip
-OPTIONAL = ("flax", "equinox")
+OPTIONAL = ("scikit-learn", "flax", "equinox")
 
 
 def examined() -> dict[str, Any]:

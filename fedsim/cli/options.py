@@ -79,6 +79,10 @@ def understood(arguments: dict[str, Any]) -> "Scenario":
     scenario, edits, seeds = (arguments.pop(name) for name in ("scenario", "edits", "seeds"))
     plugins, data_roots = arguments.pop("plugins"), arguments.pop("data_roots")
     path = Path(scenario)
+    if not path.is_file():
+        from fedsim.scenario.shipped import found
+
+        path = found(path)
     if path.is_dir():
         inside = path / "scenario.yaml"
         kind = f"is a run directory; its scenario is {inside}" if inside.is_file() else "is a directory, not a scenario"
@@ -102,9 +106,14 @@ def enabled(plugins: tuple[str, ...]) -> None:
 
 def _meant(path: Path) -> str:
     """The scenario nearby whose name is like the one that was given."""
-    known = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
+    from fedsim.scenario.shipped import shipped
+
+    local = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
+    known = {**{name: name for name in shipped()}, **local}
     near = difflib.get_close_matches(path.stem, known, n=1)
-    return f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
+    return (
+        f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one, fedsim list scenarios has some"
+    )
 
 
 def show_page(path: Path) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
-from jax.extend import backend
 
 from fedsim.errors import DeviceError
 
@@ -132,6 +131,8 @@ def devices_of(asked: str | None) -> list:
     try:
         devices = jax.devices(form[1])
     except RuntimeError:
+        from jax.extend import backend  # which brings Pallas
+
         kinds = ", ".join(sorted(backend.backends()))
         raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {kinds}") from None
     numbers = [int(n) for n in form[2].split(",")] if form[2] else range(len(devices))

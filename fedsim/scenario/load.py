@@ -19,6 +19,7 @@ from fedsim.scenario.merge import with_method
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
 from fedsim.scenario.schema import Scenario, named_kinds, scenario_model
+from fedsim.scenario.shipped import found
 from fedsim.scenario.shorthand import expanded, with_optimizer, written_out
 
 _EDITED = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
@@ -85,8 +86,9 @@ def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Documen
             raise ScenarioError([Problem("", "a list or mapping of it contains itself")], "scenario") from None
         document = parse(text, "scenario")
         return document._replace(places={})
-    path = File(source)
-    return parse(_text(path), str(source))._replace(roots=_roots(path.parent, data_roots))
+    path = found(source)
+    name = str(source if path == File(source) else path)
+    return parse(_text(path), name)._replace(roots=_roots(path.parent, data_roots))
 
 
 def confined(scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()) -> Scenario:

@@ -42,6 +42,7 @@ from fedsim.scenario.sections import (
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 Among = frozenset[str] | None
 DEFAULTS = {"logistic", "iid", "all", "sync", "sgd", "mean"}  # kinds that are there without being named
+BY_DATA = {"natural", "linear"}  # and those that data may ask for
 FEW = 24  # kinds, up to which it is quicker to make a model of them than of all
 MOST_SEEDS = 10_000
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
@@ -173,7 +174,7 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
     return create_model("Scenario", __base__=Section, __cls_kwargs__=kept, **_validated(fields))
 
 
-_named: set[str] = set(DEFAULTS)
+_named: set[str] = DEFAULTS | BY_DATA
 
 
 def named_kinds(*written: Any) -> Among:
