@@ -29,7 +29,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @options.as_json("everything")
 @options.debug
 def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) -> None:
-    """Name what there is: methods, rules, stages, attacks, clients, models, datasets, partitions, devices, plugins ...
+    """Name what there is: methods, rules, stages, attacks, clients, models, datasets, partitions, scenarios, devices ...
 
     \b
     Examples:
@@ -93,11 +93,7 @@ def _named(name: str, summary: str) -> dict[str, Any]:
     return {"written": name, "summary": summary, "parameters": [], "aliases": []}
 
 
-ELSEWHERE = {
-    "scenarios": _scenarios,
-    "devices": _devices,
-    "plugins": _plugins,
-}  # what is no family of links, and can be listed too
+ELSEWHERE = {"scenarios": _scenarios, "devices": _devices, "plugins": _plugins}  # what can be listed and is no link
 
 
 @click.command("explain")
