@@ -145,6 +145,13 @@ def test_who_lists_explains_or_is_refused_waits_for_no_jax(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_command_ends_at_once_after_what_was_to_happen_at_exit():
+    code = "import atexit, sys; atexit.register(print, 'at exit'); sys.argv[1:] = ['--version']\n"
+    code += "from fedsim.cli import command\ntry: command()\nfinally: print('taken apart')"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[1:] == ["at exit"]
+
+
 def test_commands_that_compute_import_no_more_than_they_need():
     code = (
         "import sys, fedsim.cli.console\nbad = {'scipy.special', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
