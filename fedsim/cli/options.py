@@ -111,9 +111,7 @@ def _meant(path: Path) -> str:
     local = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
     known = {**{name: name for name in shipped()}, **local}
     near = difflib.get_close_matches(path.stem, known, n=1)
-    return (
-        f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one, fedsim list scenarios has some"
-    )
+    return f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
 
 
 def show_page(path: Path) -> None:

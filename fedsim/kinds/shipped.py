@@ -62,8 +62,10 @@ class Shipped:
 
 def load() -> None:
     """Let `FAMILIES` and `ALIASES` know every kind that comes with fedsim, in the order in which messages name them."""
-    known = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {"optax": None}  # it is being made
-    if known["optax"] != version("optax"):  # whose optimizers and schedules are kinds, with signatures of their own
+    known = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else None  # while it is made
+    if known is None or known["optax"] != version(
+        "optax"
+    ):  # whose optimizers and schedules are kinds, as they are there
         load_factories()
         return
     for family, kinds in known["kinds"].items():

@@ -179,9 +179,8 @@ _named: set[str] = DEFAULTS | BY_DATA
 
 def named_kinds(*written: Any) -> Among:
     """The kinds that a scenario is read among: those that this and earlier ones name, or all once these are many."""
-    words = set(re.findall(r"\w+", str(written)))
-    known = {ALIASES.get(word, word) for word in words} & set().union(*FAMILIES.values())
-    _named.update(known)
+    words: set[str] = set(re.findall(r"\w+", str(written)))
+    _named.update({ALIASES.get(word, word) for word in words} & set().union(*FAMILIES.values()))
     return frozenset(_named) if len(_named) <= FEW else None
 
 
