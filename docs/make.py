@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def catalogue_page() -> str:
     for family, (heading, where) in TITLES.items():
         ours = {kind: f for kind, f in sorted(FAMILIES[family].items()) if f.__module__.startswith("fedsim.")}
         borrowed = [
-            kind for kind, f in ours.items() if hasattr(optax, kind) and f.__doc__ == getattr(optax, kind).__doc__
+            kind for kind, f in ours.items() if hasattr(optax, kind) and getdoc(f) == getdoc(getattr(optax, kind))
         ]
         rows = [row(kind, f, known[family + "s"][kind]) for kind, f in ours.items() if kind not in borrowed]
         header = ("kind", "what it does", "keeps, sends" if family == "method" else "source")

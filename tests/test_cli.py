@@ -58,7 +58,7 @@ def test_files(out):
 
 def test_pictures(out):
     assert {p.name for p in (out / "figures").iterdir()} == {
-        f"{name}.{kind}" for name in ("curves", "partition") for kind in ("png", "svg", "pdf")
+        f"{name}.{kind}" for name in ("curves", "partition") for kind in ("png", "svg")
     }
     record = json.loads((out / "run.json").read_text())
     assert "figures/curves.svg" in record["files"]  # `verify` looks at them too

@@ -131,8 +131,31 @@ def test_help_imports_nothing_heavy():
     subprocess.run([sys.executable, "-c", code + "assert not bad, bad"], check=True, capture_output=True)
 
 
+def test_who_lists_explains_or_is_refused_waits_for_no_jax(tmp_path):
+    (tmp_path / "not.yaml").write_text("name: [")
+    (tmp_path / "wrong.yaml").write_text("name: x\nmode: fast\nmethod: fedprox\ndata: digits\nserver: [mean]\n")
+    lines = {"list": 0, "list scenarios": 0, "explain trimmed_mean": 0, "schema": 0, "new mine": 0, "run not.yaml": 2}
+    lines["run wrong.yaml --set server[0]=trimed_mean"] = 2
+    code = "import sys, fedsim.cli.entry as e\ndef run(line):\n  try: return e.main(line.split()) or 0\n"
+    code += (
+        f"  except SystemExit as end: return end.code\nassert {{line: run(line) for line in {[*lines]}}} == {lines}\n"
+    )
+    code += "bad = {'jax', 'numpy', 'pandas', 'optax', 'matplotlib', 'scipy', 'rich'} & set(sys.modules)\nassert not bad, bad"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_ends_at_once_after_what_was_to_happen_at_exit():
+    code = "import atexit, sys; atexit.register(print, 'at exit'); sys.argv[1:] = ['--version']\n"
+    code += "from fedsim.cli import command\ntry: command()\nfinally: print('taken apart')"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[1:] == ["at exit"]
+
+
 def test_commands_that_compute_import_no_more_than_they_need():
-    code = "import sys, fedsim.cli.console\nbad = {'scipy.stats', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
+    code = (
+        "import sys, fedsim.cli.console\nbad = {'scipy.special', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 

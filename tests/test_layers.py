@@ -10,6 +10,7 @@ LAYERS = (
         "errors",
         "synonyms",
         "limits",
+        "kinds",
         "tree",
         "types",
         "compose",

@@ -13,8 +13,8 @@ import pytest
 from mutants import MORE, OPTIMISERS, ROBUST
 
 from fedsim.build import programs
-from fedsim.compose import ALIASES, FAMILIES, names
 from fedsim.engine.server import Server
+from fedsim.kinds import ALIASES, FAMILIES, names
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

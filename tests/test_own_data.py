@@ -1,5 +1,7 @@
 """Data sets as users have them, from file or frame to the tables of a run: real ones, with names, blanks and hospitals."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -94,6 +96,12 @@ def test_sets_that_are_bundled_are_those_of_scikit_learn(kind, rows, columns, cl
     counts = np.unique(arrays.y, return_counts=True)[1]
     known = {"breast_cancer": [357, 212], "wine": [59, 71, 48], "iris": [50, 50, 50]}
     assert counts.tolist() == known[kind] if classes else arrays.y.dtype.kind == "f" and arrays.y.max() == 3.46
+
+
+def test_their_files_are_scikit_learn_s(root):
+    theirs = Path(datasets.__file__).parent / "data"
+    ours = [path for path in (root / "fedsim/sources/samples").iterdir() if ".csv" in path.name]
+    assert len(ours) == 6 and all(path.read_bytes() == (theirs / path.name).read_bytes() for path in ours)
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ import pytest
 from conftest import sampled
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
-from fedsim import compose
+from fedsim import kinds
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario import json_schema as editor
 from fedsim.scenario import read, schema
@@ -259,7 +259,7 @@ def test_kinds_of_plug_ins_count_unless_told_otherwise(monkeypatch):
 
     loudest.__module__ = "mine"
     monkeypatch.setitem(FAMILIES["rule"], "loudest", loudest)
-    monkeypatch.setattr(compose.names, "_registrations", [next(COUNTS)])
+    monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
     values = {"name": "a", "data": "digits", "server": [{"kind": "loudest", "scale": 2.0}]}
     assert jsonschema.Draft7Validator(editor_schema()).is_valid(values)
     assert not jsonschema.Draft7Validator(editor_schema(plugins=False)).is_valid(values)
@@ -307,7 +307,7 @@ def test_every_default_of_every_kind_is_in_the_schema(turn, golden, monkeypatch)
         for name in defaults(factory)[turn : turn + 1]:
             monkeypatch.setitem(FAMILIES[family], kind, without_default(factory, name))
             lost.append((f"{family}.{kind}", name))
-    monkeypatch.setattr(compose.names, "_registrations", [next(COUNTS)])
+    monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
     built = editor_schema(plugins=False)
     for key, name in lost:
         missed(built["definitions"][key], golden["definitions"][key], name)
@@ -337,7 +337,7 @@ def test_every_default_of_every_section_is_in_the_schema(section, golden, monkey
     names = optional(model)
     assert names
     monkeypatch.setattr(schema, section, stripped(model, names))
-    monkeypatch.setattr(compose.names, "_registrations", [next(COUNTS)])
+    monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
     built = editor_schema(plugins=False)
     family = {"DataCommon": "dataset", "ClientCommon": "client", "ModelCommon": "model"}.get(section)
     for name in names:

@@ -82,3 +82,22 @@ def test_programs_are_forgotten_before_the_maps_of_a_process_run_out(maps, forge
     monkeypatch.setattr(machine.jax, "clear_caches", lambda: cleared.append(True))
     machine.forget_programs()
     assert bool(cleared) is forgets
+
+
+def test_compiled_programs_are_kept_meanwhile_and_the_host_program_s_settings_come_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("JAX_ENABLE_COMPILATION_CACHE", raising=False)
+    settings = lambda: {name: jax.config.values[name] for name in (*machine.KEEP_ALL, "jax_compilation_cache_dir")}
+    before = settings()
+    machine._configure({"jax_compilation_cache_dir": None, "jax_persistent_cache_min_compile_time_secs": 5.0})
+    try:
+        host = settings()
+        with machine.compile_cache() as folder:
+            jax.jit(lambda x: 3 * x + 17)(jnp.arange(5.0)).block_until_ready()
+        assert folder == str(tmp_path / "fedsim" / "xla") and any((tmp_path / "fedsim" / "xla").iterdir())
+        assert settings() == host
+        kept = sorted((tmp_path / "fedsim" / "xla").iterdir())
+        jax.jit(lambda x: 5 * x + 19)(jnp.arange(5.0)).block_until_ready()
+        assert sorted((tmp_path / "fedsim" / "xla").iterdir()) == kept
+    finally:
+        machine._configure(before)

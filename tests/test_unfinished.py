@@ -139,7 +139,7 @@ def test_everything_committed_of_a_killed_run_can_be_looked_at(killed):
 def test_a_report_of_a_killed_run_is_marked_and_going_on_is_as_if_nobody_had_looked(
     killed, template, draw, monkeypatch
 ):
-    monkeypatch.setattr(derive, "derived_files", lambda frames, record, drawn=True: draw(frames, record, False))
+    monkeypatch.setattr(derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ()))
     names = rebuild(killed)
     assert {"rounds.csv", "summary.csv", "report.html", "tables/summary.tex"} <= {*names}
     record = directory.sound_record(killed)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import jax
 
-import fedsim
 from fedsim.bench.rules import bench_rules
 from fedsim.bench.workload import bench
 from fedsim.disk import files, tables
@@ -15,6 +14,7 @@ from fedsim.disk.tables import Record
 from fedsim.errors import DirectoryError
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario import read
+from fedsim.scenario.shipped import shipped
 
 OVER = {"least": min, "most": max, "compile_seconds": max, "peak_bytes": min}  # several passes; of the rest the median
 
@@ -36,7 +36,9 @@ def measured(
       DirectoryError: when the folder cannot be written.
     """
     files.make_folder(out)
-    chosen = scenarios or shipped("bench")
+    chosen = scenarios or [str(file) for name, file in shipped().items() if name.startswith("bench/")]
+    if not chosen:
+        raise DirectoryError("scenarios/bench: does not come with this installation; name a scenario")
     runs = []
     for _ in range(times):
         runs.append([record for path in chosen for record in bench(read(path, edits), say)])
@@ -60,17 +62,3 @@ def _median(records: Sequence[Record]) -> Record:
         of = OVER.get(name, statistics.median)
         done[name] = of(values) if isinstance(value, int | float) else value
     return done
-
-
-def shipped(folder: str) -> list[str]:
-    """The scenarios of a folder that come with fedsim, installed or in its project.
-
-    Raises:
-      DirectoryError: when they are not there.
-    """
-    package = Path(fedsim.__file__).parent
-    for place in (package / "shipped", package.parent / "scenarios"):
-        scenarios = sorted(map(str, (place / folder).glob("*.yaml")))
-        if scenarios:
-            return scenarios
-    raise DirectoryError(f"scenarios/{folder}: does not come with this installation; name a scenario")

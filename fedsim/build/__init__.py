@@ -4,3 +4,6 @@ from fedsim.build.experiment import Experiment as Experiment
 from fedsim.build.experiment import build as build
 from fedsim.build.standalone import aggregate as aggregate
 from fedsim.build.standalone import transmit as transmit
+from fedsim.kinds.shipped import load_factories
+
+load_factories()

@@ -19,7 +19,7 @@ from fedsim.build.model import start_variables
 from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
-from fedsim.engine.machine import devices_of, platform, settle_threads
+from fedsim.engine.machine import compile_cache, devices_of, platform, settle_threads
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
@@ -61,7 +61,8 @@ class Experiment(NamedTuple):
 
 @contextlib.contextmanager
 def numerics(scenario: Scenario, threads: int | None = None, device: str | None = None) -> Iterator[list[Any]]:
-    """The float type and precision of a scenario, by context: the host program's defaults stay as they are.
+    """The float type and precision of a scenario, by context, and the compile cache: the host program's defaults stay as they
+    are.
 
     Args:
       scenario: as read.
@@ -78,7 +79,7 @@ def numerics(scenario: Scenario, threads: int | None = None, device: str | None 
     precision = jax.default_matmul_precision(spec.matmul_precision)
     # a hyper-parameter beyond the float type is infinite, and what it does to a model shows in its rounds
     overflow = np.errstate(over="ignore")
-    with jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(local), overflow:
+    with compile_cache(), jax.enable_x64(spec.dtype == "float64"), precision, jax.default_device(local), overflow:
         yield devices
 
 

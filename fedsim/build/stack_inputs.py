@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.diagnostics import problems_of
 from fedsim.scenario.reader import Document
-from fedsim.scenario.schema import links_type
+from fedsim.scenario.schema import links_type, named_kinds
 from fedsim.scenario.shorthand import mappings_of
 from fedsim.tree import Tree
 from fedsim.types import ServerLoss
@@ -107,7 +107,7 @@ def checked_links(section: str, written: Any) -> list[BaseModel]:
     links = links_type(section)
     listed = mappings_of([written] if isinstance(written, str | dict) else list(written), links)
     try:
-        return TypeAdapter(links).validate_python(listed)
+        return TypeAdapter(links_type(section, named_kinds(listed))).validate_python(listed)
     except ValidationError as error:
         document = Document({section: listed}, {}, section)
         raise ScenarioError(problems_of(document, links, error.errors(), (section,)), section) from None

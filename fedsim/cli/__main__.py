@@ -1,6 +1,6 @@
 """`python -m fedsim.cli`."""
 
-from fedsim.cli import main
+from fedsim.cli import command
 
 if __name__ == "__main__":  # worker processes import this module as well
-    main()
+    command()

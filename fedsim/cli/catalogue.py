@@ -11,7 +11,7 @@ from fedsim.cli import options
 
 
 def _families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from fedsim.compose import FAMILIES
+    from fedsim.kinds import FAMILIES
 
     return [name for name in (*(f"{family}s" for family in FAMILIES), *ELSEWHERE) if name.startswith(incomplete)]
 
@@ -29,12 +29,13 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @options.as_json("everything")
 @options.debug
 def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) -> None:
-    """Name what there is: methods, rules, stages, attacks, clients, models, datasets, partitions, devices, plugins ...
+    """Name what there is: methods, rules, stages, attacks, clients, models, datasets, partitions, scenarios, devices ...
 
     \b
     Examples:
       fedsim list
       fedsim list rules
+      fedsim list scenarios
       fedsim list attacks --json
     """
     options.enabled(plugins)
@@ -82,11 +83,17 @@ def _plugins() -> dict[str, Any]:
     return {name: _named(name, f"{module}; enabled by --plugin {name}") for name, module in installed().items()}
 
 
+def _scenarios() -> dict[str, Any]:
+    from fedsim.scenario.shipped import about, shipped
+
+    return {name: _named(name, about(file)) for name, file in shipped().items()}
+
+
 def _named(name: str, summary: str) -> dict[str, Any]:
     return {"written": name, "summary": summary, "parameters": [], "aliases": []}
 
 
-ELSEWHERE = {"devices": _devices, "plugins": _plugins}  # what is no family of links, and can be listed too
+ELSEWHERE = {"scenarios": _scenarios, "devices": _devices, "plugins": _plugins}  # what can be listed and is no link
 
 
 @click.command("explain")

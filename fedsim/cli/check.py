@@ -21,7 +21,6 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
       fedsim check scenarios/iid.yaml
       fedsim check scenarios/iid.yaml --set model=cnn --json
     """
-    options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.build import build
     from fedsim.build.experiment import numerics

@@ -52,7 +52,6 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
         raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
     if arguments["on"] and arguments["jobs"] > 1:
         raise click.UsageError("--jobs plays runs on this machine and --on on others; give one of them")
-    options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console
     from fedsim.cli.progress import progress

@@ -8,21 +8,21 @@ from typing import Any
 import jax
 
 from fedsim._version import __version__
-from fedsim.engine.machine import devices_of, threads_in_force
+from fedsim.engine.machine import compile_cache, devices_of, threads_in_force
 from fedsim.runs.environment import instructions, surroundings
 
 PACKAGES = (
     "jax", "jaxlib", "optax", "numpy", "scipy", "pandas", "pydantic", "click", "rich", "matplotlib", "safetensors",
-    "scikit-learn",
 )  # fmt: skip
-OPTIONAL = ("flax", "equinox")
+OPTIONAL = ("scikit-learn", "flax", "equinox")
 
 
 def examined() -> dict[str, Any]:
     """Versions, machine and settings, and `problems` that keep a run from working, or from speed."""
     threads, devices = threads_in_force(), devices_of(None)
     around = surroundings(devices)
-    cache = jax.config.values["jax_compilation_cache_dir"]
+    with compile_cache() as cache:
+        pass
     versions = {name: _version(name) for name in (*PACKAGES, *OPTIONAL)}
     problems = [*_problems(devices, cache), *(f"{n} is not installed" for n, v in versions.items() if v == "missing")]
     compiled = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []

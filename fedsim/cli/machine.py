@@ -19,7 +19,6 @@ def doctor_command(as_json: bool) -> None:
       fedsim doctor
       fedsim doctor --json
     """
-    options.compilation_cache()
     from fedsim.cli.examination import examination, examined
 
     findings = examined()
@@ -47,11 +46,11 @@ def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: in
       fedsim bench --repeat 5
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
-    options.compilation_cache()
     from fedsim.bench.measure import measured
     from fedsim.cli import console
+    from fedsim.engine.machine import compile_cache
 
-    with console.status_line(not as_json) as say:
+    with compile_cache(), console.status_line(not as_json) as say:
         records = measured(scenarios, edits, out, say, repeat)
     if as_json:
         click.echo(json.dumps(records))

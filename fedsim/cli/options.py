@@ -79,6 +79,10 @@ def understood(arguments: dict[str, Any]) -> "Scenario":
     scenario, edits, seeds = (arguments.pop(name) for name in ("scenario", "edits", "seeds"))
     plugins, data_roots = arguments.pop("plugins"), arguments.pop("data_roots")
     path = Path(scenario)
+    if not path.is_file():
+        from fedsim.scenario.shipped import found
+
+        path = found(path)
     if path.is_dir():
         inside = path / "scenario.yaml"
         kind = f"is a run directory; its scenario is {inside}" if inside.is_file() else "is a directory, not a scenario"
@@ -102,24 +106,12 @@ def enabled(plugins: tuple[str, ...]) -> None:
 
 def _meant(path: Path) -> str:
     """The scenario nearby whose name is like the one that was given."""
-    known = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
+    from fedsim.scenario.shipped import shipped
+
+    local = {file.stem: file for folder in (path.parent, Path("scenarios")) for file in sorted(folder.glob("*.yaml"))}
+    known = {**{name: name for name in shipped()}, **local}
     near = difflib.get_close_matches(path.stem, known, n=1)
     return f"; did you mean {known[near[0]]}?" if near else "; fedsim new NAME writes one to start from"
-
-
-def compilation_cache() -> None:
-    """Keep compiled programs in the user's cache folder, unless the user has decided about that already."""
-    import jax
-
-    if jax.config.values["jax_compilation_cache_dir"] is None and "JAX_ENABLE_COMPILATION_CACHE" not in os.environ:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedsim" / "xla"
-        try:
-            home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError:
-            return  # a cache is a convenience
-        jax.config.update("jax_compilation_cache_dir", str(home))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def show_page(path: Path) -> None:

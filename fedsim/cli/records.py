@@ -45,7 +45,6 @@ def verify_command(
       fedsim verify reports/iid
       fedsim verify reports/mine --plugin mine.py --whole
     """
-    options.compilation_cache()
     options.enabled(plugins)
     from fedsim.runs.verify import Check, verify
 

@@ -51,7 +51,6 @@ def run_command(
         from fedsim.engine.processes import join
 
         join(coordinator, processes, process, f"another process of this run is gone; {interrupts.farewell}")
-    options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console
     from fedsim.cli.progress import progress

@@ -39,10 +39,10 @@ from fedsim.compose.links import codec as codec
 from fedsim.compose.links import row_attack as row_attack
 from fedsim.compose.links import rule as rule
 from fedsim.compose.links import stage as stage
-from fedsim.compose.names import ALIASES as ALIASES
-from fedsim.compose.names import FAMILIES as FAMILIES
-from fedsim.compose.names import alias as alias
-from fedsim.compose.names import named as named
-from fedsim.compose.names import registrations as registrations
-from fedsim.compose.names import tag_of as tag_of
 from fedsim.errors import RegistrationError as RegistrationError
+from fedsim.kinds import ALIASES as ALIASES
+from fedsim.kinds import FAMILIES as FAMILIES
+from fedsim.kinds import alias as alias
+from fedsim.kinds import named as named
+from fedsim.kinds import registrations as registrations
+from fedsim.kinds import tag_of as tag_of

@@ -9,7 +9,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
-from fedsim.compose.names import named, tag_of
+from fedsim.kinds import named, tag_of
 from fedsim.tree import Tree
 from fedsim.types import AggregateStage, Context, Fold, Info, RowStage, Rule, Stage, Updates, stateless
 

@@ -3,7 +3,7 @@
 All of them raise a RegistrationError for a parameter without annotation, or a name that another module has taken.
 """
 
-from fedsim.compose.names import F, register
+from fedsim.kinds import F, register
 
 
 def dataset(factory: F) -> F:

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from fedsim import tree
-from fedsim.compose.names import register
 from fedsim.compose.shapes import ContractError, require_like
+from fedsim.kinds import register
 from fedsim.tree import Tree
 from fedsim.types import AggregateStage, Aim, Codec, Context, RowStage, Rule, Stage, Updates
 

@@ -87,7 +87,11 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
 
 def _domains(pool: Pool, clusters: int) -> np.ndarray:
     """The domain of every sample `[n]`."""
-    from threadpoolctl import threadpool_limits  # takes a second to import, as scikit-learn does, which needs it
+    try:
+        from threadpoolctl import threadpool_limits  # takes a second to import, as scikit-learn does, which needs it
+    except ImportError:
+        needed = "needs scikit-learn: pip install 'fedsim-jax[semantic]', or pip install scikit-learn"
+        raise PartitionError(needed) from None
 
     labels = pool.y if pool.classes else np.zeros(len(pool.y), np.int32)
     members = sorted((rows for rows in by_label(labels)[0] if len(rows)), key=len, reverse=True)

@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, MinLen
-from scipy.ndimage import rotate
 
 from fedsim.compose import skew
 from fedsim.data.skewing import Skew
@@ -163,6 +162,8 @@ def turned(x: np.ndarray, degrees: float) -> np.ndarray:
     """Images `[n, height, width, ...]` turned counterclockwise, in the same frame, 0 outside."""
     if only_moves(x.shape, degrees):
         return np.rot90(x, round(degrees / 90), (1, 2))
+    from scipy.ndimage import rotate  # a tenth of a second
+
     return rotate(x, degrees, (1, 2), reshape=False, order=1)
 
 

@@ -1,5 +1,6 @@
 """The machine: how many threads XLA computes with, which changes bits of large products, and on which devices."""
 
+import contextlib
 import gc
 import os
 import re
@@ -7,17 +8,18 @@ import resource
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path as File
 from typing import Any
 
 import jax
-from jax.extend import backend
+from jax.experimental.compilation_cache import compilation_cache
 
 from fedsim.errors import DeviceError
 
 MOST_THREADS = 1024  # as of `numerics.threads`
 NAMED = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS")  # which devices there are
-
+KEEP_ALL = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
 
 _in_force: list[int] = []  # the number found when the backend was first used
 
@@ -46,6 +48,35 @@ def forget_programs(share: float = 0.5) -> None:
     if maps.exists() and most.exists() and maps.read_bytes().count(b"\n") > share * int(most.read_text()):
         jax.clear_caches()
         gc.collect()
+
+
+@contextlib.contextmanager
+def compile_cache() -> Iterator[str | None]:
+    """Compiled programs are kept in the user's cache folder meanwhile, unless the user or the host program has decided about
+    that already -> the folder; None where there is none.
+    """
+    decided = jax.config.values["jax_compilation_cache_dir"]
+    if decided is not None or "JAX_ENABLE_COMPILATION_CACHE" in os.environ:
+        yield decided
+        return
+    home = File(os.environ.get("XDG_CACHE_HOME") or File.home() / ".cache") / "fedsim" / "xla"
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:  # a cache is a convenience
+        yield None
+        return
+    before = {name: jax.config.values[name] for name in KEEP_ALL}
+    _configure({**KEEP_ALL, "jax_compilation_cache_dir": str(home)})
+    try:
+        yield str(home)
+    finally:
+        _configure({**before, "jax_compilation_cache_dir": None})
+
+
+def _configure(cache: dict[str, Any]) -> None:
+    for name, value in cache.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()  # JAX looks at these when it first compiles, and then no more
 
 
 def _threads() -> int:
@@ -100,6 +131,8 @@ def devices_of(asked: str | None) -> list:
     try:
         devices = jax.devices(form[1])
     except RuntimeError:
+        from jax.extend import backend  # which brings Pallas
+
         kinds = ", ".join(sorted(backend.backends()))
         raise DeviceError(f"--device {asked}: there is no {form[1]} here; there is {kinds}") from None
     numbers = [int(n) for n in form[2].split(",")] if form[2] else range(len(devices))

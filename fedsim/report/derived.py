@@ -18,18 +18,18 @@ PAGE = "report.html"
 
 
 def derived_files(
-    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], drawn: bool = True
+    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], drawn: Sequence[str] = figures.QUICK
 ) -> dict[str, bytes]:
     """Files by name below the run directory: `report.html`, `figures/curves.png` ..., `tables/summary.tex` ...
 
     Args:
       frames: the tables of a run or a comparison, by name; of others than these nothing is drawn.
       record: the content of its `run.json`, but for what is known at the end alone.
-      drawn: whether figures are among them, which take longer than all the others.
+      drawn: the formats of figures, which take longer than all the others; none: without figures.
     """
     summary, compared, score = frames.get("summary"), frames.get("compare"), record.get("score", "final")
     mark = mark_of(record)
-    pictures = _figures(frames, record, mark) if drawn else ()
+    pictures = _figures(frames, record, {"mark": mark, "formats": drawn}) if drawn else ()
     files = {f"figures/{name}": content for name, content in pictures}
     if summary is not None and score in summary:
         rows = (rows_of(summary), None if compared is None else rows_of(compared))
@@ -40,27 +40,27 @@ def derived_files(
 
 
 def _figures(
-    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], mark: str = ""
+    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], form: Mapping[str, Any]
 ) -> Iterator[tuple[str, bytes]]:
     rounds, partition, compared, summary = (frames.get(name) for name in ("rounds", "partition", "compare", "summary"))
     scenario, score = record["scenario"], record.get("score", "final")
     rows = [] if summary is None or score not in summary else rows_of(summary)
     order = order_of(rows, record.get("baseline"), score) if rows else []
     if rounds is not None and len(rounds):
-        yield from figures.curves(_marked(rounds, rows), scenario, order, mark).items()
+        yield from figures.curves(_marked(rounds, rows), scenario, order, **form).items()
     if partition is not None and len(partition):
         first, seeds = next(iter(by_variant(partition).values())), scenario["seeds"]
         counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"]["clients"]))
-        yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, mark).items()
+        yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, **form).items()
     if rows:
-        yield from figures.attacks(rows, scenario, score, order, mark).items()
+        yield from figures.attacks(rows, scenario, score, order, **form).items()
     if compared is None or not len(compared):
         return
     if set(compared["method"]) - set(compared["baseline"]):
-        yield from figures.differences(compared, scenario, order, mark).items()
+        yield from figures.differences(compared, scenario, order, **form).items()
     path = figures.axis_of(scenario)
     if path in compared and len(compared["mean"].dropna()):
-        yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order, mark).items()
+        yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order, **form).items()
 
 
 def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

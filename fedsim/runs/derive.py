@@ -13,6 +13,7 @@ from fedsim.disk.tables import as_written, read_table
 from fedsim.errors import DirectoryError
 from fedsim.report import page
 from fedsim.report.derived import derived_files
+from fedsim.report.figures import FORMATS
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import said
@@ -92,7 +93,7 @@ def rebuild(path: Path) -> list[str]:
         with as_written(path):
             tables = tables_of(path)
             record = {**record, **_said_again(path, record, tables)}
-            derived = derived_files(tables, record)
+            derived = derived_files(tables, record, FORMATS)
         write(path, derived)
         hashes = {**record["files"], **{name: files.sha256(path / name) for name in derived}}
         directory.write_record(path, {**record, "files": dict(sorted(hashes.items()))})
@@ -110,14 +111,16 @@ def _said_again(path: Path, record: Mapping[str, Any], tables: Mapping[str, pd.D
     return {"verdict": said(rows, tables.get("partition"), *about)}
 
 
-def write_so_far(path: Path, record: Mapping[str, Any], shown: bool = True, drawn: bool = True) -> list[str]:
+def write_so_far(
+    path: Path, record: Mapping[str, Any], shown: bool = True, drawn: Sequence[str] = FORMATS
+) -> list[str]:
     """Write tables, page and pictures of a run that has not ended (its directory is held) -> their names.
 
     Args:
       path: of the run directory.
       record: of the run.
       shown: whether there is a page at all, and pictures.
-      drawn: whether there are figures, which take longest.
+      drawn: the formats of figures, which take longest.
     """
     runs = runs_of(path, record)
     record = {**marked(record, runs), "status": "interrupted"}
@@ -135,7 +138,7 @@ def write_so_far(path: Path, record: Mapping[str, Any], shown: bool = True, draw
 def stopped(path: Path, record: Mapping[str, Any], shown: bool) -> None:
     """What a run that was asked to end leaves behind: its record, tables and page; figures are left to `fedsim report`."""
     try:
-        write_so_far(path, record, shown, drawn=False)
+        write_so_far(path, record, shown, drawn=())
     except DirectoryError as error:  # what was committed is safe, and the run ends as it was asked to
         warnings.warn(str(error), stacklevel=2)
 

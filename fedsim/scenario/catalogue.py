@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
-from fedsim.compose import ALIASES, FAMILIES
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.docs import docs_of, labelled_parts
 from fedsim.scenario.fragments import fragment_of, links_of
 

@@ -5,8 +5,8 @@ import typing
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, Union
 
-from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.limits import MOST
 from fedsim.scenario.annotations import annotation_of, sections_in
 from fedsim.scenario.expected import (

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import docs_of

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fedsim.compose import ALIASES, FAMILIES
+from fedsim.kinds import ALIASES, FAMILIES
 
 
 def fragment_of(factory: Callable[..., dict], **parameters: Any) -> dict[str, Any]:

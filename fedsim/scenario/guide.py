@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import yaml
 
-from fedsim.compose import FAMILIES
+from fedsim.kinds import FAMILIES
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import docs_of, labelled_parts
 

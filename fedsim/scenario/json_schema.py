@@ -10,16 +10,16 @@ import inspect
 import json
 import types
 import typing
+from importlib.metadata import version
 from typing import Annotated, Any, Union
 
-import optax
 from annotated_types import MaxLen, MinLen
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
-from fedsim.compose import ALIASES, FAMILIES
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.keys import short_field
 from fedsim.scenario.schema import SpelledOut, scenario_model, union
@@ -48,7 +48,7 @@ def editor_schema(plugins: bool = True) -> Json:
     draft = Draft(plugins)
     sections = draft.section(create_model("Scenario", __base__=model, method=(method, field)))
     sections["properties"]["method"]["examples"] = ["fedprox(mu=0.1)"]
-    head = {"$schema": DRAFT, "$comment": f"optax {optax.__version__}", "description": "A scenario of fedsim."}
+    head = {"$schema": DRAFT, "$comment": f"optax {version('optax')}", "description": "A scenario of fedsim."}
     return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from fedsim.compose import FAMILIES
+from fedsim.kinds import FAMILIES
 from fedsim.scenario.annotations import annotation_of, sections_in
 from fedsim.scenario.schema import per_registry, scenario_model
 from fedsim.scenario.sections import CLIENT_SGD

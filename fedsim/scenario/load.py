@@ -18,7 +18,8 @@ from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.merge import with_method
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
-from fedsim.scenario.schema import Scenario, scenario_model
+from fedsim.scenario.schema import Scenario, named_kinds, scenario_model
+from fedsim.scenario.shipped import found
 from fedsim.scenario.shorthand import expanded, with_optimizer, written_out
 
 _EDITED = re.compile(r"[A-Za-z_]\w*(\[[0-9]{1,9}\]|\.\w+)*", re.ASCII)
@@ -43,18 +44,20 @@ def read(
     data_roots = tuple(data_roots)
     if isinstance(source, Scenario) and not edits and method is None and not data_roots:
         return source
-    model = scenario_model()
-    document = expanded(_document(source, data_roots), model)
+    document = _document(source, data_roots)
+    model = scenario_model(named_kinds(document.values, edits))
+    document = expanded(document, model)
     for edit in edits:
         document = expanded(edited(document, edit), model)
     if method is not None or document.values.get("method") is not None:
         asked = document.values["method"] if method is None else method
         document = with_method(document, asked, replace=method is not None)
     complete = with_optimizer(document)  # only to be checked: `--set` and methods change the document as it is written
+    model = scenario_model(named_kinds(complete.values))  # a method may have brought others
     try:
         scenario = Scenario(model.model_validate(complete.values), document)
     except ValidationError as error:
-        raise ScenarioError(problems_of(complete, model, error.errors()), document.file) from None
+        raise ScenarioError(problems_of(complete, scenario_model(), error.errors()), document.file) from None
     try:
         index_of_rule(scenario.spec.server)
     except OrderError as error:
@@ -83,8 +86,9 @@ def _document(source: Any, data_roots: tuple[str | os.PathLike, ...]) -> Documen
             raise ScenarioError([Problem("", "a list or mapping of it contains itself")], "scenario") from None
         document = parse(text, "scenario")
         return document._replace(places={})
-    path = File(source)
-    return parse(_text(path), str(source))._replace(roots=_roots(path.parent, data_roots))
+    path = found(source)
+    name = str(source if path == File(source) else path)
+    return parse(_text(path), name)._replace(roots=_roots(path.parent, data_roots))
 
 
 def confined(scenario: Scenario, folder: File, data_roots: Iterable[str | os.PathLike] = ()) -> Scenario:

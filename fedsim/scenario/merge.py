@@ -10,20 +10,20 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
-from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import Problem, ScenarioError, dotted
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.diagnostics import problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of
 from fedsim.scenario.reader import Document
-from fedsim.scenario.schema import per_registry, union
+from fedsim.scenario.schema import Among, named_kinds, per_registry, union
 from fedsim.scenario.shorthand import call_of, meant_as_call
 
 
 @per_registry
-def _kinds() -> Any:
-    """Every method, and every rule as one."""
-    return union("method", also=("rule",))
+def _kinds(among: Among = None) -> Any:
+    """Methods, and rules as such."""
+    return union("method", also=("rule",), among=among)
 
 
 def label_of(written: Any) -> str:
@@ -84,11 +84,11 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
 
 def _fragment(document: Document, written: Any) -> tuple[Any, dict[str, Any]]:
     """(checked section, what it stands for) of a method, or of a rule as one."""
-    kinds = _kinds()
+    spelled = spelled_out(written, document)
     try:
-        section: Any = TypeAdapter(kinds).validate_python(spelled_out(written, document))
+        section: Any = TypeAdapter(_kinds(named_kinds(spelled))).validate_python(spelled)
     except ValidationError as error:
-        raise ScenarioError(problems_of(document, kinds, error.errors(), ("method",)), document.file) from None
+        raise ScenarioError(problems_of(document, _kinds(), error.errors(), ("method",)), document.file) from None
     parameters = {name: value for name, value in section.model_dump().items() if name != "kind"}
     if section.family == "rule":
         return section, {"server": [{"kind": section.kind, **parameters}]}

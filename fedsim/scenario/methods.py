@@ -10,11 +10,13 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
-from fedsim import clients, rules
-from fedsim.compose import method
+import fedsim.kinds.shipped  # noqa: F401 (after which every kind is known)
+from fedsim.kinds import FAMILIES, register
 from fedsim.scenario.docs import docs_of
 
-Part = Callable[..., Any] | dict[str, Any]  # a factory, whose parameters are the method's; or a link that leaves none
+Part = (
+    str | Callable[..., Any] | dict[str, Any]
+)  # a kind, whose parameters are the method's; or a link that leaves none
 
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
@@ -28,7 +30,7 @@ def sgd(lr: Annotated[float, Ge(0)] = 1.0) -> None:
     """
 
 
-def composed(*server: Part, client: Part = clients.sgd) -> Callable[[Callable], Callable[..., dict[str, Any]]]:
+def composed(*server: Part, client: Part = "sgd") -> Callable[[Callable], Callable[..., dict[str, Any]]]:
     """Decorator: a method of parts, from which its parameters come; those of the same name are one.
 
     The decorated function names and describes the method. A parameter has the annotation, default and text of its part,
@@ -38,7 +40,8 @@ def composed(*server: Part, client: Part = clients.sgd) -> Callable[[Callable], 
       server: the rule, then optimisers.
       client: the client method.
     """
-    parts = (client, *server)
+    steps = FAMILIES["optimizer"] | FAMILIES["rule"]
+    parts = [_named(client, FAMILIES["client"]), *(_named(part, steps) for part in server)]
 
     def decorate(function: Callable) -> Callable[..., dict[str, Any]]:
         parameters: dict[str, Parameter] = {}
@@ -58,12 +61,17 @@ def composed(*server: Part, client: Part = clients.sgd) -> Callable[[Callable], 
         lines = ["", "Args:", *(f"  {name}: {texts[name]}" for name in parameters)] if parameters else []
         factory.__doc__ = "\n".join([docs_of(function).summary, *lines])
         factory.__signature__ = shape  # type: ignore[attr-defined]
-        return method(factory)
+        return register("method", factory)
 
     return decorate
 
 
-def link_of(part: Part, values: dict[str, Any]) -> dict[str, Any]:
+def _named(part: Part, kinds: dict[str, Callable]) -> Callable | dict[str, Any]:
+    """A part that is given by its name, as the factory; any other as it is."""
+    return kinds[part] if isinstance(part, str) else part
+
+
+def link_of(part: Callable | dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """A part as a scenario writes it, with its share of the method's parameters."""
     if isinstance(part, dict):
         return part
@@ -75,7 +83,7 @@ def fedavg() -> None:
     """Plain local training and the sample-weighted mean."""
 
 
-@composed(rules.mean, client=clients.fedsgd)
+@composed("mean", client="fedsgd")
 def fedsgd(weights: Literal["samples", "uniform"] = "samples") -> None:
     """One step along the gradient of everybody's samples, and the sample-weighted mean.
 
@@ -84,17 +92,17 @@ def fedsgd(weights: Literal["samples", "uniform"] = "samples") -> None:
     """
 
 
-@composed(SAMPLES, client=clients.fedprox)
+@composed(SAMPLES, client="fedprox")
 def fedprox() -> None:
     """Local training with a proximal term, and the sample-weighted mean."""
 
 
-@composed(UNIFORM, sgd, client=clients.scaffold)
+@composed(UNIFORM, sgd, client="scaffold")
 def scaffold() -> None:
     """Control variates, and the uniform mean times the server step η_g = `lr`."""
 
 
-@composed(SAMPLES, rules.fedavgm)
+@composed(SAMPLES, "fedavgm")
 def fedavgm() -> None:
     """Plain local training, the sample-weighted mean, and server momentum.
 
@@ -104,7 +112,7 @@ def fedavgm() -> None:
     """
 
 
-@composed(UNIFORM, rules.fedadagrad)
+@composed(UNIFORM, "fedadagrad")
 def fedadagrad() -> None:
     """Plain local training, the uniform mean, and the paper's Adagrad.
 
@@ -114,7 +122,7 @@ def fedadagrad() -> None:
     """
 
 
-@composed(UNIFORM, rules.fedadam)
+@composed(UNIFORM, "fedadam")
 def fedadam() -> None:
     """Plain local training, the uniform mean, and the paper's Adam.
 
@@ -125,7 +133,7 @@ def fedadam() -> None:
     """
 
 
-@composed(UNIFORM, rules.fedyogi)
+@composed(UNIFORM, "fedyogi")
 def fedyogi() -> None:
     """Plain local training, the uniform mean, and the paper's Yogi.
 
@@ -136,12 +144,12 @@ def fedyogi() -> None:
     """
 
 
-@composed(rules.nova, client=clients.fednova)
+@composed("nova", client="fednova")
 def fednova() -> None:
     """Local training, plain or proximal, and the mean per unit of local work."""
 
 
-@composed(rules.fedexp)
+@composed("fedexp")
 def fedexp() -> None:
     """Plain local training, and the uniform mean with a longer step where updates point apart.
 
@@ -150,7 +158,7 @@ def fedexp() -> None:
     """
 
 
-@composed(rules.dyn, client=clients.feddyn)
+@composed("dyn", client="feddyn")
 def feddyn() -> None:
     """Dynamic regularisation on the clients, and the mean corrected by their drift.
 
@@ -159,87 +167,87 @@ def feddyn() -> None:
     """
 
 
-@composed(UNIFORM, sgd, client=clients.mime)
+@composed(UNIFORM, sgd, client="mime")
 def mime() -> None:
     """The server's optimizer, held still, steps on the clients with anchored gradients; the uniform mean."""
 
 
-@composed(UNIFORM, sgd, client=clients.mimelite)
+@composed(UNIFORM, sgd, client="mimelite")
 def mimelite() -> None:
     """The server's optimizer, held still, steps on the clients with their own gradients; the uniform mean."""
 
 
-@composed(UNIFORM, sgd, client=clients.fedlin)
+@composed(UNIFORM, sgd, client="fedlin")
 def fedlin() -> None:
     """Anchored gradients, steps shortened by their number, and the uniform mean."""
 
 
-@composed(UNIFORM, sgd, client=clients.fedcm)
+@composed(UNIFORM, sgd, client="fedcm")
 def fedcm() -> None:
     """Clients that go mostly where all went in the last round, and the uniform mean."""
 
 
-@composed(UNIFORM, sgd, client=clients.fedlion)
+@composed(UNIFORM, sgd, client="fedlion")
 def fedlion() -> None:
     """Lion on the clients, with the uniform mean of models and momenta."""
 
 
-@composed(UNIFORM, client=clients.feddc)
+@composed(UNIFORM, client="feddc")
 def feddc() -> None:
     """Clients that remember their drift and add it to what they send, and the uniform mean."""
 
 
-@composed(rules.mean_over_all, client=clients.fedadmm)
+@composed("mean_over_all", client="fedadmm")
 def fedadmm() -> None:
     """Clients with dual variables, and the mean over all clients of what they change."""
 
 
-@composed(UNIFORM, client=clients.scaffnew)
+@composed(UNIFORM, client="scaffnew")
 def scaffnew() -> None:
     """Control variates that cost nothing to send, and the uniform mean."""
 
 
-@composed(SAMPLES, client=clients.worker_momentum)
+@composed(SAMPLES, client="worker_momentum")
 def worker_momentum() -> None:
     """Clients that send the momentum of their updates, and the sample-weighted mean; a robust rule may take its place."""
 
 
-@composed(SAMPLES, client=clients.fedsam)
+@composed(SAMPLES, client="fedsam")
 def fedsam() -> None:
     """Sharpness-aware local training, and the sample-weighted mean."""
 
 
-@composed(SAMPLES, client=clients.delta_sgd)
+@composed(SAMPLES, client="delta_sgd")
 def delta_sgd() -> None:
     """Local steps as long as the client's own loss is smooth, and the sample-weighted mean."""
 
 
-@composed(SAMPLES, client=clients.moon)
+@composed(SAMPLES, client="moon")
 def moon() -> None:
     """Features like the shared model's and unlike the client's last one's, and the sample-weighted mean."""
 
 
-@composed(SAMPLES, client=clients.fedlc)
+@composed(SAMPLES, client="fedlc")
 def fedlc() -> None:
     """Outputs calibrated by the client's label counts, and the sample-weighted mean."""
 
 
-@composed(SAMPLES, client=clients.fedrs)
+@composed(SAMPLES, client="fedrs")
 def fedrs() -> None:
     """Outputs of classes that a client lacks scaled down, and the sample-weighted mean."""
 
 
-@composed(SAMPLES, client=clients.fedntd)
+@composed(SAMPLES, client="fedntd")
 def fedntd() -> None:
     """What the shared model knows of the other classes is distilled, and the sample-weighted mean."""
 
 
-@composed(SAMPLES, client=clients.fedper)
+@composed(SAMPLES, client="fedper")
 def fedper() -> None:
     """A shared body and a head for every client, and the sample-weighted mean of the bodies."""
 
 
-@composed(rules.q_fair)
+@composed("q_fair")
 def qfedavg() -> None:
     """Plain local training, and the mean in which clients count by a power of their loss.
 
@@ -248,6 +256,6 @@ def qfedavg() -> None:
     """
 
 
-@composed(rules.agnostic, client=clients.fedsgd)
+@composed("agnostic", client="fedsgd")
 def afl() -> None:
     """One gradient step of everybody, weighted against the model: agnostic federated learning."""

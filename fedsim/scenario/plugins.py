@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from fedsim.compose import FAMILIES
 from fedsim.errors import Problem, RegistrationError, ScenarioError, did_you_mean
+from fedsim.kinds import FAMILIES
 from fedsim.scenario.sections import sections_within
 
 GROUP = "fedsim.plugins"

@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import itertools
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -17,16 +18,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 from annotated_types import Ge, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-import fedsim.clients
-import fedsim.codecs
-import fedsim.data
-import fedsim.fleet
-import fedsim.models
-import fedsim.rules
-import fedsim.sources
-import fedsim.stages  # noqa: F401 (importing a family registers its members)
-from fedsim.compose import ALIASES, FAMILIES, registrations
 from fedsim.errors import ScenarioError, TooLargeError
+from fedsim.kinds import ALIASES, FAMILIES, registrations
+from fedsim.kinds.shipped import is_codec
 from fedsim.limits import MOST
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.docs import docs_of
@@ -44,9 +38,12 @@ from fedsim.scenario.sections import (
     Numerics,
     Section,
 )
-from fedsim.types import Codec
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
+Among = frozenset[str] | None
+DEFAULTS = {"logistic", "iid", "all", "sync", "sgd", "mean"}  # kinds that are there without being named
+BY_DATA = {"natural", "linear"}  # and those that data may ask for
+FEW = 24  # kinds, up to which it is quicker to make a model of them than of all
 MOST_SEEDS = 10_000
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 BROADCAST = "a list of one codec at most (fedsim list codecs)"
@@ -117,7 +114,7 @@ def _without_paths(section: Any, hashed: bool) -> Any:
 
 def per_registry(make: Callable) -> Callable:
     """Decorator: made once, and again when something was registered since."""
-    cached = functools.lru_cache(8)(lambda count, *arguments: make(*arguments))
+    cached = functools.lru_cache(16)(lambda count, *arguments: make(*arguments))
 
     @functools.wraps(make)
     def current(*arguments):
@@ -127,14 +124,19 @@ def per_registry(make: Callable) -> Callable:
 
 
 @per_registry
-def scenario_model() -> type[BaseModel]:
-    """The model of a whole scenario, from what is registered now."""
+def scenario_model(among: Among = None) -> type[BaseModel]:
+    """The model of a whole scenario, from what is registered now.
+
+    Args:
+      among: the kinds that there may be; None: all. To validate by all takes most of a second when it is done first.
+    """
+    some = functools.partial(union, among=among)
     of_lists = {"skew": "skew", "attack": "data_attack", "augment": "augmentation"}
-    lists = {"partition": union("partition"), **{key: list[union(family)] for key, family in of_lists.items()}}
-    Data = union("dataset", DataCommon, "", (), **lists)
-    rate = Annotated[float, Ge(0)] | union("schedule")
-    optimizer = union("optimizer", without=("lr",))
-    Client = union("client", ClientCommon, "sgd", optimizer=optimizer, lr=rate)
+    lists = {"partition": some("partition"), **{key: list[some(family)] for key, family in of_lists.items()}}
+    Data = some("dataset", DataCommon, "", (), **lists)
+    rate = Annotated[float, Ge(0)] | _schedules(among)
+    optimizer = some("optimizer", without=("lr",))
+    Client = some("client", ClientCommon, "sgd", optimizer=optimizer, lr=rate)
     name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), InWords(NAME)]
     listed = Annotated[list[Seed], MinLen(1), Field(json_schema_extra={"uniqueItems": True})]
     first = BeforeValidator(_first_seeds, json_schema_input_type=Annotated[int, Ge(1), Le(MOST_SEEDS)] | listed)
@@ -145,19 +147,19 @@ def scenario_model() -> type[BaseModel]:
         "seeds": (seeds, [0], "A run for each; a number n means the first n: 0, 1, ... n-1."),
         "method": (str | None, None, "Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."),
         "data": (Data, ..., "Where samples come from, and which client holds which."),
-        "model": (union("model", ModelCommon), "logistic", "What is trained."),
+        "model": (some("model", ModelCommon), "logistic", "What is trained."),
         "fleet": (Fleet, {}, "The clients as machines, and who controls them."),
-        "cohort": (union("cohort"), "all", "Who takes part in a round."),
-        "schedule": (union("timetable"), "sync", "When the server steps."),
+        "cohort": (some("cohort"), "all", "Who takes part in a round."),
+        "schedule": (some("timetable"), "sync", "When the server steps."),
         "client": (Client, {}, "How one client trains."),
         "broadcast": (
-            links_type("broadcast"),
+            links_type("broadcast", among),
             [],
             "The codec by which the server sends its model out; none: as it is.",
         ),
-        "wire": (links_type("wire"), [], "What happens to a message between client and server, in this order."),
+        "wire": (links_type("wire", among), [], "What happens to a message between client and server, in this order."),
         "server": (
-            links_type("server"),
+            links_type("server", among),
             ["mean"],
             "Stages, one rule, steps on the aggregate, optimisers, in this order.",
         ),
@@ -168,17 +170,28 @@ def scenario_model() -> type[BaseModel]:
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop", "What happens to an update that is not finite."),
         "on_impossible": (Literal["skip", "stop"], "skip", "What a round with too few clients for the rule does."),
     }
-    return create_model("Scenario", __base__=Section, **_validated(fields))
+    kept = {"defer_build": among is None}
+    return create_model("Scenario", __base__=Section, __cls_kwargs__=kept, **_validated(fields))
+
+
+_named: set[str] = DEFAULTS | BY_DATA
+
+
+def named_kinds(*written: Any) -> Among:
+    """The kinds that a scenario is read among: those that this and earlier ones name, or all once these are many."""
+    words: set[str] = set(re.findall(r"\w+", str(written)))
+    _named.update({ALIASES.get(word, word) for word in words} & set().union(*FAMILIES.values()))
+    return frozenset(_named) if len(_named) <= FEW else None
 
 
 @per_registry
-def links_type(section: str) -> Any:
+def links_type(section: str, among: Among = None) -> Any:
     """Type of the lists `broadcast`, `wire` and `server`."""
     if section == "broadcast":
-        return Annotated[list[union("codec")], MaxLen(1), InWords(BROADCAST)]
+        return Annotated[list[union("codec", among=among)], MaxLen(1), InWords(BROADCAST)]
     if section == "wire":
-        return list[union("attack", also=("stage", "codec"))]
-    return Annotated[list[union("stage", also=("rule", "aggregate_stage", "optimizer"))], MinLen(1)]
+        return list[union("attack", also=("stage", "codec"), among=among)]
+    return Annotated[list[union("stage", also=("rule", "aggregate_stage", "optimizer"), among=among)], MinLen(1)]
 
 
 def union(
@@ -188,6 +201,7 @@ def union(
     also: Iterable[str] = (),
     without: Iterable[str] = (),
     unless: Callable[[Callable], bool] = lambda factory: False,
+    among: Among = None,
     **typed: Any,
 ) -> Any:
     """All kinds of a family as one type: a mapping with `kind`, or the bare name of a kind.
@@ -201,13 +215,15 @@ def union(
       also: other families.
       without: parameters of factories that are no keys.
       unless: factories that are no kinds here.
+      among: the kinds that there may be; None: all.
       typed: types of common keys.
     """
     members: dict[str, str] = {}
     for member in (family, *also):
         known = FAMILIES[member].items()
         members |= {name: member for name, factory in known if name not in members and not unless(factory)}
-    models = [_kind_model(f, name, FAMILIES[f][name], common, without, typed) for name, f in members.items()]
+    there = [(family, name) for name, family in members.items() if among is None or name in among]
+    models = [_kind_model(f, name, FAMILIES[f][name], common, without, typed, among) for f, name in there]
     # a union of one is no union: empty members fill it up, so that pydantic's errors stay alike
     joined = Union[tuple([*models, _Nothing, _Never][: max(len(models), 2)])]  # noqa: UP007 (made from a list)
     return Annotated[joined, Field(discriminator="kind"), BeforeValidator(SpelledOut(kind))]
@@ -235,15 +251,17 @@ class _Never(Section):
     kind: Literal["--"]
 
 
-def _kind_model(family: str, name: str, factory: Callable, common: type[Section], without, typed) -> type[BaseModel]:
+def _kind_model(
+    family: str, name: str, factory: Callable, common: type[Section], without, typed, among: Among
+) -> type[BaseModel]:
     """The model of one kind: its factory's parameters, described by its docstring, beside the family's common ones."""
     fields: dict[str, Any] = {"kind": (Literal[name], ..., None)}
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name in without:
             continue
-        annotation: Any = _plain_codec() if parameter.annotation is Codec else within_int32(parameter.annotation)
+        annotation: Any = _plain_codec(among) if is_codec(parameter.annotation) else within_int32(parameter.annotation)
         if family == "optimizer" and parameter.name == "lr":
-            annotation = annotation | union("schedule")  # of the steps that it takes
+            annotation = annotation | _schedules(among)  # of the steps that it takes
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (annotation, default, docs_of(factory).args.get(parameter.name))
     for key, annotation in typed.items():  # common keys whose types depend on what is registered
@@ -253,7 +271,7 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
         "__module__": __name__,
         "__annotations__": {**annotations, "family": ClassVar[str]},
         "family": family,
-        "model_config": ConfigDict(use_attribute_docstrings=False),  # there is no source to read them from
+        "model_config": ConfigDict(defer_build=among is None),  # what is made of all kinds is there to be looked at
         **{key: field for key, (_, field) in _validated(fields).items()},
     }
     return types.new_class(name, (common,), {}, lambda namespace: namespace.update(body))
@@ -261,13 +279,19 @@ def _kind_model(family: str, name: str, factory: Callable, common: type[Section]
 
 def takes_codec(factory: Callable) -> bool:
     """Whether a factory is handed a codec by one of its parameters."""
-    return any(p.annotation is Codec for p in inspect.signature(factory, eval_str=True).parameters.values())
+    return any(is_codec(p.annotation) for p in inspect.signature(factory, eval_str=True).parameters.values())
 
 
 @per_registry
-def _plain_codec() -> Any:
+def _schedules(among: Among) -> Any:
+    """The schedules of a learning rate."""
+    return union("schedule", among=among)
+
+
+@per_registry
+def _plain_codec(among: Among) -> Any:
     """The codecs that another one may be made of: those that are made of none."""
-    return union("codec", unless=takes_codec)
+    return union("codec", unless=takes_codec, among=among)
 
 
 def within_int32(annotation: Any) -> Any:

@@ -1,6 +1,11 @@
 """The sections of a scenario that are the same whatever kind is chosen: the keys that no factory's signature declares."""
 
+import ast
+import functools
+import inspect
+import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -15,9 +20,29 @@ Seed = Annotated[int, Ge(0), Lt(2**32)]
 
 
 class Section(BaseModel):
-    """A mapping with known keys of exact types."""
+    """A mapping with known keys of exact types; the string below a key describes it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        if cls.__module__ == __name__:
+            for name, text in _descriptions().get(cls.__name__, {}).items():
+                cls.model_fields[name].description = text
+
+
+@functools.cache
+def _descriptions() -> dict[str, dict[str, str]]:
+    """Class of this file -> key -> its description: read at once, where pydantic would read the file for every class."""
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return {node.name: dict(_described(node.body)) for node in classes}
+
+
+def _described(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for key, text in itertools.pairwise(body):
+        if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            yield ast.unparse(key.target), inspect.cleandoc(str(text.value.value))
 
 
 class TestClients(Section):

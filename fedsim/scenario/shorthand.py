@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedsim.compose import ALIASES, FAMILIES
 from fedsim.errors import ScenarioError
+from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.annotations import annotation_of, is_list, sections_in
 from fedsim.scenario.expected import plain_types
 from fedsim.scenario.reader import Document, Path, parse

@@ -1,8 +1,7 @@
 """Data sets that need no download."""
 
 import gzip
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.resources import files
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from fedsim.sources.files import Name
 
 @dataset
 def digits() -> Arrays:
-    """1,797 real images of handwritten digits, 8×8×1, pixels in [0, 1]; bundled with scikit-learn, works offline.
+    """1,797 real images of handwritten digits, 8×8×1, pixels in [0, 1]; comes with fedsim, works offline.
 
     References:
       E. Alpaydin, C. Kaynak 1998, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository.
@@ -26,7 +25,7 @@ def digits() -> Arrays:
 
 @dataset
 def breast_cancer(standardize: bool = True) -> Arrays:
-    """569 real tumours, 30 measures of cell nuclei each, benign or malignant; bundled with scikit-learn, works offline.
+    """569 real tumours, 30 measures of cell nuclei each, benign or malignant; comes with fedsim, works offline.
 
     Args:
       standardize: as in `csv`.
@@ -40,7 +39,7 @@ def breast_cancer(standardize: bool = True) -> Arrays:
 
 @dataset
 def wine(standardize: bool = True) -> Arrays:
-    """178 real wines of three growers, 13 chemical measures each; bundled with scikit-learn, works offline.
+    """178 real wines of three growers, 13 chemical measures each; comes with fedsim, works offline.
 
     Args:
       standardize: as in `csv`.
@@ -54,7 +53,7 @@ def wine(standardize: bool = True) -> Arrays:
 
 @dataset
 def iris(standardize: bool = True) -> Arrays:
-    """150 real iris flowers of three species, 4 measures each; bundled with scikit-learn, works offline.
+    """150 real iris flowers of three species, 4 measures each; comes with fedsim, works offline.
 
     Args:
       standardize: as in `csv`.
@@ -70,7 +69,7 @@ def iris(standardize: bool = True) -> Arrays:
 def diabetes(standardize: bool = True) -> Arrays:
     """442 real patients, 10 measures each, and the progression of their diabetes after a year, over 100 (regression).
 
-    Bundled with scikit-learn, works offline.
+    Comes with fedsim, works offline.
 
     Args:
       standardize: as in `csv`.
@@ -91,19 +90,12 @@ def _classes(name: str) -> Arrays:
 
 
 def _bundled(name: str) -> list[str]:
-    """The lines of a file that comes with scikit-learn, packed or not.
-
-    Raises:
-      DataError: where it is not installed.
-    """
-    package = find_spec("sklearn")  # located without importing it, which would cost seconds
-    folders = package.submodule_search_locations if package else None
-    if not folders:
-        raise DataError(f"{name}: scikit-learn is not installed, and these samples are bundled with it")
-    folder = Path(folders[0]) / "datasets" / "data"
+    """The lines of a file of `samples`, packed or not; they are scikit-learn's, and so is their licence, which lies there."""
+    folder = files("fedsim.sources") / "samples"
     packed = folder / f"{name}.csv.gz"
-    with gzip.open(packed, "rt") if packed.exists() else open(folder / f"{name}.csv") as lines:
-        return lines.readlines()
+    if packed.is_file():
+        return gzip.decompress(packed.read_bytes()).decode().splitlines()
+    return (folder / f"{name}.csv").read_text().splitlines()
 
 
 @dataset

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln
 
 from fedsim.data import Federation
 from fedsim.disk.tables import Record
@@ -229,6 +228,8 @@ def _total_variation_iid(counts: LabelCounts) -> float:
 
 def _choose(n: Any, k: Any) -> np.ndarray:
     """Logarithm of the binomial coefficient."""
+    from scipy.special import gammaln  # a tenth of a second
+
     return gammaln(np.add(n, 1)) - gammaln(np.add(k, 1)) - gammaln(np.subtract(n, k) + 1)
 
 

@@ -2,7 +2,7 @@
 
 Runs that share a seed share partition, start model, cohorts and batches, so what is compared are differences
 d_s = score of a method − score of the baseline, one per seed. Whatever ended early stays in: see `scored`.
-`scipy.stats` is imported by what needs it: it would be a fifth of what a command that computes imports.
+scipy is imported by what needs it: it would be a fifth of what a command that computes imports.
 """
 
 import itertools
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 EXACT = 16  # pairs up to which all 2ⁿ signs are tried; beyond, a fixed sample of them
 FLIPS = 1 << 16
@@ -81,6 +80,8 @@ def half_width(values: Sequence[float] | np.ndarray) -> float:
 
 def half_width_of(sd: float, n: int) -> float:
     """The same from the standard deviation of n values."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
 
 

@@ -13,6 +13,8 @@ from fedsim.report.figures.curves import figure_of_curves as figure_of_curves
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import figure_of_differences as figure_of_differences
 from fedsim.report.figures.differences import pages_of_differences
+from fedsim.report.figures.drawing import FORMATS as FORMATS
+from fedsim.report.figures.drawing import QUICK as QUICK
 from fedsim.report.figures.drawing import rendered as rendered
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
 from fedsim.report.figures.scores import axis_of as axis_of
@@ -22,10 +24,14 @@ from fedsim.study.label_skew import LabelCounts
 
 
 def curves(
-    rounds: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] | None = None, mark: str = ""
+    rounds: pd.DataFrame,
+    scenario: Mapping[str, Any],
+    order: Sequence[str] | None = None,
+    mark: str = "",
+    formats: Sequence[str] = FORMATS,
 ) -> dict[str, bytes]:
     """`figure_of_curves` as `curves.png`, `.svg` and `.pdf`; what does not fit a page as `curves-2.png` and so on."""
-    return _paged(pages_of_curves(rounds, scenario, order), "curves", mark)
+    return _paged(pages_of_curves(rounds, scenario, order), "curves", mark, formats)
 
 
 def attacks(
@@ -34,23 +40,32 @@ def attacks(
     score: str,
     order: Sequence[str] = (),
     mark: str = "",
+    formats: Sequence[str] = FORMATS,
 ) -> dict[str, bytes]:
     """`figures_of_attacks` as `attacks.png`, `.svg` and `.pdf`, the second one as `attacks-2.png` and so on."""
-    return _paged(figures_of_attacks([dict(row) for row in summary], scenario, score, order), "attacks", mark)
+    return _paged(figures_of_attacks([dict(row) for row in summary], scenario, score, order), "attacks", mark, formats)
 
 
 def partition(
-    counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None, mark: str = ""
+    counts: LabelCounts,
+    scenario: Mapping[str, Any],
+    seed: int | None = None,
+    mark: str = "",
+    formats: Sequence[str] = FORMATS,
 ) -> dict[str, bytes]:
     """`figure_of_partition` as `partition.png`, `.svg` and `.pdf`."""
-    return rendered(figure_of_partition(counts, scenario, seed), "partition", mark)
+    return rendered(figure_of_partition(counts, scenario, seed), "partition", mark, formats)
 
 
 def differences(
-    table: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] = (), mark: str = ""
+    table: pd.DataFrame,
+    scenario: Mapping[str, Any],
+    order: Sequence[str] = (),
+    mark: str = "",
+    formats: Sequence[str] = FORMATS,
 ) -> dict[str, bytes]:
     """`figure_of_differences` as `differences.png`, `.svg` and `.pdf`; likewise on several pages."""
-    return _paged(pages_of_differences(table, scenario, order), "differences", mark)
+    return _paged(pages_of_differences(table, scenario, order), "differences", mark, formats)
 
 
 def scores(
@@ -59,13 +74,14 @@ def scores(
     start: float | None = None,
     order: Sequence[str] = (),
     mark: str = "",
+    formats: Sequence[str] = FORMATS,
 ) -> dict[str, bytes]:
     """`figures_of_scores` as `scores.png`, `.svg` and `.pdf`, the second one as `scores-2.png` and so on."""
-    return _paged(figures_of_scores(table, scenario, start, order), "scores", mark)
+    return _paged(figures_of_scores(table, scenario, start, order), "scores", mark, formats)
 
 
-def _paged(pages: Sequence[Any], name: str, mark: str) -> dict[str, bytes]:
+def _paged(pages: Sequence[Any], name: str, mark: str, formats: Sequence[str]) -> dict[str, bytes]:
     files = {}
     for number, figure in enumerate(pages, 1):
-        files |= rendered(figure, name if number == 1 else f"{name}-{number}", mark)
+        files |= rendered(figure, name if number == 1 else f"{name}-{number}", mark, formats)
     return files

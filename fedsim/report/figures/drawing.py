@@ -8,6 +8,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import printable
@@ -50,6 +51,11 @@ STYLE = {
     "svg.hashsalt": "fedsim",  # ids that do not change from one process to the next
     "image.composite_image": False,
 }
+FORMATS = ("png", "svg", "pdf")
+QUICK = (
+    "png",
+    "svg",
+)  # those that a run draws when it ends; fonts in a PDF take as long as both, and a paper comes later
 NO_STYLE = ("backend", "interactive", "toolbar", "timezone", "webagg.", "tk.", "date.", "docstring.", "figure.hooks")
 # a sheet is laid out by hand, in inches: nothing that is drawn ever moves, and nothing has to be measured
 LEFT, RIGHT, FOOT, GAP = 0.54, 0.10, 0.36, 0.17
@@ -155,13 +161,14 @@ def literal(name: Any, most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 2] + ".."
 
 
-def rendered(figure: "Figure", name: str, mark: str = "") -> dict[str, bytes]:
+def rendered(figure: "Figure", name: str, mark: str = "", formats: Sequence[str] = FORMATS) -> dict[str, bytes]:
     """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`.
 
     Args:
       figure: to write.
       name: of the files.
       mark: small text along the right edge, such as `unfinished: 40 of 200 rounds`.
+      formats: of the files.
     """
     metadata = {
         "png": {"Software": None},
@@ -174,14 +181,10 @@ def rendered(figure: "Figure", name: str, mark: str = "") -> dict[str, bytes]:
             if len(mark) > 20 * figure.get_figheight():  # letters of an inch
                 mark = mark.partition(",")[0]
             figure.text(0.998, 0.5, mark, rotation=270, ha="right", va="center", fontsize=SMALL - 0.5, color=COLOURS[1])
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.backends.backend_pdf import FigureCanvasPdf
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-        canvases = {"png": FigureCanvasAgg, "svg": FigureCanvasSVG, "pdf": FigureCanvasPdf}
-        for kind, nothing in metadata.items():
+        for kind in formats:
             file = io.BytesIO()
-            canvases[kind](figure)
-            figure.savefig(file, format=kind, dpi=RESOLUTION, metadata=nothing, facecolor="white")
+            backend = import_module(f"matplotlib.backends.backend_{'agg' if kind == 'png' else kind}")
+            backend.FigureCanvas(figure)  # whatever the user's own backend is
+            figure.savefig(file, format=kind, dpi=RESOLUTION, metadata=metadata[kind], facecolor="white")
             files[f"{name}.{kind}"] = file.getvalue()
     return files

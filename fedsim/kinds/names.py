@@ -59,7 +59,8 @@ def register(family: str, factory: F) -> F:
     if known is not None and known.__module__ != factory.__module__:
         raise RegistrationError(f"{family} '{name}' is already defined in {known.__module__}")
     FAMILIES[family][name] = factory
-    _registrations[0] += 1
+    if known is None or inspect.isfunction(known):  # else it was known before its module was imported
+        _registrations[0] += 1
     return factory
 
 

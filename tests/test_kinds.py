@@ -1,0 +1,73 @@
+"""`shipped.json` says of fedsim's own kinds what their factories do; and what is made of some kinds is as of all."""
+
+import json
+import subprocess
+import sys
+from inspect import getdoc, signature
+
+import pytest
+
+from fedsim.errors import ScenarioError
+from fedsim.kinds import FAMILIES
+from fedsim.kinds.shipped import FILE, ROOMS, Shipped, described, is_codec, load_factories
+from fedsim.scenario import read, schema
+
+KINDS = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
+
+
+def test_the_file_is_up_to_date():
+    assert described() == json.loads(FILE.read_text(encoding="utf-8")), "renew it: python -m fedsim.kinds"
+
+
+@pytest.mark.long
+def test_the_file_has_the_order_of_registration():
+    rooms = f"for room in {ROOMS}: importlib.import_module('fedsim.' + room)"
+    order = "print(json.dumps({family: list(kinds) for family, kinds in FAMILIES.items()}))"
+    code = f"import importlib, json; from fedsim.kinds import FAMILIES\n{rooms}\n{order}"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    known = json.loads(done.stdout)
+    assert {family: known[family] for family in KINDS} == {family: list(kinds) for family, kinds in KINDS.items()}
+
+
+def test_what_is_known_of_a_kind_is_what_its_factory_says():
+    load_factories()
+    plain = lambda parameters: [(p.name, p.annotation, p.default) for p in parameters.values()]
+    for family, kinds in KINDS.items():
+        for name, known in kinds.items():
+            shipped, factory = Shipped(family, name, **known), FAMILIES[family][name]
+            ours, theirs = (plain(signature(f, eval_str=True).parameters) for f in (shipped, factory))
+            assert ours == theirs or (is_codec(ours[0][1]) and is_codec(theirs[0][1])), (family, name)
+            assert getdoc(shipped) == (getdoc(factory) or "") and shipped.__module__ == factory.__module__
+
+
+def test_a_kind_that_is_not_imported_is_called_like_its_factory():
+    shipped = Shipped("schedule", "constant_schedule", "fedsim.clients.schedules", "", {})
+    assert shipped(value=0.5)(3) == FAMILIES["schedule"]["constant_schedule"](value=0.5)(3)
+
+
+def test_a_scenario_reads_among_the_kinds_it_names_as_among_all(monkeypatch):
+    text = {
+        "name": "x",
+        "data": {"kind": "digits", "partition": "dirichlet(alpha=0.3)"},
+        "client": {"lr": {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 9}, "momentum": 0.5},
+        "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 3}}],
+        "server": ["clip(norm=1.0)", "krum(f=1)", {"kind": "adam", "lr": 0.1}],
+    }
+    monkeypatch.setattr(schema, "_named", schema.DEFAULTS | schema.BY_DATA)
+    some = read(text)
+    monkeypatch.setattr(schema, "FEW", 0)
+    every = read(text)
+    assert type(some.spec) is not type(every.spec) and some.resolved() == every.resolved()
+    assert some.hash() == every.hash()
+
+
+@pytest.mark.parametrize("wrong", [{"server": ["krumm(f=1)"]}, {"client": {"lrr": 1}}, {"model": {"kind": 3}}])
+def test_a_refusal_among_some_kinds_is_as_among_all(wrong, monkeypatch):
+    texts = []
+    for few in (24, 0):
+        monkeypatch.setattr(schema, "_named", schema.DEFAULTS | schema.BY_DATA)
+        monkeypatch.setattr(schema, "FEW", few)
+        with pytest.raises(ScenarioError) as refused:
+            read({"name": "x", "data": "digits", **wrong})
+        texts.append(str(refused.value))
+    assert texts[0] == texts[1]
