@@ -140,7 +140,7 @@ def test_what_is_counted_is_what_is_laid_out():
         assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(shapes["seated"])
         keys = ((jax.random.key(0),), 1)
         handed = program.mesh.lend((server.shared,), lent[CLIENT], layout, [jobs], [], keys)
-        rows = program.mesh.empty(None, handed, layout.seats)[0]
+        rows = program.mesh.empty(None, handed, layout.seats).rows[0]
         assert told(rows) == told(shapes["rows"])
 
 

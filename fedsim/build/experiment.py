@@ -25,7 +25,7 @@ from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.shared_leaves import sent
-from fedsim.engine.threads import TINY, useful_threads
+from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client
@@ -134,7 +134,10 @@ def build(
     one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
     K = one.nominal
     model_bytes = tree.payload_bytes(shapes["params"])
-    width, threads = _width(spec, model_bytes, K, platform()), useful_threads(model_bytes)
+    width, threads = (
+        _width(spec, model_bytes, K, platform()),
+        useful_threads(_work(one, model_bytes, inputs.activations)),
+    )
     longest = max(plans.values(), key=lambda plan: int(plan.steps.max(initial=0)))
     check_memory(scenario, least(model_bytes, width, longest, K, len(spec.seeds)))
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
@@ -148,7 +151,7 @@ def build(
         mesh=mesh(trained.lanes, on, shards),
         server=server,
         evaluate=trained.evaluate,
-        evaluators=threads,
+        evaluators=useful_threads(max(len(x) for x, _ in some.scored.values()) * model_bytes),
         task=trained.task,
         width=width,
         room=room,
@@ -169,15 +172,25 @@ def build(
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client, counted)
 
 
+SMALL = 8192  # bytes of a model of which many lanes fit into a core's cache
+OUTPUTS = 32  # of a convolution, each of which reads its columns
+
+
 def _width(spec: Any, model_bytes: int, K: int, backend: str) -> Width:
     """`auto` resolved by a pure function of model, cohort and backend kind: never of free memory, cores or devices."""
     wanted = spec.numerics
-    widest = min(64 if backend != "cpu" else 16 if model_bytes <= TINY else 8 if model_bytes <= 1 << 21 else 1, K)
+    widest = min(64 if backend != "cpu" else 16 if model_bytes <= SMALL else 8 if model_bytes <= 1 << 21 else 1, K)
     waste = lambda lanes: -(-K // lanes) * lanes - K  # idle lanes at the end of a small cohort of equal clients
     even = min(range(widest, widest // 2, -1), key=waste) if K <= 2 * widest else widest
     lanes_ = even if wanted.lanes == "auto" else wanted.lanes
     block = max(min(K, 1024, (1 << 28) // max(model_bytes, 1)), 1) if wanted.block == "auto" else wanted.block
     return Width(lanes_, block)
+
+
+def _work(plan: Plan, model_bytes: int, activations: int) -> float:
+    """Bytes that the products of an average round read, roughly: the model once a row, the widest columns once an output."""
+    rows = plan.local.widest(plan.sizes)
+    return plan.nominal * float(plan.steps[plan.present].mean()) * (rows * model_bytes + OUTPUTS * activations)
 
 
 def _method(spec: Any) -> str:

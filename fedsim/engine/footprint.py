@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fedsim.compose import most_bytes
-from fedsim.engine.layout import Jobs, Layout, laid_out, unpacked
+from fedsim.engine.layout import Jobs, by_slot, laid_out
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.own_samples import ALONE, own_samples, room_of
@@ -82,10 +82,11 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     """
     f, room, width, programs = plan.federation, program.room, program.width, program.server
     K, shards, memories = width.block, program.mesh.shards, program.server.memories
-    layout = laid_out(width, room, program.dtype, plan)
+    jobs = laid_out(width, room, program.dtype, plan)
+    slots = by_slot(jobs)
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
-    jobs, number = jobs_of(layout, shards), Shape((), program.dtype)
+    number = Shape((), program.dtype)
     expected = Shape((2,), program.dtype)
     about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
     info = RoundInfo(*about)
@@ -95,25 +96,24 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
-    lent = jax.eval_shape(memories.gather, store, server.shared, jobs, info.root)
+    lent = jax.eval_shape(memories.gather, store, server.shared, slots, info.root)
     remembered = {name: rows for name, rows in lent.items() if name != CLIENT}
-    seated = lent[CLIENT] if shards == 1 else stacked(tree_row(lent[CLIENT]), layout.seats)
+    seated = lent[CLIENT] if shards == 1 else stacked(tree_row(lent[CLIENT]), room.seats)
     lane, row = of_lanes(program.mesh, server.shared, seated, jobs)
     own = own_training(program, plan, server.shared)
     info = info._replace(reference=own.reference)
     stack = stacked(row, room.runs * K)
-    total = jax.eval_shape(programs.zero, stack, remembered, server, jobs, info)
+    total = jax.eval_shape(programs.zero, stack, remembered, server, slots, info)
     before = probe_pass(program, plan, server.shared)
     held_out = [part for pair in f.scored.values() for part in pair]
     many = not programs.folds and room.blocks * K >= MANY
-    closing = widest(programs.close, total, server, store, jobs, info) if many else 0
-    on_lanes = shards * (nbytes(lane) + layout.seats * nbytes(row))
+    closing = widest(programs.close, total, server, store, slots, info) if many else 0
+    on_lanes = shards * (nbytes(lane) + room.seats * nbytes(row))
     parts = {
         "samples": nbytes((data, info.own)) + sum(part.nbytes for part in held_out) + own.samples,
         "client_memory": nbytes(store) + 2 * nbytes(lent),
         "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held + own.held,
-        "batches": 4
-        * nbytes(layout[:4]),  # the plan's, the lay-out of this block and of the next one, and the device's
+        "batches": 4 * shards * nbytes(jobs[:4]),  # the plan's, the lay-out of this block and of the next, the device's
         "stack": (nbytes(stack) if shards > 1 else 0) + nbytes(total),
         "server": 3 * nbytes(server) + (plan.held - 1 + 2 * (room.versions - 1)) * nbytes(server.shared),
         "work": max(2 * shards * width.lanes * activations, closing),
@@ -130,7 +130,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
         "seated": seated,
         "remembered": remembered,
     }
-    shapes |= {"rows": stacked(row, layout.seats), "stack": stack, "total": total}
+    shapes |= {"rows": stacked(row, room.seats), "stack": stack, "total": total}
     return Held(parts, message_bytes(row, programs.codec) + before.message, shapes)
 
 
@@ -148,12 +148,11 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     if mesh is None:
         return ProbePass()
     room = program.room._replace(steps=program.room.passes)
-    layout = laid_out(program.width, room, program.dtype, plan)
-    jobs = jobs_of(layout, mesh.shards)
+    jobs = laid_out(program.width, room, program.dtype, plan)
     lane, row = of_lanes(mesh, shared, (), jobs)
     losses = program.server.asks_loss * row.loss.dtype.itemsize
-    held = mesh.shards * (nbytes(lane) + layout.seats * nbytes(row))
-    return ProbePass(held, message_bytes(row, program.server.codec) + losses, (jobs, lane, stacked(row, layout.seats)))
+    held = mesh.shards * (nbytes(lane) + room.seats * nbytes(row))
+    return ProbePass(held, message_bytes(row, program.server.codec) + losses, (jobs, lane, stacked(row, room.seats)))
 
 
 class OwnTraining(NamedTuple):
@@ -169,7 +168,7 @@ def own_training(program: Program, plan: Plan, shared: Any) -> OwnTraining:
     if program.own is None:
         return OwnTraining()
     own = plan.of_server()
-    jobs = jobs_of(laid_out(ALONE, room_of(own), program.dtype, own), 1)
+    jobs = laid_out(ALONE, room_of(own), program.dtype, own)
     lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), jobs)
     reference = row.message.delta
     return OwnTraining(nbytes((own.federation.x, own.federation.y)), nbytes((lane, row, reference)), reference)
@@ -182,19 +181,7 @@ def shapes_of(arrays: Any) -> Any:
 
 def of_lanes(mesh: Mesh, shared: Any, memory: Any, jobs: Jobs) -> tuple[Any, Any]:
     """Shapes of what a shard's lanes carry, and of one row of what they write."""
-    bank = (shared,)
-    return jax.eval_shape(mesh.begin, bank, memory, jobs, Shape((), np.int32)), mesh.lanes.shapes(bank, memory, jobs)
-
-
-def jobs_of(layout: Layout, shards: int) -> Jobs:
-    """Shapes of what one of the shards reads of a layout."""
-    wide = layout.slot.shape[1] // shards
-    by_lane = {
-        name: Shape((part.shape[0], wide, *part.shape[2:]), part.dtype)
-        for name, part in layout._asdict().items()
-        if name in ("index", "valid", "slot")
-    }
-    return jax.eval_shape(unpacked, layout._replace(**by_lane, seats=0))
+    return mesh.lanes.shapes((shared,), memory, jobs)
 
 
 def stacked(row: Any, rows: int) -> Any:

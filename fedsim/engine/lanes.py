@@ -67,18 +67,15 @@ class Lanes:
     def __init__(self, client: Client, task: Task):
         self.client, self.task = client, task
 
-    def shapes(self, bank: Bank, memory: Tree, jobs: Jobs) -> Rows:
-        """Shapes of one row of the stack."""
+    def shapes(self, bank: Bank, memory: Tree, jobs: Jobs) -> tuple[Lane, Rows]:
+        """Shapes of what the lanes carry `[L]`, and of one row of the stack."""
 
-        def one(bank, memory, jobs):
+        def both(bank, memory, jobs):
             shared, row, work = bank[0], tree.take(memory, 0), _work(jobs, 0)
-            return self._finish(shared, self._start(shared, row, work), row, work)
+            lanes = self._restart(_stacked(bank), memory, jobs, jobs.slot[0], 0)
+            return lanes, self._finish(shared, self._start(shared, row, work), row, work)
 
-        return jax.eval_shape(one, bank, memory, jobs)
-
-    def begin(self, bank: Bank, memory: Tree, jobs: Jobs, origin: Int[Array, ""]) -> Lane:
-        """Every lane with its first client `[L]`."""
-        return self._restart(_stacked(bank), memory, jobs, jobs.slot[0], origin)
+        return jax.eval_shape(both, bank, memory, jobs)
 
     def train(
         self,
@@ -93,7 +90,7 @@ class Lanes:
         t1: Int[Array, ""],
         origin: Int[Array, ""],
     ) -> tuple[Lane, Rows, Int[Array, ""]]:
-        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for)."""
+        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for). At t0 = 0 every lane begins with its first client."""
         models, noises = _stacked(bank), self._noises(jobs, keys, len(bank))
         beyond = rows.loss.shape[0]  # the last row: not written
 
@@ -120,7 +117,9 @@ class Lanes:
             lane = lax.fori_loop(t, stop, lane_step, lane)
             return stop, *write(stop - 1, lane, rows)
 
-        t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (jnp.asarray(t0, jnp.int32), lane, rows))
+        begin = lambda lane: self._restart(models, memory, jobs, jobs.slot[0], origin)
+        lane, t0 = lax.cond(t0 == 0, begin, lambda lane: lane, lane), jnp.asarray(t0, jnp.int32)
+        t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (t0, lane, rows))
         return lane, rows, t
 
     def _noises(self, jobs: Jobs, keys: Keys, models: int) -> Models:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -37,28 +36,52 @@ class Layout(NamedTuple):
     seats: int  # R, rows that a shard writes
 
 
-class Jobs(NamedTuple):
-    """The same on the device; columns by slot."""
+def _column(records: str, names: tuple[str, ...], name: str) -> Any:
+    """A property that reads one column of records `[slots, fields]`."""
+    return property(lambda jobs: getattr(jobs, records)[:, names.index(name)])
 
-    index: Array
-    valid: Array
-    slot: Array
-    until: Array
-    start: Array  # which start model of the bank
-    id: Array  # client
-    steps: Array  # planned local steps
-    place: Array  # row of the client's memory
-    malicious: Array  # whether the attacker controls the client
-    seat: Array  # row that a shard writes: shard · R + its own number; = slot where there is one shard
-    draw: Array  # of the batches and of the noise, where start models are several of a run: else that of the round
-    age: Array  # steps that the server took since it sent the start model
-    samples: Array  # n_k
-    weight: Array  # 0 = nothing arrives
-    count: Array  # times drawn
-    lr: Array  # client learning rate
-    lr_sum: Array  # Σ of the learning rates of the planned steps
-    labels: Array  # samples of each class `[slots, C]`
-    shift: Array  # classes that labels have moved on by `[slots, S]`
+
+def _integer(name: str) -> Any:
+    return _column("integers", INTEGERS, name)
+
+
+def _float(name: str) -> Any:
+    return _column("floats", FLOATS, name)
+
+
+class Jobs(NamedTuple):
+    """The same on the device; columns by slot are read of the records."""
+
+    index: Any  # these four None where lanes are of no concern
+    valid: Any
+    slot: Any
+    until: Any
+    integers: Any  # [slots, fields]
+    floats: Any  # [slots, fields]
+    labels: Any  # samples of each class `[slots, C]`
+    shift: Any  # classes that labels have moved on by `[slots, S]`
+
+    start = _integer("start")  # which start model of the bank
+    id = _integer("id")  # client
+    steps = _integer("steps")  # planned local steps
+    place = _integer("place")  # row of the client's memory
+    seat = _integer("seat")  # row that a shard writes: shard · R + its own number; = slot where there is one shard
+    draw = _integer("draw")  # of batches and noise, where start models are several of a run: else that of the round
+    age = _integer("age")  # steps that the server took since it sent the start model
+    samples = _float("samples")  # n_k
+    weight = _float("weight")  # 0 = nothing arrives
+    lr = _float("lr")  # client learning rate
+    lr_sum = _float("lr_sum")  # Σ of the learning rates of the planned steps
+
+    @property
+    def count(self) -> Array:  # a tuple's own method of this name is not asked for
+        """Times drawn."""
+        return self.floats[:, FLOATS.index("count")]
+
+    @property
+    def malicious(self) -> Array:
+        """Whether the attacker controls the client."""
+        return self.integers[:, INTEGERS.index("malicious")] > 0
 
 
 class Part(NamedTuple):
@@ -83,18 +106,10 @@ class Part(NamedTuple):
         return self.plan.single_pass(client) if self.probe else self.plan.batches(draw, client)
 
 
-def unpack(layout: Layout) -> Jobs:
-    """From the host to the device, in one call."""
-    return unpacked(layout._replace(integers=_plain(layout.integers), floats=_plain(layout.floats)))
-
-
-@jax.jit
-def unpacked(layout: Any) -> Jobs:
-    """The columns of a layout whose records are rows `[slots, fields]`."""
-    by_lane = {name: getattr(layout, name) for name in ("index", "valid", "slot", "until", "labels", "shift")}
-    integers = dict(zip(INTEGERS, layout.integers.T, strict=True))
-    integers["malicious"] = integers["malicious"] > 0
-    return Jobs(**by_lane, **integers, **dict(zip(FLOATS, layout.floats.T, strict=True)))
+def jobs_of(layout: Layout) -> Jobs:
+    """A layout as the device reads it."""
+    integers, floats = _plain(layout.integers), _plain(layout.floats)
+    return Jobs(layout.index, layout.valid, layout.slot, layout.until, integers, floats, layout.labels, layout.shift)
 
 
 def _plain(records: np.ndarray) -> np.ndarray:
@@ -105,8 +120,7 @@ def _plain(records: np.ndarray) -> np.ndarray:
 
 def by_slot(jobs: Jobs) -> Jobs:
     """The columns by slot alone: the server does not need the lay-out on lanes."""
-    nothing = jnp.zeros(jobs.id.shape[0], jnp.int32)
-    return jobs._replace(index=nothing, valid=nothing, slot=nothing, until=nothing, seat=nothing)
+    return jobs._replace(index=None, valid=None, slot=None, until=None)
 
 
 def lay_out(
@@ -147,20 +161,19 @@ def lay_out(
     return Layout(index, valid, slot, ends_from(slot), integers, numbers, labels, shift, R), total
 
 
-def laid_out(width: Width, room: Capacity, dtype: np.dtype, plan: Plan) -> Layout:
-    """The shapes of any `lay_out` of such a plan that stays within `room`, as `unpacked` takes it."""
-    shape, wide, slots = jax.ShapeDtypeStruct, room.shards * width.lanes, room.runs * width.block
-    shapes: dict[str, Any] = {
-        "index": shape((room.steps, wide, room.batch), np.int32),
-        "valid": shape((room.steps, wide), np.int32),
-        "slot": shape((room.steps + 1, wide), np.int32),
-        "until": shape((room.steps,), np.int32),
-        "integers": shape((slots, len(INTEGERS)), np.int32),
-        "floats": shape((slots, len(FLOATS)), dtype),
-        "labels": shape((slots, plan.labels.shape[1]), dtype),
-        "shift": shape((slots, int(plan.moves)), np.int32),
-    }
-    return Layout(**shapes, seats=room.seats)
+def laid_out(width: Width, room: Capacity, dtype: np.dtype, plan: Plan) -> Jobs:
+    """The shapes of what one of the shards reads of any `lay_out` of such a plan that stays within `room`."""
+    shape, slots = jax.ShapeDtypeStruct, room.runs * width.block
+    return Jobs(
+        index=shape((room.steps, width.lanes, room.batch), np.int32),
+        valid=shape((room.steps, width.lanes), np.int32),
+        slot=shape((room.steps + 1, width.lanes), np.int32),
+        until=shape((room.steps,), np.int32),
+        integers=shape((slots, len(INTEGERS)), np.int32),
+        floats=shape((slots, len(FLOATS)), dtype),
+        labels=shape((slots, plan.labels.shape[1]), dtype),
+        shift=shape((slots, int(plan.moves)), np.int32),
+    )
 
 
 def _columns(

@@ -19,7 +19,7 @@ from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import joined
-from fedsim.engine.round import Buffers, Played, Program, Round, play
+from fedsim.engine.round import Played, Program, Round, Space, play
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.engine.threads import device_threads
 from fedsim.fleet import Plan
@@ -65,7 +65,7 @@ def events(
         planners, program.width, program.room, program.dtype, program.pack, resident, program.probe is not None
     )
     servers, reached = [run.server for run in runs], [run.round for run in runs]
-    pieces, own, buffers, pending = Pieces(calls), Pieces(calls), Buffers(), deque[list[Pending]]()
+    pieces, own, space, pending = Pieces(calls), Pieces(calls), Space(), deque[list[Pending]]()
     for r in range(min(reached) + 1, max(run.rounds for run in runs) + 1):
         if not any(run.status == "running" for run in runs):
             return
@@ -75,7 +75,7 @@ def events(
         begin = time.perf_counter()
         states = [run.state(server, now) for run, server, now in zip(runs, servers, plays, strict=True)]
         states += [run.state(run.server, plays=False) for run in places[len(runs) :]]
-        results, buffers = play(Round(program, blocks, states, r, data, pieces, own, buffers))
+        results, space = play(Round(program, blocks, states, r, data, pieces, own, space))
         current = []
         for i, (run, played) in enumerate(zip(places, results, strict=True)):
             if played is not None:

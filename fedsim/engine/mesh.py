@@ -20,7 +20,7 @@ from jaxtyping import Array
 from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.lanes import Bank, Keys, Lane, Lanes, Rows
-from fedsim.engine.layout import Jobs, Layout, shard_of, unpack
+from fedsim.engine.layout import Jobs, Layout, by_slot, jobs_of, shard_of
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.tree import Tree
 
@@ -48,6 +48,13 @@ class Lent(NamedTuple):
     keys: list[Keys]
 
 
+class Buffers(NamedTuple):
+    """What the shards of this process write on, an entry for each."""
+
+    lanes: list[Lane]
+    rows: list[Rows]
+
+
 class Mesh:
     """The lanes' program on what there is; lists have an entry for every shard of this process.
 
@@ -57,7 +64,6 @@ class Mesh:
       shards: of all processes; threads that hand the program over, where there is one device.
 
     Attributes:
-      begin: the compiled `Lanes.begin`.
       train: the compiled `Lanes.train`, on the same buffers.
     """
 
@@ -66,7 +72,6 @@ class Mesh:
         process = jax.process_index() if devices else 0
         every = [Place(n, device) for n, device in enumerate(devices or [None] * shards)]
         self.places = [place for place in every if place.device is None or place.device.process_index == process]
-        self.begin = jit_for_threads(lanes.begin)
         self.train = jit_for_threads(lanes.train, donate=(5, 6))
 
     def by(self, shards: int) -> "Mesh":
@@ -79,8 +84,8 @@ class Mesh:
 
     def jobs(self, layout: Layout) -> tuple[list[Jobs], Jobs]:
         """-> (jobs as the shards read them, jobs as the server reads them)."""
-        parts = [unpack(shard_of(layout, place.number, self.shards)) for place in self.places]
-        return self._apart(parts), parts[0]
+        parts = [jobs_of(shard_of(layout, place.number, self.shards)) for place in self.places]
+        return self._apart(parts), by_slot(parts[0])
 
     def lend(self, bank: Bank, memory: Tree, layout: Layout, jobs: list[Jobs], data: list, keys: Keys) -> Lent:
         """Start models, memory by slot, and the rest, as the shards read them."""
@@ -93,36 +98,28 @@ class Mesh:
         roots, r = keys
         return Lent(self._everywhere(bank), memories, jobs, data, [(root, r) for root in self._everywhere(roots)])
 
-    def empty(self, rows: list[Rows] | None, lent: Lent, seats: int) -> list[Rows]:
-        """Room for the rows of a block: that of the round before, where it fits."""
-        if rows is not None and rows[0].loss.shape[0] == seats:
-            return rows
-        shapes = self.lanes.shapes(lent.banks[0], lent.memories[0], lent.jobs[0])
-        zeros = jax.tree.map(lambda leaf: np.zeros((seats, *leaf.shape), leaf.dtype), shapes)
-        return [jax.device_put(zeros, place.device) for place in self.places]  # each has its own, to write on
+    def empty(self, buffers: Buffers | None, lent: Lent, seats: int) -> Buffers:
+        """Room for the lanes and rows of a block: that of the round before, where it fits."""
+        if buffers is not None and buffers.rows[0].loss.shape[0] == seats:
+            return buffers
+        lane, row = self.lanes.shapes(lent.banks[0], lent.memories[0], lent.jobs[0])
+        rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((seats, *leaf.shape), leaf.dtype), row)
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), (lane, rows))
+        return Buffers(*map(list, zip(*(jax.device_put(zeros, place.device) for place in self.places), strict=True)))
 
-    def begin_all(self, lent: Lent) -> list[Lane]:
-        """The lanes of all shards, with their first clients."""
-        held = jax.tree.leaves(lent.memories[0])
-        seats = held[0].shape[0] if held else 0
-        arguments = zip(self.places, lent.banks, lent.memories, lent.jobs, strict=True)
-        return in_threads(self.begin, [(*rest, np.int32(place.number * seats)) for place, *rest in arguments])
-
-    def train_all(
-        self, lent: Lent, lanes: list[Lane], rows: list[Rows], t0: int, t1: int
-    ) -> tuple[list[Lane], list[Rows], list[Array]]:
-        """Lane steps t0 to t1 of all shards, as `Lanes.train`."""
-        seats = rows[0].loss.shape[0]
-        arguments = zip(self.places, *lent, lanes, rows, strict=True)
-        calls = [(*rest, t0, t1, np.int32(place.number * seats)) for place, *rest in arguments]
-        trained, stacks, tokens = zip(*in_threads(self.train, calls), strict=True)
-        return list(trained), list(stacks), list(tokens)
+    def train_all(self, lent: Lent, buffers: Buffers, t0: int, t1: int) -> tuple[Buffers, list[Array]]:
+        """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers, tokens)."""
+        seats = buffers.rows[0].loss.shape[0]
+        arguments = zip(self.places, *lent, *buffers, strict=True)
+        calls = [(*rest, np.int32(t0), np.int32(t1), np.int32(place.number * seats)) for place, *rest in arguments]
+        lanes, rows, tokens = zip(*in_threads(self.train, calls), strict=True)
+        return Buffers(list(lanes), list(rows)), list(tokens)
 
     def collect(self, rows: list[Rows], jobs: list[Jobs]) -> Rows:
         """The rows of all shards by slot."""
         if self.devices is not None:
             return _grid(self.devices).collect(rows, jobs)
-        return rows[0] if len(rows) == 1 else _joined(rows, jobs[0].seat)
+        return rows[0] if len(rows) == 1 else _joined(rows, by_slot(jobs[0]))
 
     def _everywhere(self, values: Any) -> list:
         return [place.bring(values) for place in self.places]
@@ -156,7 +153,8 @@ class Grid:
 
     def collect(self, rows: list[Rows], jobs: list[Jobs]) -> Rows:
         """The rows of all devices by slot, on the first device of every process."""
-        seat = jax.make_array_from_single_device_arrays(jobs[0].seat.shape, self.all, [part.seat for part in jobs])
+        seats = [part.seat for part in jobs]
+        seat = jax.make_array_from_single_device_arrays(seats[0].shape, self.all, seats)
         whole = self.gather(jax.tree.map(self._whole, *rows), seat)
         return jax.tree.map(lambda leaf: leaf.addressable_data(0), whole)
 
@@ -174,8 +172,8 @@ def _gathered(rows: Rows, seat: Array) -> Rows:
 
 
 @jax.jit
-def _joined(rows: list[Rows], seat: Array) -> Rows:
-    return tree.take(tree.concatenate(rows), seat)
+def _joined(rows: list[Rows], jobs: Jobs) -> Rows:
+    return tree.take(tree.concatenate(rows), jobs.seat)
 
 
 _cut = jax.jit(tree.split, static_argnums=1)

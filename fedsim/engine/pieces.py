@@ -4,8 +4,7 @@ import time
 
 import jax
 
-from fedsim.engine.lanes import Rows
-from fedsim.engine.mesh import Lent, Mesh
+from fedsim.engine.mesh import Buffers, Lent, Mesh
 
 CALL_SECONDS = 1.0  # of a device call, about
 
@@ -30,21 +29,21 @@ class Pieces:
         self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
 
 
-def train_block(mesh: Mesh, lent: Lent, rows: list[Rows], steps: int, pieces: Pieces) -> list[Rows]:
-    """All lane steps of one block, in one call or several -> the rows, on the same buffers."""
-    lanes, t, token = mesh.begin_all(lent), 0, None
+def train_block(mesh: Mesh, lent: Lent, buffers: Buffers, steps: int, pieces: Pieces) -> Buffers:
+    """All lane steps of one block, in one call or several -> the buffers, whose rows are written."""
+    t, tokens = 0, None
     trials = pieces.trials(steps)
     for cut in trials:
         begin = time.perf_counter()
-        lanes, rows, token = mesh.train_all(lent, lanes, rows, t, cut)
-        jax.block_until_ready(token)
+        buffers, tokens = mesh.train_all(lent, buffers, t, cut)
+        jax.block_until_ready(tokens)
         if cut == trials[-1] and t:  # the first piece compiles, the second one counts
             pieces.timed(cut - t, time.perf_counter() - begin)
         t = cut
     for cut in pieces.cuts(steps):
         if cut > t:
-            if token is not None:
-                jax.block_until_ready(token)  # at most one call waits for the running one
-            lanes, rows, token = mesh.train_all(lent, lanes, rows, t, cut)
+            if tokens is not None:
+                jax.block_until_ready(tokens)  # at most one call waits for the running one
+            buffers, tokens = mesh.train_all(lent, buffers, t, cut)
             t = cut
-    return rows
+    return buffers

@@ -18,9 +18,9 @@ from fedsim.engine.deviation import HonestSum
 from fedsim.engine.diagnosis import Diagnosis, Sums, add_rows, close_sums, no_rows
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs, by_slot, placed
+from fedsim.engine.layout import Jobs, placed
 from fedsim.engine.memory import CLIENT, Memory
-from fedsim.engine.mesh import Mesh
+from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.own_samples import OwnSamples, ServerTraining
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.pieces import Pieces, train_block
@@ -78,12 +78,12 @@ class RunState(NamedTuple):
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
 
-class Buffers(NamedTuple):
-    """The stacks of the round before, whose room is used again; their contents do not matter."""
+class Space(NamedTuple):
+    """Lanes and stacks of the round before, whose room is used again; their contents do not matter."""
 
-    rows: list[Rows] | None = None
-    probe: list[Rows] | None = None
-    own: list[Rows] | None = None
+    training: Buffers | None = None
+    probe: Buffers | None = None
+    own: Buffers | None = None
 
 
 class Round(NamedTuple):
@@ -96,7 +96,7 @@ class Round(NamedTuple):
     data: list | None  # (x, y) of all training samples, on the device; None: they stay on the host
     pieces: Pieces
     own_pieces: Pieces  # of the server's own training
-    buffers: Buffers
+    space: Space
 
     @property
     def playing(self) -> tuple[bool, ...]:
@@ -134,7 +134,7 @@ class TrainedBlock(NamedTuple):
     jobs: list[Jobs]  # of every run
     rows: list[Rows]  # of every run, by slot
     remembered: list[Tree]  # of every run: what stages remember of these clients
-    buffer: list[Rows]  # in which they stand
+    buffers: Buffers  # in which they stand
 
 
 class Played(NamedTuple):
@@ -152,22 +152,22 @@ class Played(NamedTuple):
     diagnosis: Diagnosis | None = None
 
 
-def play(round: Round) -> tuple[list[Played | None], Buffers]:
-    """A round of runs side by side -> (what every run did, None where it took no part; the buffers for the next round)."""
+def play(round: Round) -> tuple[list[Played | None], Space]:
+    """A round of runs side by side -> (what every run did, None where it took no part; the space for the next round)."""
     block: Block | None
     block, works = plan(round)
-    works, buffers = refer(round, works)
+    works, space = refer(round, works)
     lane_steps = 0
     if round.program.probe is not None:
-        block, works, buffers = probe(round, block, works, buffers)
+        block, works, space = probe(round, block, works, space)
     while block is not None:
-        trained = train(round, round.program.mesh, block, works, buffers.rows)
+        trained = train(round, round.program.mesh, block, works, space.training)
         works = wire(round, works, trained)
-        buffers = buffers._replace(rows=trained.buffer)
+        space = space._replace(training=trained.buffers)
         lane_steps += block.steps * round.program.width.lanes * round.program.mesh.shards
         block = round.blocks.following(block)
     served = serve(works, round.program.diagnoses)
-    return keep(works, served, lane_steps), buffers
+    return keep(works, served, lane_steps), space
 
 
 def plan(round: Round) -> tuple[Block, list[RoundWork]]:
@@ -183,36 +183,34 @@ def plan(round: Round) -> tuple[Block, list[RoundWork]]:
     return block, works
 
 
-def refer(round: Round, works: list[RoundWork]) -> tuple[list[RoundWork], Buffers]:
-    """The servers' own training before that of the clients, where a rule asks for their update -> (works, buffers)."""
-    referred, buffer = [], round.buffers.own
+def refer(round: Round, works: list[RoundWork]) -> tuple[list[RoundWork], Space]:
+    """The servers' own training before that of the clients, where a rule asks for their update -> (works, space)."""
+    referred, buffers = [], round.space.own
     for work in works:
         training = work.run.training
         if work.cohort is not None and training is not None:
             lent = training.lend(work.sent.shared, round.number)
-            rows = training.mesh.empty(buffer, lent, seats=1)
-            buffer = train_block(training.mesh, lent, rows, training.steps, round.own_pieces)
-            work = work._replace(info=work.info._replace(reference=_first_row(buffer[0].message.delta)))
+            buffers = training.mesh.empty(buffers, lent, seats=1)
+            buffers = train_block(training.mesh, lent, buffers, training.steps, round.own_pieces)
+            work = work._replace(info=work.info._replace(reference=_first_row(buffers.rows[0].message.delta)))
         referred.append(work)
-    return referred, round.buffers._replace(own=buffer)
+    return referred, round.space._replace(own=buffers)
 
 
-def probe(
-    round: Round, block: Block, works: list[RoundWork], buffers: Buffers
-) -> tuple[Block, list[RoundWork], Buffers]:
-    """The pass at x before the training, where method or rule asks for one -> (first block of the training, works, buffers)."""
+def probe(round: Round, block: Block, works: list[RoundWork], space: Space) -> tuple[Block, list[RoundWork], Space]:
+    """The pass at x before the training, where method or rule asks for one -> (first block of the training, works, space)."""
     mesh = round.program.probe
     assert mesh is not None
     following: Block | None = block
     while following is not None:
-        trained = train(round, mesh, following, works, buffers.probe)
+        trained = train(round, mesh, following, works, space.probe)
         works = [_probed(*each, following.first) for each in zip(works, trained.jobs, trained.rows, strict=True)]
-        buffers = buffers._replace(probe=trained.buffer)
+        space = space._replace(probe=trained.buffers)
         following = round.blocks.following(following)
-    return round.blocks.get(round.number, 0, round.playing), list(map(_with_probe, works)), buffers
+    return round.blocks.get(round.number, 0, round.playing), list(map(_with_probe, works)), space
 
 
-def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer: list[Rows] | None) -> TrainedBlock:
+def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffers: Buffers | None) -> TrainedBlock:
     """Step 2, on the device: a block of the cohorts on its lanes."""
     runs, size = len(works), round.program.width.block
     bank = tuple(model for work in works for model in _start_models(work, block.versions))
@@ -220,13 +218,13 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
     layout = placed(block.layout, [work.places[block.first : block.first + size] for work in works], size)
     data = mesh.spread(block.samples) if round.data is None else round.data
     shard_jobs, columns = mesh.jobs(layout)
-    jobs = _by_run(by_slot(columns) if runs > 1 else columns, runs)
+    jobs = _by_run(columns, runs)
     memory, remembered = ((), []) if block.probe else _remembered(works, jobs)
     lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
-    buffer = train_block(mesh, lent, mesh.empty(buffer, lent, layout.seats), block.steps, round.pieces)
+    buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), block.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
-    rows = _by_run(mesh.collect(buffer, shard_jobs), runs)
-    return TrainedBlock(block=block, jobs=jobs, rows=rows, remembered=remembered, buffer=buffer)
+    rows = _by_run(mesh.collect(buffers.rows, shard_jobs), runs)
+    return TrainedBlock(block=block, jobs=jobs, rows=rows, remembered=remembered, buffers=buffers)
 
 
 def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
@@ -328,10 +326,9 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
     if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
         return work
     programs = work.run.programs
-    total = programs.zero(rows, remembered, work.sent.server, jobs, work.info) if work.total is None else work.total
     loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
     total, memory, stats = programs.add(
-        total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
+        work.total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
     )
     sums, honest = work.sums, work.honest
     if diagnoses:

@@ -81,7 +81,7 @@ class Server:
         other = copy.copy(self)
         for name in ("init", "close"):
             other.__dict__.pop(name, None)
-        for name in ("zero", "add", "add_probe", "add_honest", "deviation", "send", "send_probe", "evaluated"):
+        for name in ("add", "add_probe", "add_honest", "deviation", "send", "send_probe", "evaluated"):
             other.__dict__[name] = getattr(self, name)
         other.optimiser = optimiser
         return other
@@ -122,7 +122,6 @@ class Server:
         """`evaluated` where it is another program than handing the variables through."""
         return server.shared if self.rule.evaluated is None else self.evaluated(server)
 
-    @jitted
     def zero(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded | Gathered:
         """The accumulator before the first block."""
         updates = received(rows, None, jobs, remembered)
@@ -139,7 +138,7 @@ class Server:
     @jitted_with(donate=(0, 2))
     def add(
         self,
-        total: Folded | Gathered,
+        total: Folded | Gathered | None,
         server: ServerState,
         memory: Memory,
         rows: Rows,
@@ -151,16 +150,18 @@ class Server:
     ) -> tuple[Folded | Gathered, Memory, TrainStats]:
         """Rows of the slots from `first` on: folded and forgotten, or gathered until the close.
 
-        `remembered` are the rows that stages remember of these clients.
+        `total` is None before the first block; `remembered` are the rows that stages remember of these clients.
         """
         stats, updates = self._train_stats(rows, jobs), received(rows, loss, jobs, remembered)
+        if total is None:  # behind a barrier: 0 + x is added as in later blocks, and -0 becomes 0
+            total = jax.lax.optimization_barrier(self.zero(rows, remembered, server, jobs, info))
         if isinstance(total, Folded):
-            total, memory = self._fold(total, server, memory, updates, rows.message.memory, jobs, info, first)
+            after, memory = self._fold(total, server, memory, updates, rows.message.memory, jobs, info, first)
         else:
             block = Gathered(updates, by_slot(jobs), rows.message.memory)
             place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
-            total = jax.tree.map(place, total, block)
-        return total, memory, stats
+            after = jax.tree.map(place, total, block)
+        return after, memory, stats
 
     @jitted_with(donate=(2,))
     def close(

@@ -18,7 +18,9 @@ from fedsim.engine.machine import platform, threads_in_force
 
 P = ParamSpec("P")
 R = TypeVar("R")
-TINY = 8192  # bytes of a model whose steps are over before a second thread has started
+WORK = (
+    1 << 27
+)  # bytes that products read below which handing half of them to a second thread takes longer than it saves
 CPU = {"xla_cpu_multi_thread_eigen": False}  # compiler: cut no operation among the cores
 _ran: weakref.WeakSet[Callable] = weakref.WeakSet()  # programs that ran before
 
@@ -34,9 +36,9 @@ def device_threads() -> int:
     return threads_in_force() if platform() == "cpu" else 1
 
 
-def useful_threads(model_bytes: int) -> int:
-    """How many are worth having for the programs of one run over a model of this size. Changes no bit."""
-    return device_threads() if model_bytes > TINY else 1
+def useful_threads(work: float) -> int:
+    """How many are worth having for programs whose products read so many bytes. Changes no bit."""
+    return device_threads() if work > WORK else 1
 
 
 def in_threads(program: Callable[..., R], calls: Sequence[tuple]) -> list[R]:
