@@ -21,6 +21,7 @@ from fedsim.build.memory import data_warnings, run_footprint
 from fedsim.compose import most_bytes
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass, shapes_of
+from fedsim.engine.layout import by_slot
 from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.engine.shared_leaves import sent
 from fedsim.errors import dotted
@@ -92,21 +93,24 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
 def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any, tuple, Any]]:
     """The programs of a round: how many run at once, each, the shapes that it takes, and those whose memory it reuses."""
     program, plan = experiment.program, next(iter(experiment.plans.values()))
-    programs, server, jobs, info, integer = program.server, s["server"], s["jobs"], s["info"], Shape((), np.int32)
+    programs, server, info, integer = program.server, s["server"], s["info"], Shape((), np.int32)
     keys, bank = ((info.root,), info.round), (server.shared,) * program.room.versions
-    on_lanes = (bank, s["seated"], jobs, s["data"], keys, s["lane"], s["rows"], 0, 1, integer)
-    block = (s["total"], server, s["store"], s["stack"], s["remembered"], None, jobs, info, 0)
+    jobs = by_slot(s["jobs"])
+    on_lanes = (bank, s["seated"], s["jobs"], s["data"], keys, s["lane"], s["rows"], integer, integer, integer)
+    rows = (s["stack"], s["remembered"], None, jobs)
+    folding = (1, programs.fold, (s["total"], server, s["store"], *rows, info, 0), (s["total"], s["store"]))
+    gathering = (1, programs.gathering.add, (s["total"], *rows, 0), s["total"])
     closing = (s["total"], server, s["store"], jobs, info)
     all_programs = [
         (program.mesh.shards, program.mesh.train, on_lanes, (s["lane"], s["rows"])),
-        (1, programs.add, block, (s["total"], s["store"])),
+        folding if programs.folds else gathering,
         (1, programs.close, closing, s["store"]),
     ]
     for stacks in held_out(plan.federation, program.evaluators)[0].values():
         all_programs.append((program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ()))
     if program.probe is not None:
         own_jobs, lane, rows = probe_pass(program, plan, server.shared).shapes
-        probing = (bank, (), own_jobs, s["data"], keys, lane, rows, 0, 1, integer)
+        probing = (bank, (), own_jobs, s["data"], keys, lane, rows, integer, integer, integer)
         all_programs.append((program.probe.shards, program.probe.train, probing, (lane, rows)))
     return all_programs
 
@@ -124,7 +128,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     index, valid = plan.batches(1, id)
     mask, lr = np.arange(index.shape[1]) < valid[0], number(plan.local.lr(1))
     labels, samples, malicious = plan.labels[id].astype(program.dtype), number(plan.sizes[id]), plan.malicious[id]
-    about = Work(np.int32(id), samples, np.int32(1), lr, lr, labels, malicious)
+    about = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels, malicious)
 
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(shared, work, x, y, mask, key):
