@@ -43,6 +43,10 @@ def _peak(jaxpr: Any) -> int:
     for i, equation in enumerate(jaxpr.eqns):
         last |= dict.fromkeys(_read(equation.invars), i)
     last |= dict.fromkeys(_read(jaxpr.outvars), end)
+    for i, equation in reversed(list(enumerate(jaxpr.eqns))):
+        if equation.primitive.name in FUSED:  # whoever reads the result reads what it is made of
+            until = max(last.get(variable, i) for variable in equation.outvars)
+            last |= {variable: max(last[variable], until) for variable in _read(equation.invars) if until < end}
     held = most = 0
     ending: Counter[int] = Counter()  # bytes that are free after each operation
     for i, equation in enumerate(jaxpr.eqns):
