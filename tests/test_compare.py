@@ -215,7 +215,7 @@ def test_several_processes_give_the_same_bytes(tmp_path, root):
 def test_processes_are_dealt_what_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
-    families = workers._families(cells)
+    families = workers._families(cells, 2)
     dealt = [
         (cell.who["method"], cell.variant, seed) for f in families for p in f for cell in p.cells for seed in p.seeds
     ]
@@ -227,6 +227,8 @@ def test_processes_are_dealt_what_they_have_compiled():
     left = [[], families[1][:1], families[2], []]
     assert workers._next(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
     assert workers._next([[], []], {0: 0}, 0) is None
+    alone = design_of(read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}).cells
+    assert [len(part.cells) for part in workers._families(alone, 2)[0]] == [1, 1, 1, 1]  # all processes have work
 
 
 def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(tmp_path):

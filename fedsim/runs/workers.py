@@ -62,7 +62,7 @@ def execute_ahead(
     """
     from fedsim.scenario.plugins import ENABLED
 
-    families = _families(cells)
+    families = _families(cells, jobs)
     same = {"document": document, "path": path, "device": device, "threads": threads}
     context, begin = multiprocessing.get_context("spawn"), (os.getpid(), tuple(ENABLED), _cache())
     workers = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(jobs)]
@@ -93,18 +93,19 @@ def execute_ahead(
             worker.shutdown(wait=True)
 
 
-def _families(cells: Sequence[Cell]) -> list[list[Part]]:
+def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
     """The runs of a grid in parts, those that compile to the same programs together."""
     families: dict[Any, list[Cell]] = {}
     for cell in cells:
         families.setdefault(_programs(cell), []).append(cell)
-    dealt = []
+    least, dealt = max(-(-2 * jobs // len(families)), 2), []  # parts of each, so that the last ones can be shared
     for family in families.values():
         seeds = list(dict.fromkeys(seed for cell in family for seed in cell.scenario.spec.seeds))
-        count = -(-len(seeds) * len(family) // MOST)  # as many as train side by side, and one more to share the last
-        parts = [tuple(seeds[i :: max(count, 2)]) for i in range(max(count, 2))]
-        named = [cell._replace(scenario=None) for cell in family]
-        dealt.append([Part(named, part) for part in parts if part])
+        count = max(-(-len(seeds) * len(family) // MOST), least)  # of about as many runs as train side by side
+        by_seed = min(count, len(seeds))
+        by_cell = min(-(-count // by_seed), len(family))
+        named = [cell._replace(scenario=None) for cell in family]  # which each process reads for itself
+        dealt.append([Part(named[j::by_cell], tuple(seeds[i::by_seed])) for i in range(by_seed) for j in range(by_cell)])
     return dealt
 
 
