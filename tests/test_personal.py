@@ -360,3 +360,17 @@ def test_a_client_method_knows_whom_the_attacker_controls(lanes):
     result = fedsim.run({**sections, "cohort": "all", "numerics": {"lanes": lanes}}, data=ragged())
     moved = np.abs(result.state()["client"]["y"]["W"]).max((1, 2)) > 0
     assert np.flatnonzero(~moved).tolist() == [2, 5]
+
+
+@pytest.mark.parametrize("wanted", [0, 3])
+@pytest.mark.parametrize(
+    "data", [{"client_test": 0.3}, {}, {"test": {"clients": 0.4}}], ids=["own", "none", "held out"]
+)
+def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data):
+    base = {"name": "scored", "rounds": 2, "model": "logistic", "client": {"lr": 0.1, "batch": 7}}
+    sections = {"kind": "gaussian_blobs", "samples": 200, "clients": 10, "shape": [5], **data}
+    runs = [fedsim.run({**base, "data": sections, "evaluate": {"clients": n}}) for n in ("all", wanted)]
+    whole, some = (run.clients.get("global_accuracy", run.clients["samples"] * np.nan) for run in runs)
+    assert some.notna().sum() == min(wanted, whole.notna().sum()) and whole.notna().any()
+    assert (some[some.notna()] == whole[some.notna()]).all()
+    assert runs[0].rounds.equals(runs[1].rounds)

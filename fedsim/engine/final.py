@@ -11,26 +11,51 @@ from fedsim.data import Federation
 from fedsim.engine.evaluation import gathered, in_batches, labels_of
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
+from fedsim.fleet.streams import Stream, generator
 from fedsim.tree import Tree
 
+MOST = 10_000  # clients of whom all are scored unless it is said otherwise
 SLAB = 16  # batches that are handed over at a time: the samples may be more than fit
 
 
 NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}  # of what is shown of every client
 
 
-def client_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """How the shared model does on every client's own samples -> (means by name, number of labels), `[N]` each.
+def scored_clients(federation: Federation, seed: int, wanted: int | str) -> np.ndarray:
+    """Mask `[N]` of the clients that a final model is scored on: those that have samples, or so many drawn of them.
+
+    Args:
+      federation: the clients.
+      seed: of the run.
+      wanted: as `evaluate.clients`.
+    """
+    able = np.flatnonzero(np.bincount(federation.test_owner, minlength=federation.N) + federation.sizes)
+    count = len(able) if wanted == "all" else MOST if wanted == "auto" else int(wanted)
+    mask = np.zeros(federation.N, bool)
+    mask[able if count >= len(able) else generator(seed, Stream.SCORED).choice(able, count, replace=False)] = True
+    return mask
+
+
+def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """How the shared model does on clients' own samples -> (means by name, number of labels), `[N]` each.
 
     The samples are those that clients keep for testing, or, where only clients that never train have such, the ones that
     the others train on. The means are `loss`, and `accuracy` or `mae`, over their labels, which are those of the last round
-    where they move.
+    where they move; those of clients that are not chosen (mask `[N]`) are none.
     """
+    if not chosen.any():
+        return {}, np.zeros(len(chosen), np.int64)
     f = run.plan.federation
     rows, owner = f.test_indices, f.test_owner
     if f.held_out[owner].all():
         rows, owner = np.concatenate([f.indices, rows]), np.concatenate([f.owner, owner])
     sets = [(f.x, f.labels_in(run.round)), (f.x_test, f.y_test)][: 1 + bool((rows >= len(f.x)).any())]
+    if not chosen[owner].all():
+        rows, owner = rows[chosen[owner]], owner[chosen[owner]]
+        needed, rows = np.unique(rows, return_inverse=True)
+        own = needed[needed < len(f.x)]
+        beyond = needed[len(own) :] - len(f.x)
+        sets = [(x[index], y[index]) for (x, y), index in zip(sets, (own, beyond), strict=False) if len(index)]
     parts = [gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x)) for x, y in sets]
     of_rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]

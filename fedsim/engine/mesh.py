@@ -53,6 +53,7 @@ class Buffers(NamedTuple):
 
     lanes: list[Lane]
     rows: list[Rows]
+    stack: Rows | None = None  # the rows of all shards by slot, where one thread's are not all
 
 
 class Mesh:
@@ -105,21 +106,26 @@ class Mesh:
         lane, row = self.lanes.shapes(lent.banks[0], lent.memories[0], lent.jobs[0])
         rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((seats, *leaf.shape), leaf.dtype), row)
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), (lane, rows))
-        return Buffers(*map(list, zip(*(jax.device_put(zeros, place.device) for place in self.places), strict=True)))
+        pairs = [jax.device_put(zeros, place.device) for place in self.places]
+        return Buffers([lanes for lanes, _ in pairs], [rows for _, rows in pairs])
 
     def train_all(self, lent: Lent, buffers: Buffers, t0: int, t1: int) -> tuple[Buffers, list[Array]]:
         """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers, tokens)."""
         seats = buffers.rows[0].loss.shape[0]
-        arguments = zip(self.places, *lent, *buffers, strict=True)
+        arguments = zip(self.places, *lent, buffers.lanes, buffers.rows, strict=True)
         calls = [(*rest, np.int32(t0), np.int32(t1), np.int32(place.number * seats)) for place, *rest in arguments]
         lanes, rows, tokens = zip(*in_threads(self.train, calls), strict=True)
-        return Buffers(list(lanes), list(rows)), list(tokens)
+        return Buffers(list(lanes), list(rows), buffers.stack), list(tokens)
 
-    def collect(self, rows: list[Rows], jobs: list[Jobs]) -> Rows:
-        """The rows of all shards by slot."""
+    def collect(self, buffers: Buffers, jobs: list[Jobs]) -> tuple[Rows, Buffers]:
+        """The rows of all shards by slot -> (they, the buffers that hold them)."""
+        rows = buffers.rows
         if self.devices is not None:
-            return _grid(self.devices).collect(rows, jobs)
-        return rows[0] if len(rows) == 1 else _joined(rows, by_slot(jobs[0]))
+            return _grid(self.devices).collect(rows, jobs), buffers
+        if len(rows) == 1:
+            return rows[0], buffers
+        stack = _joined(buffers.stack, rows, by_slot(jobs[0]))
+        return stack, buffers._replace(stack=stack)
 
     def _everywhere(self, values: Any) -> list:
         return [place.bring(values) for place in self.places]
@@ -171,8 +177,9 @@ def _gathered(rows: Rows, seat: Array) -> Rows:
     return tree.take(jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, "devices", tiled=True), rows), seat)
 
 
-@jax.jit
-def _joined(rows: list[Rows], jobs: Jobs) -> Rows:
+@functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
+def _joined(stack: Rows | None, rows: list[Rows], jobs: Jobs) -> Rows:
+    """Rows of all shards by slot, in the memory of a stack that nobody reads any more."""
     return tree.take(tree.concatenate(rows), jobs.seat)
 
 

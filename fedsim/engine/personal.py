@@ -18,16 +18,18 @@ from fedsim.engine.threads import jit_for_threads
 ROOM = 1 << 26  # bytes of memory rows and samples that are handed over at a time
 
 
-def personal_scores(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """How every client's own model does on the samples that it keeps for testing -> (means, labels) as `client_scores`.
 
     A client that never took part has the model of its first row of memory. No means for a method without personal models,
-    and where no client keeps samples. The models are made one after another, those of ROOM bytes of rows in a call.
+    where no client keeps samples, and for clients that are not chosen (mask `[N]`). The models are made one after another,
+    those of ROOM bytes of rows in a call.
     """
     f, client, task = run.plan.federation, run.program.server.client, run.program.task
-    if client.personal is None or not len(f.test_indices):
+    tested = np.flatnonzero(chosen[f.test_owner])
+    if client.personal is None or not len(tested):
         return {}, np.zeros(f.N, np.int64)
-    order = np.argsort(f.test_owner, kind="stable")
+    order = tested[np.argsort(f.test_owner[tested], kind="stable")]
     rows, owner = f.test_indices[order], f.test_owner[order]
     batch, place = by_client(owner, run.batch)
     first = np.flatnonzero(place == 0)  # of each batch

@@ -223,8 +223,8 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
     lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
     buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), block.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
-    rows = _by_run(mesh.collect(buffers.rows, shard_jobs), runs)
-    return TrainedBlock(block=block, jobs=jobs, rows=rows, remembered=remembered, buffers=buffers)
+    stack, buffers = mesh.collect(buffers, shard_jobs)
+    return TrainedBlock(block=block, jobs=jobs, rows=_by_run(stack, runs), remembered=remembered, buffers=buffers)
 
 
 def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:

@@ -18,6 +18,7 @@ class Stream(IntEnum):
     SPARE = 10  # who starts where draws of a cohort name nobody that could
     POISON = 11  # what the attacker makes of a client's samples
     REFERENCE = 12  # batches of the server's own training
+    SCORED = 13  # clients that the final model is scored on, where not all are
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

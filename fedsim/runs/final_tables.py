@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.disk.tables import LISTED, Record
-from fedsim.engine.final import client_scores
+from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.runs.journal import Journal
@@ -24,7 +24,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
       evaluate: the scenario's section.
       several: whether there are more seeds, so that partitions have to be told apart.
     """
-    rounds, clients = journal.records["rounds"], _clients(run)
+    rounds, clients = journal.records["rounds"], _clients(run, who["seed"], evaluate.clients)
     line = summarise(rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason)
     journal.add("summary", {**who, **line, **fairness(clients)})
     journal.add("clients", {**who, **clients})
@@ -32,7 +32,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
     journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
 
 
-def _clients(run: Run) -> Record:
+def _clients(run: Run, seed: int, scored: int | str) -> Record:
     federation = run.plan.federation
     listed = _listed(federation, run.joined)
     joined = run.joined[listed]
@@ -40,7 +40,8 @@ def _clients(run: Run) -> Record:
     if federation.classes and not federation.per_token:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
-    for of, (means, labels) in {"global": client_scores(run), "personal": personal_scores(run)}.items():
+    chosen = scored_clients(federation, seed, scored)
+    for of, (means, labels) in {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}.items():
         for name, values in means.items():
             pairs = zip(values[listed].tolist(), labels[listed].tolist(), strict=True)
             table[f"{of}_{name}"] = [value if n else None for value, n in pairs]

@@ -134,6 +134,9 @@ class Evaluate(Section):
     """Metric value to reach."""
     diagnostics: bool = False
     """Look at the clients' updates: mean norm, drift around their mean, mean cosine between pairs, in `rounds.csv`."""
+    clients: Annotated[int, Ge(0)] | Literal["all", "auto"] = "auto"
+    """How many clients the final model is scored on, for `clients.csv`: so many drawn ones, 0 for none; `auto` is all of
+    up to 10,000, else 10,000."""
 
 
 class Numerics(Section):
