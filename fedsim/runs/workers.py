@@ -105,7 +105,9 @@ def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
         by_seed = min(count, len(seeds))
         by_cell = min(-(-count // by_seed), len(family))
         named = [cell._replace(scenario=None) for cell in family]  # which each process reads for itself
-        dealt.append([Part(named[j::by_cell], tuple(seeds[i::by_seed])) for i in range(by_seed) for j in range(by_cell)])
+        dealt.append(
+            [Part(named[j::by_cell], tuple(seeds[i::by_seed])) for i in range(by_seed) for j in range(by_cell)]
+        )
     return dealt
 
 
