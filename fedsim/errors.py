@@ -10,7 +10,7 @@ MOST_PROBLEMS = 50  # lines; whoever made more did not make them by hand
 LISTED = 120  # characters of a list of what is known
 EXIT_CODES = {  # of a command -> what it says
     0: "done",
-    1: "unforeseen, or a plug-in's function that fails; the line names the saved traceback (`--debug` shows it)",
+    1: "unforeseen, or a plug-in's function that fails, with the saved traceback (`--debug` shows it); or workers were lost",
     2: "usage or scenario; of `verify`: something could not be checked",
     3: "data",
     4: "file system",
@@ -123,6 +123,10 @@ class ProcessError(Failure, RuntimeError):
     """The processes of a run cannot find each other (exit code 2)."""
 
     exit_code = 2
+
+
+class LostError(Failure, RuntimeError):
+    """Other processes are gone, and what they had to do is not done; `--resume` goes on (exit code 1)."""
 
 
 class DataError(Failure, ValueError):

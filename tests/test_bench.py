@@ -56,12 +56,13 @@ def test_records(root):
 def test_rules_beside_numpy():
     """NumPy's side computes the same thing, or it would be no comparison."""
     x = np.random.default_rng(1).normal(size=(30, 50)).astype(np.float32)
-    links = {"median": {}, "trimmed_mean": {"trim": 10}, "krum": {"f": 10}, "geometric_median": {}}
+    links = {"median": {}, "trimmed_mean": {"trim": 10}, "krum": {"f": 10}, "multi_krum": {"f": 10}}
+    links["geometric_median"] = {}
     for name, more in links.items():
         ours = np.asarray(fedsim.aggregate([{"kind": name, **more}], x))
         np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=1e-5)
     records = list(bench_rules(lambda text: None, 30, 50))
-    assert len(records) == 8 and all(record["seconds"] > 0 for record in records)
+    assert len(records) == 10 and all(record["seconds"] > 0 for record in records)
 
 
 def test_the_command(root, tmp_path, monkeypatch, capsys):

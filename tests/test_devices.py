@@ -45,6 +45,11 @@ def test_nor_where_rounds_depend_on_what_was_before(cores, devices):
     assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
 
 
+def test_nor_where_each_device_is_handed_the_samples_of_its_own_clients():
+    names = ["scaffold", "mime", "fedbuff"]
+    assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == {name: digest(run(name)) for name in names}
+
+
 @pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice"])
 @pytest.mark.parametrize("edit", ["checkpoint.rounds=1", "checkpoint.rounds=3"])
 def test_commits_change_no_byte(name, edit, tmp_path):

@@ -21,10 +21,10 @@ from fedsim.engine import store
 from fedsim.engine.memory import Memories, Memory
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.fleet import selection
+from fedsim.rules import sorting
 from fedsim.rules.divide_and_conquer import drawn
 from fedsim.rules.geometric_median import _search_points
 from fedsim.rules.krum import krum_scores
-from fedsim.rules.sorting import by_sorted_columns
 from fedsim.rules.subsets import MOST, most_rows
 from fedsim.runs import directory, journal
 from fedsim.runs.journal import Journal, Pace, committed
@@ -212,15 +212,19 @@ def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
     np.testing.assert_allclose(found, [-0.6620109, -1.09052399], atol=5e-5)  # of Weiszfeld's iteration in float64
 
 
-def test_order_statistics_of_leaves_that_take_several_blocks_and_one():
+def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch):
     """Leaves wider than a block end in one that overlaps the one before; the last is narrower than a block."""
     rng = np.random.default_rng(3)
-    stacked = [jnp.asarray(rng.normal(size=(2, D)), jnp.float32) for D in (32768 * 2 + 77, 40_001, 5)]
+    stacked = [jnp.asarray(rng.normal(size=(2, D)), jnp.float32) for D in (2**18 + 77, 140_001, 5)]
     stacked[2] = jnp.float32([[0, -1, -0.0, 2, jnp.nan], [0, 1, 3, -2, 4]])
     stacked += [jnp.float16([[3, -4, 0], [2, 7, 0]]), jnp.zeros((2, 0))]
-    least = jax.jit(lambda stack: by_sorted_columns(lambda rows: rows[0], stack, jnp.ones(2, bool)))(stacked)
-    for leaf, row in zip(stacked, least, strict=True):
-        np.testing.assert_array_equal(row, jnp.nanmin(leaf, 0), strict=True)
+    ends = lambda ranks: ranks.at(jnp.int32(0)) + ranks.sum(1, jnp.int32(1))
+    for written_out in (128, 1):  # and layer by layer, as for many rows
+        monkeypatch.setattr(sorting, "WRITTEN_OUT", written_out)
+        both = jax.jit(lambda stack: sorting.by_sorted_columns(ends, stack, jnp.ones(2, bool)))(stacked)
+        for leaf, row in zip(stacked, both, strict=True):
+            there = jnp.where(jnp.isnan(leaf), jnp.inf, leaf)
+            np.testing.assert_array_equal(row, there[0] + there[1] if leaf.size else leaf[0], strict=True)
 
 
 # ------------------------------------------------------------------------------------------------ persistence

@@ -129,7 +129,7 @@ def test_what_is_counted_is_what_is_laid_out():
         e = build(scenario, devices=devices[:1])
         plan, program = e.plans[0], e.program
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
-        parts = (program.width, program.room, program.dtype, program.pack, True, False)
+        parts = (program.width, program.room, program.dtype, program.pack, [], False)
         layout = Blocks([Planner(plan)], *parts).get(1, 0, (True,)).layout
         (jobs,), _ = program.mesh.jobs(layout)
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]

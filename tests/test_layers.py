@@ -32,6 +32,7 @@ ONLY = {
     "rich": {"report", "cli"},
     "yaml": {"scenario", "runs"},
     **{tracker: {"runs"} for tracker in ("tensorboardX", "mlflow", "wandb")},
+    **{package: {"runs"} for package in ("dask", "distributed")},
 }
 FORBIDDEN = (
     "base",

@@ -2,11 +2,16 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import fedsim
 from fedsim import limits
+from fedsim.build import build
+from fedsim.build.experiment import numerics
 from fedsim.build.memory import allocations
+from fedsim.engine.layout import Part, compacted, lay_out
+from fedsim.engine.pack import Width, capacity
 from fedsim.errors import Interrupted, TooLargeError, exhausted, exit_code
 from fedsim.runs import execute
 from fedsim.scenario import read
@@ -66,3 +71,23 @@ def test_a_comparison_goes_on_and_knows_which_configuration_was_too_large(full):
     comparison = fedsim.compare(TINY, ["fedavg", "median"])
     assert [outcome.large for outcome in comparison.outcomes] == [True, True] and comparison.status == "incomplete"
     assert all("the forecast is" in reason for reason in comparison.reasons.values())
+
+
+def test_each_device_is_handed_the_samples_of_the_clients_that_it_trains():
+    """Where several devices train: no row beside theirs, in room that was counted for the busiest of them."""
+    scenario = read({**TINY, "rounds": 3, "data": {**TINY["data"], "clients": 12}, "client": {"batch": 4, "epochs": 1}})
+    with numerics(scenario) as devices:
+        plan = build(scenario, devices=devices[:1]).plans[0]
+    f, width, shards = plan.federation, Width(2, 12), 3
+    room = capacity([[plan]], width, shards=shards, apart=True)
+    assert room.samples < capacity([[plan]], width, shards=shards).samples
+    layout, _ = lay_out([Part(plan, plan.round(1)[0])], 0, width, room, np.dtype("float32"))
+    readers = [slice(2 * s, 2 * s + 2) for s in range(shards)]
+    own, parts = compacted(layout, f.x, f.y, room.samples, readers[1:])
+    assert np.array_equal(own.index[:, readers[0]], layout.index[:, readers[0]])  # another process hands these over
+    for lanes, (x, y) in zip(readers[1:], parts, strict=True):
+        assert len(x) == len(y) == room.samples
+        assert np.array_equal(x[own.index[:, lanes]], f.x[layout.index[:, lanes]])
+        trained = np.unique(layout.integers["id"][np.unique(layout.slot[:, lanes]).clip(max=11)])
+        theirs = np.concatenate([f.indices[f.offsets[k] : f.offsets[k + 1]] for k in trained])
+        assert set(map(bytes, x)) <= set(map(bytes, f.x[[0, *theirs]]))

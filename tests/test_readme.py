@@ -74,6 +74,11 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} diff reports/iid reports/slow": _says("name:", "rounds.csv:"),
         f"{F} report reports/iid": _says("figures/curves.png"),
     },
+    "cluster": {  # played by test_cluster.py, on other ports
+        ".venv/bin/dask scheduler --port 8786": None,
+        ".venv/bin/dask worker HOST:8786 --nthreads 1": None,
+        f"{F} compare scenarios/compare/rules.yaml --on dask://HOST:8786": None,
+    },
     "tests": {  # that is what runs here
         ".venv/bin/pip install --quiet -e '.[dev]' && .venv/bin/python -m pytest -q -n 2": None
     },

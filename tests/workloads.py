@@ -1,6 +1,6 @@
 """The runs whose bytes must not depend on anything: as a module for tests, as a script for processes of their own.
 
-`python workloads.py CORES NAME...` prints, for each, the hash of the final parameters and of the result CSVs.
+`python workloads.py CORES NAME... EDIT...` prints, for each, the hash of the final parameters and of the result CSVs.
 """
 
 import hashlib
@@ -128,4 +128,5 @@ def digest(result) -> str:
 
 if __name__ == "__main__":
     os.sched_setaffinity(0, range(int(sys.argv[1])))
-    print(json.dumps({name: digest(run(name)) for name in sys.argv[2:]}))
+    edits = [word for word in sys.argv[2:] if "=" in word]
+    print(json.dumps({name: digest(run(name, edits)) for name in sys.argv[2:] if name not in edits}))

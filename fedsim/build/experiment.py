@@ -141,7 +141,8 @@ def build(
     longest = max(plans.values(), key=lambda plan: int(plan.steps.max(initial=0)))
     check_memory(scenario, least(model_bytes, width, longest, K, len(spec.seeds)))
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))
-    room = capacity([[plan] for plan in plans.values()], width, pack, shards)
+    several = devices is not None and len(devices) > 1
+    room = capacity([[plan] for plan in plans.values()], width, pack, shards, apart=several)
     shape = {"width": width.lanes, "block": width.block, "blocks": room.blocks}
     wire, links, broadcast = (tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
     drop = spec.on_nonfinite != "keep"

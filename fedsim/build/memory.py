@@ -9,6 +9,7 @@ import numpy as np
 from fedsim.data import Federation, scale_remark
 from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
 from fedsim.engine.machine import memory_now
+from fedsim.engine.processes import joined
 from fedsim.engine.round import Program
 from fedsim.errors import TooLarge, exhausted, in_parts, shortened
 from fedsim.fleet import Plan
@@ -45,7 +46,8 @@ def run_footprint(scenario: Scenario, program: Program, plan: Plan, shared: Any,
       activations: bytes of the largest value in a pass through the model, of one client.
     """
     spec = scenario.spec
-    resident = Kept(spec.data.resident_mb * 1e6, spec.checkpoint.resident_mb * 1e6)
+    samples = 0.0 if joined() else spec.data.resident_mb * 1e6
+    resident = Kept(samples, spec.checkpoint.resident_mb * 1e6)
     rows = len(spec.seeds) * (2 + spec.rounds // spec.evaluate.every)  # of evaluated rounds, of all seeds
     return footprint(program, plan, shared, resident, rows, activations)
 

@@ -268,16 +268,11 @@ def _on_device(
     host = not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(stack))
     double = any(np.dtype(leaf.dtype) == np.float64 for leaf in jax.tree.leaves(stack))
     with jax.enable_x64(double):
-        dtype = jnp.float64 if double else jnp.float32
+        on_host: Any = np  # for all but the stack: every operation of JAX's is one more program to compile
+        dtype: Any = np.float64 if double else np.float32
         stack = jax.tree.map(jnp.asarray, stack)
-        K = tree.rows(stack)
-        w = jnp.asarray(weights, dtype)
-        one = jnp.ones_like(w)
-        shared = (
-            tree.zeros_like(tree.take(stack, 0)) if params is None else jax.tree.map(jnp.asarray, arrays_of(params))
-        )
-        mask = jnp.zeros(K, bool) if malicious is None else jnp.asarray(malicious)
-        losses = jnp.full_like(w, jnp.nan) if loss is None else jnp.asarray(loss, dtype)
+        K, row = tree.rows(stack), jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), stack)
+        w, one = on_host.asarray(weights, dtype), on_host.ones(K, dtype)
         updates = Updates(
             delta=stack,
             stats={},
@@ -285,23 +280,23 @@ def _on_device(
             arrived=w > 0,
             samples=w,
             count=one,
-            loss=losses,
+            loss=on_host.full(K, np.nan, dtype) if loss is None else on_host.asarray(loss, dtype),
             steps=one,
             effort=one,
             memory=(),
-            bytes=jnp.full(K, tree.payload_bytes(tree.take(stack, 0)), jnp.int32),
-            age=jnp.zeros(K, jnp.int32),
+            bytes=on_host.full(K, tree.payload_bytes(row), on_host.int32),
+            age=on_host.zeros(K, on_host.int32),
         )
         context = Context(
             key=jax.random.key(seed),
-            round=jnp.int32(1),
-            N=jnp.asarray(K, dtype),
-            lr=jnp.asarray(lr, dtype),
-            shared={"params": shared},
-            ids=jnp.arange(K),
-            malicious=mask,
+            round=on_host.int32(1),
+            N=dtype(K),
+            lr=dtype(lr),
+            shared={"params": row if params is None else jax.tree.map(jnp.asarray, arrays_of(params))},
+            ids=on_host.arange(K),
+            malicious=on_host.zeros(K, bool) if malicious is None else on_host.asarray(malicious),
             reference=jax.tree.map(jnp.asarray, known.reference),
-            expected=jnp.asarray(K, dtype),
+            expected=dtype(K),
             expected_samples=w.sum(),
             server_loss=known.loss,
         )

@@ -23,6 +23,7 @@ from fedsim.cli.interrupts import Interrupts
     "--tune", multiple=True, metavar="PATH=V1,V2", help="Settings that every method is tried with; repeatable."
 )
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, help="Processes that play runs side by side.")
+@click.option("--on", metavar="dask://HOST:PORT", help="Have the workers of this scheduler play the runs.")
 @click.option("--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first].")
 @click.option("--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric].")
 @click.option("--score", type=click.Choice(["final", "best", "mean_last_k"]), help="Which value of a run [final].")
@@ -49,6 +50,8 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:
         raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
+    if arguments["on"] and arguments["jobs"] > 1:
+        raise click.UsageError("--jobs plays runs on this machine and --on on others; give one of them")
     options.compilation_cache()
     checked = options.understood(arguments)
     from fedsim.cli import console

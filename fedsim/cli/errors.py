@@ -9,7 +9,7 @@ import traceback
 import click
 
 from fedsim.cli.guesses import edit_of, meant_options
-from fedsim.errors import Failure, exhausted, exit_code, printable
+from fedsim.errors import Failure, LostError, exhausted, exit_code, printable
 
 JAX_SETTINGS = os.path.join("jax", "_src", "config.py")  # where JAX reads JAX_* from the environment
 PLUGIN = "fedsim_plugin_"  # what the modules of plug-in files are called
@@ -52,6 +52,9 @@ def _meant_as_edit(error: click.ClickException, context: click.Context) -> str:
 def print_error(error: Exception, farewell: str) -> int:
     """Any other error, in one line per problem -> exit code."""
     code = exit_code(error)
+    if isinstance(error, LostError):
+        click.echo(f"fedsim: error: {printable(str(error))}; {farewell}", err=True)
+        return code
     if code == 1 and _among_others() and ("Gloo" in str(error) or "distributed" in str(error).lower()):
         click.echo(f"fedsim: error: another process of this run is gone; {farewell}", err=True)
         return code

@@ -19,7 +19,7 @@ class Block(NamedTuple):
     parts: list[Part | None]
     layout: Layout  # without the places of client memory
     steps: int  # lane steps to do
-    samples: tuple[np.ndarray, np.ndarray] | None  # (x, y) that the block trains on, where the device does not hold all
+    samples: list[tuple[np.ndarray, np.ndarray]]  # (x, y) that each reader trains on, where there are such
     probe: bool  # of the pass at x
     versions: int  # start models of every run in the bank
 
@@ -38,7 +38,7 @@ class Blocks:
       room: static shapes.
       dtype: of the floats handed over.
       pack: which lane each client lands on.
-      resident: whether the device holds all samples.
+      readers: lanes that are handed samples of their own with every block; none where the device holds all.
       probes: whether a round has a pass at x before training.
     """
 
@@ -49,11 +49,11 @@ class Blocks:
         room: Capacity,
         dtype: np.dtype,
         pack: Packer,
-        resident: bool,
+        readers: Sequence[slice],
         probes: bool,
     ):
         self.planners, self.width, self.room, self.dtype, self.pack = planners, width, room, dtype, pack
-        self.resident, self.probes = resident, probes
+        self.readers, self.probes = readers, probes
         self.next: Block | None = None
 
     def get(self, r: int, first: int, playing: tuple[bool, ...], probe: bool = False) -> Block:
@@ -92,8 +92,8 @@ class Blocks:
         versions = max([self.room.versions, *(len(part.versions) for part in parts if part is not None)])
         room = self.room._replace(steps=self.room.passes) if probe else self.room
         layout, steps = lay_out(parts, first, self.width, room, self.dtype, self.pack, versions)
-        samples = None
-        if not self.resident:
-            federation = self.planners[0].plan.federation
-            layout, samples = compacted(layout, federation.x, federation.y, self.room.samples)
+        samples = []
+        if self.readers:
+            f = self.planners[0].plan.federation
+            layout, samples = compacted(layout, f.x, f.y, self.room.samples, self.readers)
         return Block(r, first, playing, parts, layout, steps, samples, probe, versions)

@@ -226,8 +226,8 @@ def ends_from(slot: np.ndarray) -> np.ndarray:
 
 
 def compacted(
-    layout: Layout, x: np.ndarray, y: np.ndarray, samples: int
-) -> tuple[Layout, tuple[np.ndarray, np.ndarray]]:
+    layout: Layout, x: np.ndarray, y: np.ndarray, samples: int, readers: Sequence[slice]
+) -> tuple[Layout, list[tuple[np.ndarray, np.ndarray]]]:
     """The samples of one block alone, and the layout over them: for data that would not fit on the device.
 
     Args:
@@ -235,11 +235,16 @@ def compacted(
       x: all training features, in memory or mapped from a file.
       y: their labels.
       samples: room for so many, more if they need it.
+      readers: lanes that read samples of their own; those of other processes are left as they are.
     """
-    used, index = np.unique(layout.index, return_inverse=True)
-    rows = np.zeros(max(samples, roomy(len(used))), np.int64)
-    rows[: len(used)] = used
-    return layout._replace(index=index.reshape(layout.index.shape).astype(np.int32)), (x[rows], y[rows])
+    whole, parts = layout.index.copy(), []
+    for lanes in readers:
+        used, index = np.unique(whole[:, lanes], return_inverse=True)
+        rows = np.zeros(max(samples, roomy(len(used))), np.int64)
+        rows[: len(used)] = used
+        whole[:, lanes] = index.reshape(whole[:, lanes].shape)
+        parts.append((x[rows], y[rows]))
+    return layout._replace(index=whole), parts
 
 
 def _seats(queues: list[list[int]], shards: int, R: int, slots: int) -> np.ndarray:

@@ -60,9 +60,10 @@ def events(
     f = runs[0].plan.federation
     resident = f.x.nbytes + f.y.nbytes <= samples
     data = program.mesh.spread((np.asarray(f.x), f.y)) if resident else None
+    readers = [] if resident else program.mesh.readers(program.width.lanes)
     planners = [run.planner for run in places]
     blocks = Blocks(
-        planners, program.width, program.room, program.dtype, program.pack, resident, program.probe is not None
+        planners, program.width, program.room, program.dtype, program.pack, readers, program.probe is not None
     )
     servers, reached = [run.server for run in runs], [run.round for run in runs]
     pieces, own, space, pending = Pieces(calls), Pieces(calls), Space(), deque[list[Pending]]()
@@ -133,5 +134,7 @@ def banked(
     runs = max(last - first for first, last in groups)
     shards = min(device_threads(), -(-runs * K // width.lanes))
     mesh, probe = program.mesh.by(shards), program.probe and program.probe.by(shards)
-    room = capacity([plans[begin:end] for begin, end in groups], width, program.pack, mesh.shards)
+    room = capacity(
+        [plans[begin:end] for begin, end in groups], width, program.pack, mesh.shards, mesh.devices is not None
+    )
     return groups, program._replace(mesh=mesh, probe=probe, room=room)

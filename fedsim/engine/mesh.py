@@ -83,6 +83,16 @@ class Mesh:
         """Copies of what all lanes read."""
         return self._everywhere(jax.device_put(values, self.places[0].device))
 
+    def readers(self, lanes: int) -> list[slice]:
+        """The lanes of each device of this process, so many for a shard: they are handed samples of their own."""
+        if self.devices is None:
+            return [slice(None)]
+        return [slice(place.number * lanes, (place.number + 1) * lanes) for place in self.places]
+
+    def handed(self, samples: list) -> list:
+        """What each reader trains on, as the shards read it."""
+        return self.spread(samples[0]) if self.devices is None else self._apart(samples)
+
     def jobs(self, layout: Layout) -> tuple[list[Jobs], Jobs]:
         """-> (jobs as the shards read them, jobs as the server reads them)."""
         parts = [jobs_of(shard_of(layout, place.number, self.shards)) for place in self.places]

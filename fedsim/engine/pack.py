@@ -59,10 +59,17 @@ def makespan(queues: list[list[int]], steps: np.ndarray) -> int:
     return max((int(steps[queue].sum()) for queue in queues if queue), default=0)
 
 
-def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longest_first, shards: int = 1) -> Capacity:
+def capacity(
+    banks: Iterable[Sequence[Plan]],
+    width: Width,
+    pack: Packer = longest_first,
+    shards: int = 1,
+    apart: bool = False,
+) -> Capacity:
     """The shapes that hold every block of every round of every bank of plans, whose runs are trained side by side.
 
     Looks at each round up to a thousand; later ones that need more make the engine grow (and recompile), no bit changes.
+    Where shards hold samples `apart`, each has room for those of the clients that it trains.
     """
     lanes, block = width
     blocks, longest, batch, seats, samples, packed, members, runs, passes, versions = 1, 1, 1, 1, 1, 0, 1, 1, 1, 1
@@ -76,10 +83,14 @@ def capacity(banks: Iterable[Sequence[Plan]], width: Width, pack: Packer = longe
             longest = max(longest, bound(steps, lanes * shards))
             once = np.concatenate([cohort.steps[first : first + block] for cohort in probes])
             passes = max(passes, bound(once, lanes * shards))
-            samples = max(samples, sum(int(cohort.samples[first : first + block].sum()) for cohort in cohorts))
+            held = np.concatenate([cohort.samples[first : first + block] for cohort in cohorts])
+            samples = samples if apart else max(samples, int(held.sum()))
             if shards > 1 and packed < PACKED:
-                seats = max(seats, crowd(pack(steps, lanes * shards), shards))
+                queues = pack(steps, lanes * shards)
+                seats = max(seats, crowd(queues, shards))
                 packed += len(steps)
+                if apart:
+                    samples = max(samples, burden(held, queues, shards))
 
     for plans in banks:
         for plan in plans:
@@ -114,6 +125,11 @@ def bound(steps: np.ndarray, lanes: int) -> int:
 def crowd(queues: list[list[int]], shards: int) -> int:
     """Clients of the busiest shard; queue j is with shard j mod S."""
     return max(sum(len(queue) for queue in queues[s::shards]) for s in range(shards))
+
+
+def burden(counts: np.ndarray, queues: list[list[int]], shards: int) -> int:
+    """What the slots of the busiest shard count together."""
+    return max(sum(int(counts[queue].sum()) for queue in queues[s::shards]) for s in range(shards))
 
 
 def roomy(n: int) -> int:

@@ -216,7 +216,7 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
     bank = tuple(model for work in works for model in _start_models(work, block.versions))
     roots = tuple(work.info.root for work in works)
     layout = placed(block.layout, [work.places[block.first : block.first + size] for work in works], size)
-    data = mesh.spread(block.samples) if round.data is None else round.data
+    data = mesh.handed(block.samples) if round.data is None else round.data
     shard_jobs, columns = mesh.jobs(layout)
     jobs = _by_run(columns, runs)
     memory, remembered = ((), []) if block.probe else _remembered(works, jobs)

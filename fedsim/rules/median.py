@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 
 from fedsim.compose import alias, rule
 from fedsim.rules.bounds import bounded, median_bound
-from fedsim.rules.sorting import by_sorted_columns
+from fedsim.rules.sorting import Ranks, by_sorted_columns
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -33,10 +33,11 @@ def median() -> Rule:
     def apply(updates: Updates, state: Tree, context: Context):
         del context
         present = updates.arrived
-        m = jnp.sum(present)
+        K, m = present.shape[0], jnp.sum(present)
 
-        def middle(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:
-            low, high = ordered[jnp.maximum(m - 1, 0) // 2], ordered[m // 2]
+        def middle(ranks: Ranks) -> Float[Array, "..."]:
+            low = ranks.at(jnp.maximum(m - 1, 0) // 2, below=(K - 1) // 2 + 1)
+            high = ranks.at(m // 2, below=K // 2 + 1)
             return jnp.where(m > 0, 0.5 * low + 0.5 * high, 0)  # halves first: the sum of two may overflow
 
         return by_sorted_columns(middle, updates.delta, present), state, {}

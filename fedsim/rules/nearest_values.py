@@ -25,7 +25,7 @@ def mean_of_nearest(
     """
     away = jax.tree.map(lambda x, c: jnp.abs(x - c), stacked, centre)
     farthest = jnp.clip(count - 1, 0, present.shape[0] - 1)
-    reach = by_sorted_columns(lambda ordered: ordered[farthest], away, present)  # distance of the last one that counts
+    reach = by_sorted_columns(lambda ranks: ranks.at(farthest), away, present)  # distance of the last one that counts
 
     def nearer(k, inside):
         return jax.tree.map(lambda n, a, r: n + (present[k] & (a[k] < r)), inside, away, reach)

@@ -1,10 +1,12 @@
-"""Columns of a stack in ascending order, by a sorting network in tiles that stay in the registers.
+"""Columns of a stack in ascending order, by sorting networks whose numbers stay in the registers.
 
-One compare-exchange layer after another moves every number between cache and registers for each of them. Here up to three
-layers are one operation on groups of eight rows, and a tile is so narrow that its loops are unrolled.
+Few rows are sorted by a network that is written out: one operation reads every number once, and writes what is asked of the
+ranks. For many that would take too long to compile: there one compare-exchange layer after another moves every number
+between cache and registers, up to three layers at once on groups of eight rows, in tiles so narrow that loops are unrolled.
 """
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +16,45 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim import tree
 from fedsim.tree import Tree
 
+WRITTEN_OUT = 128  # rows of the longest network that is one operation: compiling takes a second or two
+TILES = 16  # of a block that is sorted by one operation, which divides them among the threads
+
+
+class Ranks(NamedTuple):
+    """Values of some columns in ascending order, as integers in the order of their floats: rank by rank, or one array."""
+
+    rows: list[Int[Array, "1 ..."]] | Int[Array, "P C"]
+    dtype: Any
+
+    def at(self, rank: Int[Array, ""], below: int | None = None) -> Float[Array, "..."]:
+        """The values of one rank, which is known to be less than `below`."""
+        if not isinstance(self.rows, list):
+            return _floats(self.rows[rank], self.dtype)
+        value, chosen = self.rows[0], jnp.arange(len(self.rows)) == rank
+        for r, row in enumerate(self.rows[1:below], 1):
+            value = jnp.where(chosen[r], row, value)
+        return _floats(value, self.dtype)
+
+    def sum(self, first: int, count: Int[Array, ""]) -> Float[Array, "..."]:
+        """Of `count` ranks from `first` on, one after another: 3. in `fedsim.tree.exact`."""
+        total = jnp.zeros(self.rows[0].shape, self.dtype)
+        if not isinstance(self.rows, list):
+            add = lambda r, total: total + _floats(self.rows[r], self.dtype)
+            return lax.fori_loop(first, first + count, add, total)
+        inside = jnp.arange(len(self.rows)) < first + count
+        for r, row in enumerate(self.rows[first:], first):
+            total = jnp.where(inside[r], total + _floats(row, self.dtype), total)
+        return total
+
 
 def by_sorted_columns(
-    function: Callable[[Float[Array, "P C"]], Float[Array, " C"]], stacked: Tree, present: Bool[Array, " K"]
+    function: Callable[[Ranks], Float[Array, "..."]], stacked: Tree, present: Bool[Array, " K"]
 ) -> Tree:
-    """`function` of tiles whose columns are in ascending order, over all columns of a stack -> one tree.
+    """`function` of the ranks of some columns, over all columns of a stack -> one tree.
 
-    Axis 0 of a tile are the P ≥ K ranks: absent rows, NaN, and what fills P up to a power of two stand behind all others
-    as +∞; `function` must treat each column on its own. The leaves of a dtype share one loop over blocks of tiles, so that
-    the network is compiled once. Memory: the stack, the result twice, and one block.
+    There are at least K ranks: absent rows and NaN stand behind all others as +∞; `function` must treat each column on its
+    own. The leaves of a dtype share one loop over blocks of columns, so that the network is compiled once. Memory: the
+    stack, the result twice, and one block.
     """
     leaves, structure = jax.tree.flatten(stacked)
     result = [jnp.zeros(leaf.shape[1:], leaf.dtype) for leaf in leaves]
@@ -33,33 +65,18 @@ def by_sorted_columns(
     return jax.tree.unflatten(structure, result)
 
 
-def _reduce(leaves: list[Array], function: Callable[[Array], Array], present: Bool[Array, " K"]) -> list[Array]:
+def _reduce(leaves: list[Array], function: Callable[[Ranks], Array], present: Bool[Array, " K"]) -> list[Array]:
     """One row per leaf, of leaves of one dtype that are not empty."""
     K, dtype, cpu = present.shape[0], leaves[0].dtype, jax.default_backend() == "cpu"
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
     columns = [leaf.shape[1] for leaf in leaves]
-    P = 1 << (K - 1).bit_length()
-    C = max(128, 2**14 // P) // dtype.itemsize  # measured: tiles of 16 KiB, and few rows want longer ones
-    W = C * max(1, min((2**16 if cpu else 2**26) // (K * C), -(-max(columns) // C)))
-    C = C if cpu else W  # an accelerator wants few, large operations
+    written_out = cpu and K <= WRITTEN_OUT
+    W, reduce = (_written_out if written_out else _in_layers)(K, max(columns), dtype, function)
     starts = tree.block_starts(leaves, W)
 
     def block(b, values, new, out):
         del new
-
-        def tile(t):
-            x = lax.dynamic_slice_in_dim(values, t * C, C, 1)
-            x = jnp.where(present[:, None] & ~jnp.isnan(x), x, jnp.inf)
-            return _integers(jnp.pad(x, ((0, P - K), (0, 0)), constant_values=jnp.inf))
-
-        def step(t, state):
-            x, out = (
-                state  # the next tile is cut a step ahead: fused into the network, the cut would keep it from vectors
-            )
-            row = function(_floats(_sort(x), dtype))
-            return tile(t + 1), lax.dynamic_update_slice(out, row[None], (b, t * C))
-
-        return lax.fori_loop(0, W // C, step, (tile(0), out))[1]
+        return lax.dynamic_update_slice(out, reduce(values, present), (b, 0))
 
     out = tree.over_blocks(block, jnp.zeros((starts[-1], W), dtype), leaves, W, dtype)
     rows = []
@@ -70,11 +87,69 @@ def _reduce(leaves: list[Array], function: Callable[[Array], Array], present: Bo
     return rows
 
 
+def _written_out(K: int, most: int, dtype: Any, function: Callable[[Ranks], Array]):
+    """(columns of a block, `(values, present) -> [1, columns]`) by a network that is one operation.
+
+    Rows keep their axis of length 1: without it, every rank would be another view, which XLA computes on its own.
+    """
+    C = 16 * max(1, min(2**14 // (16 * K), -(-most // (16 * TILES))))  # measured: blocks of 2¹⁸ numbers
+
+    def reduce(values, present):
+        x = lax.optimization_barrier(_filled(values, present, K)).reshape(K, TILES, C)
+        row = function(Ranks(_network([x[k : k + 1] for k in range(K)]), dtype))
+        return lax.optimization_barrier(row).reshape(1, -1)
+
+    return TILES * C, reduce
+
+
+def _in_layers(K: int, most: int, dtype: Any, function: Callable[[Ranks], Array]):
+    """(columns of a block, `(values, present) -> [1, columns]`) by one layer after another."""
+    P, cpu = 1 << (K - 1).bit_length(), jax.default_backend() == "cpu"
+    C = max(128, 2**14 // P) // dtype.itemsize  # measured: tiles of 16 KiB, and few rows want longer ones
+    W = C * max(1, min((2**16 if cpu else 2**26) // (K * C), -(-most // C)))
+    C = C if cpu else W  # an accelerator wants few, large operations
+
+    def reduce(values, present):
+        def tile(t):
+            return _filled(lax.dynamic_slice_in_dim(values, t * C, C, 1), present, P)
+
+        def step(t, state):
+            x, out = (
+                state  # the next tile is cut a step ahead: fused into the network, the cut would keep it from vectors
+            )
+            row = function(Ranks(_sort(x), dtype))
+            return tile(t + 1), lax.dynamic_update_slice(out, row[None], (0, t * C))
+
+        return lax.fori_loop(0, W // C, step, (tile(0), jnp.zeros((1, W), dtype)))[1]
+
+    return W, reduce
+
+
+def _filled(values: Float[Array, "K C"], present: Bool[Array, " K"], P: int) -> Int[Array, "P C"]:
+    """As integers, filled up to P ranks: absent rows and NaN are +∞, behind all others."""
+    x = jnp.where(present[:, None] & ~jnp.isnan(values), values, jnp.inf)
+    return _integers(jnp.pad(x, ((0, P - len(present)), (0, 0)), constant_values=jnp.inf))
+
+
+def _network(rows: list[Array]) -> list[Array]:
+    """Batcher's odd-even merge sort of any number of rows: that of the next power of two, without what is behind the last."""
+    rows, run = list(rows), 1
+    while run < len(rows):
+        gap = run
+        while gap:
+            for low in range(gap % run, len(rows) - gap):
+                if (low - gap % run) % (2 * gap) < gap and low // (2 * run) == (low + gap) // (2 * run):
+                    a, b = rows[low], rows[low + gap]
+                    rows[low], rows[low + gap] = lax.min(a, b), lax.max(a, b)  # traced faster than jnp's
+            gap //= 2
+        run *= 2
+    return rows
+
+
 def ascending(columns: Float[Array, "K C"]) -> Float[Array, "P C"]:
     """Columns in ascending order, filled up with +∞ to P ≥ K ranks, a power of two; NaN is +∞."""
-    K, P = columns.shape[0], 1 << (columns.shape[0] - 1).bit_length()
-    filled = jnp.pad(jnp.where(jnp.isnan(columns), jnp.inf, columns), ((0, P - K), (0, 0)), constant_values=jnp.inf)
-    return _floats(_sort(_integers(filled)), columns.dtype)
+    K = columns.shape[0]
+    return _floats(_sort(_filled(columns, jnp.ones(K, bool), 1 << (K - 1).bit_length())), columns.dtype)
 
 
 def middle(ordered: Float[Array, "P ..."], m: Int[Array, ""]) -> Float[Array, "..."]:

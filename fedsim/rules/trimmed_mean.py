@@ -4,13 +4,12 @@ from typing import Annotated
 
 import jax.numpy as jnp
 from annotated_types import Ge
-from jax import lax
 from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import alias, rule
 from fedsim.rules.bounds import bounded, trimmed_bound
-from fedsim.rules.sorting import by_sorted_columns
+from fedsim.rules.sorting import Ranks, by_sorted_columns
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -46,9 +45,8 @@ def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
         m = jnp.sum(present)
         kept = jnp.maximum(m - 2 * trim, 0)
 
-        def centre(ordered: Float[Array, "P C"]) -> Float[Array, " C"]:
-            add = lambda r, total: total + ordered[r]  # one after another: 3. in `fedsim.tree.exact`
-            total = lax.fori_loop(trim, trim + kept, add, jnp.zeros_like(ordered[0]))
+        def centre(ranks: Ranks) -> Float[Array, "..."]:
+            total = ranks.sum(trim, kept)
             return tree.divide(total, kept.astype(total.dtype))
 
         return by_sorted_columns(centre, updates.delta, present), state, {}

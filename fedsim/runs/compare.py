@@ -4,12 +4,12 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedsim.build.experiment import numerics
-from fedsim.errors import CheckpointError, Interrupted
+from fedsim.errors import CheckpointError, Interrupted, LostError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.environment import memory, numerical, surroundings
@@ -32,6 +32,7 @@ def compare(
     vary: Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
     tune: Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
     jobs: int = 1,
+    on: Any = None,
     seeds: int | Sequence[int] | None = None,
     baseline: str | None = None,
     metric: str | None = None,
@@ -62,6 +63,7 @@ def compare(
         (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.
       jobs: processes that play runs side by side; changes no bit. A script that asks for more than one keeps its own start
         under `if __name__ == "__main__"`, since they import it.
+      on: `dask://HOST:PORT` of a scheduler, or a `distributed.Client`, whose workers play the runs; changes no bit either.
       seeds: instead of the scenario's: a number (the first so many) or a sequence.
       baseline: the method that the others are compared with; left out: `fedavg` where it is compared, else the first.
       metric: column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
@@ -75,7 +77,7 @@ def compare(
       watch: called as `watch(experiment, seed, row)` after every evaluated round.
       ask: asked after every round whether to come to rest, commit and end.
       log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several with commas between or as a
-        sequence; they need `out`, and their files lie there (`fedsim.runs.trackers` says how). With `jobs`,
+        sequence; they need `out`, and their files lie there (`fedsim.runs.trackers` says how). With `jobs` or `on`,
         they get the rows when the runs have ended.
       pictures: draw `figures/` into the run directory.
 
@@ -87,6 +89,8 @@ def compare(
       DirectoryError: for an output directory that is taken, or cannot be written.
       LockedError: for one that another process is writing.
       CheckpointError: for runs that cannot go on.
+      ProcessError: when no workers answer, or some differ from this machine in what decides bits.
+      LostError: when workers were lost and did not come back; what they finished is kept, and `resume` goes on.
       Interrupted: when `ask` said so.
     """
     started = time.monotonic()
@@ -96,24 +100,33 @@ def compare(
     design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
     base, cells = design.scenario, design.cells
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
-        path = place.path if place else Path(stack.enter_context(tempfile.TemporaryDirectory())) if jobs > 1 else None
+        path = (
+            place.path
+            if place
+            else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if jobs > 1 or on
+            else None
+        )
         log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
         threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
             record = _record(design, devices)
+            cluster = stack.enter_context(_cluster(on, design, record, device, devices)) if on else None
             if place:
                 _open(place, record, design)
             try:
                 labels = {label_of(cell.who): number for number, cell in enumerate(cells, 1)}
                 runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
                 getattr(watch, "begin", lambda *_: None)(runs, labels)
-                if jobs > 1 and path:
-                    ended = getattr(watch, "ended", lambda runs: None)
+                ended = getattr(watch, "ended", lambda runs: None)
+                if cluster and path:
+                    cluster.execute(cells, path, ask, ended)
+                elif jobs > 1 and path:
                     execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
                 within = lambda scenario: numerics(scenario, threads, device)
                 run_all = lambda plans: execute(plans, path, None, listener(watch, log), ask)
                 outcomes = swept(cells, devices, within, run_all)
-            except Interrupted:
+            except (Interrupted, LostError):
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
@@ -143,6 +156,16 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "environment": numerical(devices),
         "surroundings": surroundings(devices, roots_of(base.document)),
     }
+
+
+@contextlib.contextmanager
+def _cluster(on: Any, design: Design, record: dict[str, Any], device: str | None, devices: list) -> Iterator[Any]:
+    """Workers that were compared with this machine."""
+    from fedsim.runs.cluster import Cluster, connected
+    from fedsim.runs.terms import terms_of
+
+    with connected(on) as (client, name):
+        yield Cluster(client, name, terms_of(design.cells, design.scenario.document, record, device, devices))
 
 
 def _planned(spec: Any) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def run_group(
         return
     due = lambda r: ask() or any(recording.journal.due(r) for recording in going.values())
     resident = min(recording.experiment.scenario.spec.data.resident_mb for recording in recordings) * 1e6
+    resident = 0.0 if joined() else resident  # each process is handed what its lanes read
     for event in events([recording.run for recording in going.values()], program, due, calls, resident):
         if isinstance(event, Quiesced):
             for run in event.runs:

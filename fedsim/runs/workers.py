@@ -137,20 +137,25 @@ def _cache() -> dict[str, Any]:
 
 
 def _begin(parent: int, plugins: tuple[str, ...], cache: dict[str, Any]) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends with it; it finds the compiled programs that its parent would."""
+    """Each worker ends with its parent, knows its plug-ins, and finds the compiled programs that its parent would."""
+    end_with(parent)
     import jax
 
     for name, value in cache.items():
         jax.config.update(name, value)
+    from fedsim.scenario import enable
+
+    for plugin in plugins:
+        enable(plugin)
+
+
+def end_with(parent: int) -> None:
+    """This process leaves Ctrl-C to its parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    from fedsim.scenario import enable
-
-    for plugin in plugins:
-        enable(plugin)
 
 
 def _execute(document: Document, part: Part, path: Path, device: str | None, threads: int | None) -> int:

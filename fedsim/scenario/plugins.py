@@ -27,7 +27,7 @@ def enable(plugin: str) -> None:
       ScenarioError: when there is no such plug-in, it fails, or it defines what it may not.
     """
     try:
-        if plugin.endswith(".py") or "/" in plugin:
+        if is_file(plugin):
             _import_file(Path(plugin))
             ENABLED.append(plugin)
             return
@@ -43,6 +43,11 @@ def enable(plugin: str) -> None:
         raise ScenarioError([Problem("", str(error))], f"--plugin {plugin}") from None
     except Exception as error:  # whatever a user's file does when it is imported
         raise ScenarioError([Problem("", _failure(error))], f"--plugin {plugin}") from error
+
+
+def is_file(plugin: str) -> bool:
+    """Whether a plug-in is given by its path, and not by the name of an entry point."""
+    return plugin.endswith(".py") or "/" in plugin
 
 
 def installed() -> dict[str, str]:
@@ -78,11 +83,16 @@ def _failure(error: Exception) -> str:
 
 def own_links(spec: BaseModel) -> dict[str, str]:
     """Links of a scenario that fedsim did not bring: their names, and the SHA-256 of the file that defines each."""
-    hashes = {}
     kinds = ((section.family, section.kind) for _, section in sections_within(spec) if hasattr(section, "family"))
-    for family, kind in kinds:
-        module = sys.modules.get(FAMILIES[family][kind].__module__)
-        if module is not None and not module.__name__.startswith("fedsim."):
-            path = Path(getattr(module, "__file__", None) or "")
-            hashes[f"{family} {kind}"] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"
-    return dict(sorted(hashes.items()))
+    hashes = {f"{family} {kind}": link_hash(family, kind) for family, kind in kinds}
+    return {name: sha256 for name, sha256 in sorted(hashes.items()) if sha256}
+
+
+def link_hash(family: str, kind: str) -> str:
+    """SHA-256 of the file that defines a link; empty where it is fedsim's own, or not known."""
+    link = FAMILIES[family].get(kind)
+    module = sys.modules.get(link.__module__) if link else None
+    if module is None or module.__name__.startswith("fedsim."):
+        return ""
+    path = Path(getattr(module, "__file__", None) or "")
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "typed in"

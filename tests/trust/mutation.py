@@ -24,7 +24,7 @@ SURVIVED = Path(__file__).with_name("survivors.json")
 EQUIVALENT = Path(__file__).with_name(
     "equivalent.json"
 )  # mutants that change no result, each read by hand, with the reason
-LOG = ROOT / ".pytest_cache" / "mutants.json"  # what was killed once is not run again
+LOG = Path(__file__).with_name("killed.json")  # what was killed once is not run again, while its module stays as it is
 FILES = {
     "rules": ("test_survivors", "test_edges", "test_rules", "test_robust_oracles"),
     "persistence": ("test_survivors", "test_edges", "test_power", "test_resume", "test_persistence"),
@@ -205,8 +205,7 @@ def score(quick: bool) -> Figure:
             print(f"  {n}: survived {name} (line {mutant.line})", flush=True)
         elif outcome != "equivalent":
             killed.add(key)
-            LOG.parent.mkdir(exist_ok=True)
-            LOG.write_text(json.dumps(sorted(killed)))
+            LOG.write_text(json.dumps(sorted(killed), indent=1) + "\n")
         if n % 10 == 0:
             print(f"  {n}: {dict(outcomes)}", flush=True)
     if not quick:

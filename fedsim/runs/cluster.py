@@ -1,0 +1,243 @@
+"""The runs of a comparison on the workers of a dask cluster, whose files come back as bytes.
+
+A worker needs fedsim and what it needs, all of the same versions, and nothing else: it does not have to see the run
+directory. What decides bits is compared before anything starts.
+"""
+
+import contextlib
+import pickle
+import re
+import socket
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsim._version import __version__
+from fedsim.disk import files
+from fedsim.errors import Interrupted, LostError, ProcessError
+from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.journal import committed, number_of
+from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
+from fedsim.runs.terms import Terms
+from fedsim.study.grid import Cell
+
+INSTALLATION = "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
+PATIENCE = 10  # seconds that a scheduler has to answer, and a first worker to come
+RETRIES = 2  # of runs whose process ends; where a worker is lost, dask's `allowed-failures` counts
+PARTS = 4  # for each thread of the workers: few, since each is built anew, and enough to keep all busy
+LOOK = 5  # seconds between two looks whether there are workers
+ALONE = 60  # seconds without any worker after which no other is waited for
+LISTED = 3  # configurations that a line names
+
+Asked = list[tuple[Cell, tuple[int, ...]]]  # configurations, and the seeds of each
+
+
+class Cluster:
+    """Workers that can play the runs of a comparison.
+
+    Args:
+      client: a `distributed.Client`.
+      name: of the cluster in messages.
+      terms: that every worker has to meet.
+
+    Raises:
+      ProcessError: when there is no worker, or one that does not meet them.
+    """
+
+    def __init__(self, client: Any, name: str, terms: Terms):
+        self.client, self.name, self.terms = client, name, terms
+        with contextlib.suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=PATIENCE)
+        if not self._slots():
+            raise ProcessError(f"{name}: the scheduler has no workers; start some: dask worker HOST:PORT --nthreads 1")
+        self._demand_same()
+
+    def _demand_same(self) -> None:
+        order = pickle.dumps(Order(self.terms))
+        found = self.client.run(compare_terms, order, on_error="return")
+        differing = [(worker, found[worker]) for worker in sorted(found) if found[worker]]
+        if differing:
+            worker, answer = differing[0]
+            others = f" (and {len(differing) - 1} more workers)" if len(differing) > 1 else ""
+            unable = (
+                "" if isinstance(answer, str) else f"; every worker needs fedsim {__version__}"
+            )  # to read the order
+            raise ProcessError(f"{self.name}: worker {worker}{others}: {_short(answer)}{unable}")
+
+    def execute(
+        self,
+        cells: Sequence[Cell],
+        path: Path,
+        ask: Callable[[], bool],
+        ended: Callable[[int], None] = lambda runs: None,
+    ) -> None:
+        """Have all runs played that have not ended, and write their files; one that fails fails again for the caller.
+
+        Args:
+          cells: of the grid.
+          path: of the run directory, which the caller holds.
+          ask: whether to come to rest.
+          ended: called with how many runs more have ended.
+
+        Raises:
+          Interrupted: when `ask` said so.
+          LostError: when runs could not be played; all others have been by then.
+        """
+        open_ = [(cell, tuple(s for s in cell.scenario.spec.seeds if not _ended(path, cell, s))) for cell in cells]
+        ended(sum(len(cell.scenario.spec.seeds) - len(seeds) for cell, seeds in open_))
+        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self._slots(), 1))}
+        lost: dict[str, list[str]] = {}  # by reason
+        heard = time.monotonic()  # of a worker
+        try:
+            while waiting:
+                if ask():
+                    raise Interrupted(f"with {sum(map(_runs, waiting.values()))} runs to go")
+                done = [future for future in waiting if future.done()]
+                for future in done:
+                    part = waiting.pop(future)
+                    if reason := self._received(future, path):
+                        lost.setdefault(reason, []).append(_named(part))
+                    ended(_runs(part))
+                if time.monotonic() > heard + LOOK and self._slots():
+                    heard = time.monotonic()
+                if time.monotonic() > heard + ALONE:
+                    lost["no worker is left"] = [_named(part) for part in waiting.values()]
+                    break
+                time.sleep(0 if done else 0.1)
+        finally:
+            with contextlib.suppress(Exception):  # the scheduler may be gone
+                self.client.cancel(list(waiting))
+        if lost:
+            reasons = (f"{reason}: {_few(parts)}" for reason, parts in lost.items())
+            raise LostError(f"{self.name}: {'; '.join(reasons)}")
+
+    def _slots(self) -> int:
+        """Threads of all workers; none where the scheduler does not say."""
+        with contextlib.suppress(OSError):
+            return sum(self.client.nthreads().values())
+        return 0
+
+    def _submitted(self, part: Asked, path: Path) -> Any:
+        labels = [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
+        begun = {(label, seed): folder_content(folder_of(path, label, seed)) for label, seed in labels}
+        cells = tuple(cell._replace(scenario=None) for cell, _ in part)  # pyright: ignore (it is read anew)
+        order = pickle.dumps(Order(self.terms, cells, begun))
+        with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
+            return self.client.submit(play, order, key=f"fedsim-{uuid.uuid4()}", pure=False, retries=RETRIES)
+
+    def _received(self, future: Any, path: Path) -> str:
+        """Write the files of a part -> why there are none, if so."""
+        if future.status in ("cancelled", "lost"):
+            return "the scheduler is gone"
+        if future.status == "error":
+            return _short(future.exception())
+        runs, failed = future.result()
+        future.release()
+        for (label, seed), folder in runs.items():
+            if folder:
+                _write(folder_of(path, label, seed), folder)
+        for label, reason in failed.items():
+            warnings.warn(f"{label} failed on a worker ({reason}); trying it here", stacklevel=2)
+        return ""
+
+
+@contextlib.contextmanager
+def connected(on: Any) -> Iterator[tuple[Any, str]]:
+    """-> (a `distributed.Client`, its name in messages).
+
+    Args:
+      on: `dask://HOST:PORT` of a scheduler, or a client, which stays open.
+
+    Raises:
+      ProcessError: when there is no such scheduler, or no dask here.
+    """
+    if not isinstance(on, str):
+        yield on, "on"
+        return
+    name, form = f"--on {on}", re.fullmatch(r"dask://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?", on)
+    if not form or not 0 < int(form[2]) < 65536:
+        raise ProcessError(f"{name}: write dask://HOST:PORT, the address of a dask scheduler")
+    client = _client(name, form[1], int(form[2]))
+    try:
+        yield client, name
+    finally:
+        client.close(timeout=PATIENCE)
+
+
+def _client(name: str, host: str, port: int) -> Any:
+    """A client of the scheduler there."""
+    try:
+        from dask import config
+
+        config.set({"logging": dict.fromkeys(("distributed", "distributed.client"), "critical")})  # before its import
+        from distributed import Client
+    except ImportError:
+        raise ProcessError(f"{name}: {INSTALLATION}") from None
+    try:
+        socket.create_connection((host.strip("[]"), port), PATIENCE).close()  # dask would try for as long as it may
+        return Client(f"tcp://{host}:{port}", timeout=PATIENCE, set_as_default=False)
+    except Exception as error:
+        ways = "start one there (dask scheduler), or correct the address"
+        raise ProcessError(f"{name}: no dask scheduler answers ({_short(error)}); {ways}") from None
+
+
+def parts_of(asked: Asked, slots: int) -> list[Asked]:
+    """Runs in parts that are played one after another by each of the slots: neighbours of the grid together, which may train
+    by one program; seeds of one configuration apart only where a part would grow too large.
+
+    >>> [[(c, len(s)) for c, s in part] for part in parts_of([("a", (0, 1)), ("b", (0, 1)), ("c", (0,))], slots=1)]
+    [[('a', 2)], [('b', 2)], [('c', 1)]]
+    """
+    most = max(-(-_runs(asked) // (PARTS * slots)), 1)
+    parts: list[Asked] = []
+    for cell, seeds in asked:
+        for first in range(0, len(seeds), most):
+            one = (cell, seeds[first : first + most])
+            if parts and _runs(parts[-1]) + len(one[1]) <= most:
+                parts[-1].append(one)
+            else:
+                parts.append([one])
+    return parts
+
+
+def _runs(part: Asked) -> int:
+    return sum(len(seeds) for _, seeds in part)
+
+
+def _named(part: Asked) -> str:
+    """Configurations and seeds, in words."""
+    (cell, seeds), (last, _) = part[0], part[-1]
+    only = f", seeds {min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f", seed {min(seeds)}"
+    return f"{label_of(cell.who)}{only if len(part) == 1 else f' to {label_of(last.who)}'}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
+
+
+def _ended(path: Path, cell: Cell, seed: int) -> bool:
+    """Whether a run has come to its end."""
+    done = committed(folder_of(path, label_of(cell.who), seed), cell.scenario.spec.rounds)
+    return done is not None and done.status != "running"
+
+
+def _write(folder: Path, content: Folder) -> None:
+    """Put the files of a run in place, its commits last: what a commit names is there once the commit is."""
+    files.make_folder(folder)
+    for name in sorted(content, key=lambda name: (number_of(name), name)):
+        files.write(folder / Path(name).name, content[name])
+    for path in sorted(folder.iterdir()):
+        if path.name not in content:
+            files.remove(path)
+
+
+def _short(error: Any) -> str:
+    """An exception, or its text, in one line."""
+    from distributed.scheduler import KilledWorker
+
+    if isinstance(error, KilledWorker):
+        return f"{error.allowed_failures + 1} workers died of it"
+    return " ".join(str(error).split())[:300] or type(error).__name__
