@@ -5,13 +5,21 @@ import os
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import some
 
 from fedsim import run
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.build.forecast import forecast
+from fedsim.build.temporary import counted
 from fedsim.cli import cli
+from fedsim.scenario import read
 
 SMALL = {
     "name": "small",
@@ -72,6 +80,26 @@ def test_the_forecast_is_a_page_of_lines(tmp_path):
     assert done.exit_code == 0, done.output
     for word in ("30 with", "6 a round", "1,510", "held together", "loss 2."):
         assert word in done.output
+
+
+def test_the_programs_of_a_small_run_are_counted_and_not_compiled(caplog):
+    with numerics(read(SMALL)) as devices, caplog.at_level("WARNING", "jax"), jax.log_compiles():
+        experiment = build(read(SMALL), devices=devices[:1])
+        caplog.clear()
+        told = forecast(experiment)
+        assert "Finished tracing" in caplog.text and "Finished XLA compilation" not in caplog.text
+    assert told["memory"]["temporary"] > 0
+
+
+def test_values_count_from_where_they_are_made_to_where_they_are_last_read():
+    x, n = jax.ShapeDtypeStruct((16, 16), np.float32), 16 * 16 * 4
+    product = lambda a: a @ a
+    twice = lambda a: jnp.exp(product(a)) @ product(product(a))  # exp is fused; what it is made of stays
+    assert counted(jax.jit(product), x) == n and counted(jax.jit(twice), x) == 3 * n
+    assert counted(jax.jit(twice), x, donated=x) == 2 * n
+    loop = lambda a: jax.lax.fori_loop(0, 3, lambda _, carried: product(product(carried)), a)
+    for carried in (loop, lambda a: loop(a) + 1):  # what is carried, two products, and a counter
+        assert counted(jax.jit(carried), x) == pytest.approx(3 * n, rel=0.01)
 
 
 def test_a_wrong_scenario_is_refused_as_by_run(tmp_path):

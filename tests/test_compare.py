@@ -22,6 +22,9 @@ from fedsim.cli import console
 from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
 from fedsim.report.results import rows_of
+from fedsim.runs import workers
+from fedsim.scenario import read
+from fedsim.study.grid import design_of
 from fedsim.study.verdict import verdict
 from fedsim.study.words import variation
 
@@ -207,6 +210,25 @@ def test_several_processes_give_the_same_bytes(tmp_path, root):
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 5 and "krum(f=3)" in done.stderr and done.stderr.count("\n") == 1  # cohort too small
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
+
+
+def test_processes_are_dealt_what_they_have_compiled():
+    vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
+    cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
+    families = workers._families(cells, 2)
+    dealt = [
+        (cell.who["method"], cell.variant, seed) for f in families for p in f for cell in p.cells for seed in p.seeds
+    ]
+    assert sorted(dealt) == sorted((cell.method, cell.variant, seed) for cell in cells for seed in range(5))
+    kinds = [{(c.method, "sign_flip" in c.variant) for p in parts for c in p.cells} for parts in families]
+    assert len(families) == 4 and all(len(kind) == 1 for kind in kinds)  # what is data alone needs no other program
+    assert workers._next(families, {}, 0) == 0 and workers._next(families, {0: 0}, 1) == 1
+    assert workers._next(families, {0: 2, 1: 0}, 0) == 2  # its own
+    left = [[], families[1][:1], families[2], []]
+    assert workers._next(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
+    assert workers._next([[], []], {0: 0}, 0) is None
+    alone = design_of(read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}).cells
+    assert [len(part.cells) for part in workers._families(alone, 2)[0]] == [1, 1, 1, 1]  # all processes have work
 
 
 def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(tmp_path):

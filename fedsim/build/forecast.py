@@ -1,6 +1,7 @@
-"""`fedsim check`: what a run will take, before it starts. Programs are compiled, nothing is trained."""
+"""`fedsim check`: what a run will take, before it starts. Nothing is trained, and few programs are compiled."""
 
 import ctypes
+import functools
 import gc
 import itertools
 import statistics
@@ -12,13 +13,15 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.build import Experiment
+from fedsim.build import temporary as temporary_
 from fedsim.build.checked import links_of
 from fedsim.build.hooks import own_file
 from fedsim.build.links import factory_of
 from fedsim.build.memory import data_warnings, run_footprint
 from fedsim.compose import most_bytes
 from fedsim.engine.evaluation import held_out
-from fedsim.engine.footprint import probe_pass
+from fedsim.engine.footprint import probe_pass, shapes_of
+from fedsim.engine.layout import by_slot
 from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.engine.shared_leaves import sent
 from fedsim.errors import dotted
@@ -26,6 +29,9 @@ from fedsim.types import Batch, Codec, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 FORECAST_ROUNDS = 50  # whose plans are counted
+COMPILER = 90_000_000  # bytes that a process holds on to once it has the programs of a run: 50 MB of kept ones, 150 of new ones
+QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # of a program that runs once
+LITTLE = 0.1  # of a run's memory: below it, what programs need while they run is counted and not measured
 
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
@@ -69,56 +75,77 @@ def received_bytes(shared: Any, codec: Codec | None) -> int:
 def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     """Bytes by purpose (`tables` at the end, when those of training are free again), and bytes of one client's message.
 
-    What the process holds is measured when everything is built and compiled; what it will hold besides is counted from
-    shapes, as the build has done, and taken from what the compiler says of each program.
+    What the process holds is measured when everything is built; what it will hold besides is counted from shapes, as the
+    build has done. So is what programs need while they run, unless that is much: then the compiler says it.
     """
     program, plan = experiment.program, next(iter(experiment.plans.values()))
     held = run_footprint(experiment.scenario, program, plan, next(iter(experiment.shared.values())))
-    s, programs = held.shapes, program.server
-    server, jobs, info, integer = s["server"], s["jobs"], s["info"], Shape((), np.int32)
+    programs = _programs(experiment, held.shapes)
+    resident = _resident()
+    process = max(resident + COMPILER, memory_peak())
+    temporary = max(times * temporary_.counted(run, *shapes, donated=d) for times, run, shapes, d in programs)
+    if temporary > LITTLE * (process + sum(held.parts.values())):
+        temporary = max(times * temporary_.measured(run, *shapes) for times, run, shapes, _ in programs)
+        process = _resident()
+    return {"process": process, **held.parts, "temporary": temporary}, held.message
+
+
+def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any, tuple, Any]]:
+    """The programs of a round: how many run at once, each, the shapes that it takes, and those whose memory it reuses."""
+    program, plan = experiment.program, next(iter(experiment.plans.values()))
+    programs, server, info, integer = program.server, s["server"], s["info"], Shape((), np.int32)
     keys, bank = ((info.root,), info.round), (server.shared,) * program.room.versions
-    on_lanes = (bank, s["seated"], jobs, s["data"], keys, s["lane"], s["rows"], 0, 1, integer)
-    held_sets = held_out(plan.federation, program.evaluators)[0]
-    before = probe_pass(program, plan, server.shared)
-    temporary = {
-        "train": program.mesh.shards * _temporary(program.mesh.train, *on_lanes),
-        "add": _temporary(
-            programs.add, s["total"], server, s["store"], s["stack"], s["remembered"], None, jobs, info, 0
-        ),
-        "close": _temporary(programs.close, s["total"], server, s["store"], jobs, info),
-        **{k: program.evaluators * _temporary(program.evaluate, server.shared, *v[0]) for k, v in held_sets.items()},
-    }
+    jobs = by_slot(s["jobs"])
+    on_lanes = (bank, s["seated"], s["jobs"], s["data"], keys, s["lane"], s["rows"], integer, integer, integer)
+    rows = (s["stack"], s["remembered"], None, jobs)
+    folding = (1, programs.fold, (s["total"], server, s["store"], *rows, info, 0), (s["total"], s["store"]))
+    gathering = (1, programs.gathering.add, (s["total"], *rows, 0), s["total"])
+    closing = (s["total"], server, s["store"], jobs, info)
+    all_programs = [
+        (program.mesh.shards, program.mesh.train, on_lanes, (s["lane"], s["rows"])),
+        folding if programs.folds else gathering,
+        (1, programs.close, closing, s["store"]),
+    ]
+    for stacks in held_out(plan.federation, program.evaluators)[0].values():
+        all_programs.append((program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ()))
     if program.probe is not None:
-        own_jobs, lane, rows = before.shapes
-        taken = _temporary(program.probe.train, bank, (), own_jobs, s["data"], keys, lane, rows, 0, 1, integer)
-        temporary["probe"] = program.probe.shards * taken
-    return {"process": _resident(), **held.parts, "temporary": max(temporary.values())}, held.message
+        own_jobs, lane, rows = probe_pass(program, plan, server.shared).shapes
+        probing = (bank, (), own_jobs, s["data"], keys, lane, rows, integer, integer, integer)
+        all_programs.append((program.probe.shards, program.probe.train, probing, (lane, rows)))
+    return all_programs
 
 
 def one_batch(experiment: Experiment) -> dict[str, float]:
-    """One client's first batch through all of its hooks, operation by operation: an error in a model, a loss or a client
-    method shows where it is.
+    """One client's first batch through all of its hooks, as one program: an error in a model, a loss or a client method
+    shows where it is, as it would when the run traces it.
 
     Returns:
       `loss` of the start model on the batch, and `largest_gradient` and `largest_update`, by magnitude of their entries.
     """
     program, plan, client = experiment.program, next(iter(experiment.plans.values())), experiment.client
     shared, f, task = next(iter(experiment.shared.values())), plan.federation, program.task
-    id, key = int(plan.eligible[0]), jax.random.key(0)
+    id, number = int(plan.eligible[0]), program.dtype.type
     index, valid = plan.batches(1, id)
-    mask = jnp.arange(index.shape[1]) < valid[0]
-    with jax.disable_jit():
-        lr, samples = (jnp.asarray(value, program.dtype) for value in (plan.local.lr(1), plan.sizes[id]))
-        labels = jnp.asarray(plan.labels[id], program.dtype)
-        work = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels, jnp.asarray(plan.malicious[id]))
-        batch = Batch(jnp.asarray(f.x[index[0]]), jnp.asarray(f.y[index[0]]), mask, key, jnp.int32(0))
+    mask, lr = np.arange(index.shape[1]) < valid[0], number(plan.local.lr(1))
+    labels, samples, malicious = plan.labels[id].astype(program.dtype), number(plan.sizes[id]), plan.malicious[id]
+    about = Work(jnp.int32(id), samples, jnp.int32(1), lr, lr, labels, malicious)
+
+    @functools.partial(jax.jit, compiler_options=QUICKLY)
+    def step(shared, work, x, y, mask, key):
+        batch = Batch(x, y, mask, key, jnp.int32(0))
         row = client.memory(shared, key)
         variables, local = client.start(task, shared, row, work)
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
         params, local = client.step(task, gradient, variables["params"], local, shared, work)
         message = client.finish(task, shared, {"params": params, "stats": stats}, local, row, work)
-    largest = lambda tree: max((float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(tree) if leaf.size), default=0.0)
-    return {"loss": float(loss), "largest_gradient": largest(gradient), "largest_update": largest(message.delta)}
+        return loss, _largest(gradient), _largest(message.delta)
+
+    found = step(shared, about, f.x[index[0]], f.y[index[0]], mask, jax.random.key(0))
+    return dict(zip(("loss", "largest_gradient", "largest_update"), map(float, found), strict=True))
+
+
+def _largest(values: Any) -> Any:
+    return functools.reduce(jnp.maximum, [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size], 0.0)
 
 
 def stacking(experiment: Experiment) -> list[str]:
@@ -152,14 +179,6 @@ def notes(experiment: Experiment) -> list[str]:
         text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
         lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
     return lines + data_warnings(experiment.scenario, plan.federation)
-
-
-def _temporary(program: Any, *arguments: Any) -> int:
-    """Bytes that a program needs while it runs, besides what goes in."""
-    stats = program.lower(*arguments).compile().memory_analysis()
-    if stats is None:
-        return 0
-    return int(stats.temp_size_in_bytes + max(stats.output_size_in_bytes - stats.alias_size_in_bytes, 0))
 
 
 def _resident() -> int:

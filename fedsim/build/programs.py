@@ -18,6 +18,7 @@ from fedsim.clients import augmenting, carrying, mean_loss, sgd
 from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
+from fedsim.engine.memory import Memories
 from fedsim.engine.passage import Passage
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
@@ -53,6 +54,7 @@ class Training(NamedTuple):
     probe: Lanes  # of the pass at x, for methods and rules that ask for one
     evaluate: Evaluate
     own: Lanes  # of the server's own training, for rules that ask for its update
+    memories: Memories  # of the method, where no stage remembers anything beside it
 
 
 def client_key(section: Any) -> Written:
@@ -129,6 +131,7 @@ def training(
         probe=Lanes(client.probe or mean_loss, plain),
         evaluate=evaluation(net, cost, classes),
         own=Lanes(sgd()._replace(shares=client.shares), job),
+        memories=Memories(client),
     )
 
 
@@ -174,4 +177,4 @@ def serving(
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
     passage = Passage(before, stages, rule, steps, trained.client, trained.task, drop=drop, width=width)
-    return Server(passage, trained.task, codec, **shape)
+    return Server(passage, trained.task, codec, trained.memories, **shape)

@@ -32,7 +32,7 @@ def check_command(device: str | None, as_json: bool, **arguments: Any) -> None:
         experiment = build(checked, devices=devices[:1])
         with allocations(experiment.scenario, experiment.counted):
             expected = {"scenario": checked.spec.name, **forecast(experiment)}
-            expected["batch"] = one_batch(experiment)  # afterwards: a program per operation would count as memory
+            expected["batch"] = one_batch(experiment)  # afterwards: its program would count as memory
     if as_json:
         click.echo(json.dumps(expected))
     else:

@@ -7,6 +7,7 @@ reducer that the client method declared.
 """
 
 import copy
+import functools
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from fedsim import tree
 from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, server_step, through
 from fedsim.engine import sections
 from fedsim.engine.deviation import HonestSum, add_honest, mean_of, ratio_to_bound
-from fedsim.engine.jitted import jitted, jitted_with
+from fedsim.engine.jitted import Jitted, jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, by_slot
@@ -39,9 +40,47 @@ from fedsim.engine.serving import (
     is_finite,
     placed_bytes,
     received,
+    train_stats,
 )
 from fedsim.tree import Tree
 from fedsim.types import Codec, Info, Shared, Task, Updates, reported
+
+
+class Gathering:
+    """Rows of a round until they are all there: one program, whichever rule they are gathered for.
+
+    Args:
+      rows: of the largest cohort, in whole blocks.
+      drop: as of `Passage`.
+    """
+
+    def __init__(self, rows: int, drop: bool):
+        self.rows, self.drop = rows, drop
+
+    def zero(self, rows: Rows, remembered: Tree, jobs: Jobs) -> Gathered:
+        """Room for the rows of all blocks."""
+        empty = lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype)
+        updates = received(rows, None, jobs, remembered)
+        return jax.tree.map(empty, Gathered(updates, by_slot(jobs), rows.message.memory))
+
+    @jitted_with(donate=(0,))
+    def add(
+        self,
+        total: Gathered | None,
+        rows: Rows,
+        remembered: Tree,
+        loss: Array | None,
+        jobs: Jobs,
+        first: Int[Array, ""] | int,
+    ) -> tuple[Gathered, TrainStats]:
+        """As `Server.add`."""
+        total = self.zero(rows, remembered, jobs) if total is None else total
+        block = Gathered(received(rows, loss, jobs, remembered), by_slot(jobs), rows.message.memory)
+        place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
+        return jax.tree.map(place, total, block), train_stats(rows, jobs, self.drop)
+
+
+_gathering = functools.lru_cache(64)(Gathering)
 
 
 class Server:
@@ -51,6 +90,7 @@ class Server:
       passage: links between the clients of a method and the optimisers.
       task: of the reducers of the method's `aux`.
       broadcast: by which the parameters are sent out; None: as they are.
+      memories: of the client method alone, where others use the same; left out: its own.
       block: rows of a block.
       blocks: blocks of the largest cohort.
 
@@ -59,19 +99,32 @@ class Server:
       least: clients that must report.
       most: and how many may.
       folds: whether a block is forgotten once it is added.
+      adding: the program behind `add`.
       asks_loss: whether clients send their loss at x.
       probes: whether a round has a pass at x before training.
       refers: whether the rule asks for the server's own update.
       scores: whether it asks for losses on the server's own samples.
     """
 
-    def __init__(self, passage: Passage, task: Task, broadcast: Codec | None = None, *, block: int, blocks: int):
+    def __init__(
+        self,
+        passage: Passage,
+        task: Task,
+        broadcast: Codec | None = None,
+        memories: Memories | None = None,
+        *,
+        block: int,
+        blocks: int,
+    ):
         rule, client = passage.rule, passage.client
-        self.passage, self.memories = passage, Memories(client, passage.remembering)
+        self.passage = passage
+        self.memories = memories if memories and not passage.remembering else Memories(client, passage.remembering)
         self.rule, self.optimiser, self.client, self.task = rule, server_step(), client, task
         self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
         self.codec, self.least, self.most, self.folds = passage.codec, passage.least, rule.most, passage.folds
         self.rows = blocks * block  # of the largest cohort
+        self.gathering = _gathering(self.rows, passage.drop)
+        self.adding: Jitted = self.fold if self.folds else self.gathering.add
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
         self.refers, self.scores = "reference" in rule.needs, "server_loss" in rule.needs
@@ -81,7 +134,7 @@ class Server:
         other = copy.copy(self)
         for name in ("init", "close"):
             other.__dict__.pop(name, None)
-        for name in ("add", "add_probe", "add_honest", "deviation", "send", "send_probe", "evaluated"):
+        for name in ("fold", "add_probe", "add_honest", "deviation", "send", "send_probe", "evaluated"):
             other.__dict__[name] = getattr(self, name)
         other.optimiser = optimiser
         return other
@@ -124,18 +177,10 @@ class Server:
 
     def zero(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded | Gathered:
         """The accumulator before the first block."""
-        updates = received(rows, None, jobs, remembered)
         if not self.folds:
-            empty = lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype)
-            return jax.tree.map(empty, Gathered(updates, by_slot(jobs), rows.message.memory))
-        assert self.rule.fold is not None
-        none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
-        travelled = jax.eval_shape(self.passage.through, updates, server, jobs, info)
-        silent, unsent = no_reports(travelled.info), jnp.zeros(self.rows, jnp.int32)
-        rule = self.rule.fold.zero(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), travelled.kept))
-        return Folded(rule, sections.nothing(updates, self.client), none, silent, unsent)
+            return self.gathering.zero(rows, remembered, jobs)
+        return self._nothing(rows, remembered, server, jobs, info)
 
-    @jitted_with(donate=(0, 2))
     def add(
         self,
         total: Folded | Gathered | None,
@@ -152,16 +197,34 @@ class Server:
 
         `total` is None before the first block; `remembered` are the rows that stages remember of these clients.
         """
-        stats, updates = self._train_stats(rows, jobs), received(rows, loss, jobs, remembered)
+        if self.folds:
+            assert not isinstance(total, Gathered)
+            return self.fold(total, server, memory, rows, remembered, loss, jobs, info, first)
+        assert not isinstance(total, Folded)
+        gathered, stats = self.gathering.add(total, rows, remembered, loss, jobs, first)
+        return gathered, memory, stats
+
+    @jitted_with(donate=(0, 2))
+    def fold(
+        self,
+        total: Folded | None,
+        server: ServerState,
+        memory: Memory,
+        rows: Rows,
+        remembered: Tree,
+        loss: Array | None,
+        jobs: Jobs,
+        info: RoundInfo,
+        first: Int[Array, ""] | int,
+    ) -> tuple[Folded, Memory, TrainStats]:
+        """`add` where blocks are folded."""
+        stats = train_stats(rows, jobs, self.passage.drop)
         if total is None:  # behind a barrier: 0 + x is added as in later blocks, and -0 becomes 0
-            total = jax.lax.optimization_barrier(self.zero(rows, remembered, server, jobs, info))
-        if isinstance(total, Folded):
-            after, memory = self._fold(total, server, memory, updates, rows.message.memory, jobs, info, first)
+            so_far: Folded = jax.lax.optimization_barrier(self._nothing(rows, remembered, server, jobs, info))
         else:
-            block = Gathered(updates, by_slot(jobs), rows.message.memory)
-            place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
-            after = jax.tree.map(place, total, block)
-        return after, memory, stats
+            so_far = total
+        updates = received(rows, loss, jobs, remembered)
+        return *self._fold(so_far, server, memory, updates, rows.message.memory, jobs, info, first), stats
 
     @jitted_with(donate=(2,))
     def close(
@@ -255,12 +318,14 @@ class Server:
         alive = is_finite(server.shared["params"])
         return self.memories.scatter(memory, jobs, rows, arrived.arrived & alive)
 
-    def _train_stats(self, rows: Rows, jobs: Jobs) -> TrainStats:
-        """A client whose message will be dropped as not finite has no say in the mean loss either."""
-        sent = rows.message
-        finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
-        counts = (jobs.steps > 0) & (finite | (not self.passage.drop))
-        return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
+    def _nothing(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded:
+        assert self.rule.fold is not None
+        updates = received(rows, None, jobs, remembered)
+        none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
+        travelled = jax.eval_shape(self.passage.through, updates, server, jobs, info)
+        silent, unsent = no_reports(travelled.info), jnp.zeros(self.rows, jnp.int32)
+        rule = self.rule.fold.zero(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), travelled.kept))
+        return Folded(rule, sections.nothing(updates, self.client), none, silent, unsent)
 
     def _fold(
         self,

@@ -139,6 +139,14 @@ def placed_bytes(
     return jax.lax.dynamic_update_slice_in_dim(total, jnp.where(jobs.count > 0, arrived.bytes, 0), first, 0)
 
 
+def train_stats(rows: Rows, jobs: Jobs, drop: bool) -> TrainStats:
+    """A client whose message will be dropped as not finite has no say in the mean loss either."""
+    sent = rows.message
+    finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
+    counts = (jobs.steps > 0) & (finite | (not drop))
+    return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
+
+
 def received(rows: Rows, loss: Array | None, jobs: Jobs, remembered: Tree) -> Updates:
     """The stack as the wire finds it; `loss` is that of the start model, where a pass at x gave it."""
     sent, K = rows.message, rows.loss.shape[0]

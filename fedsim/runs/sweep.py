@@ -29,6 +29,7 @@ def swept(
     devices: list,
     numerics: Callable[[Scenario], AbstractContextManager[list]],
     execute: Execute,
+    partition: Partition | None = None,
 ) -> list[Outcome]:
     """Every cell under all of its seeds -> the outcome of each, in their order.
 
@@ -37,10 +38,11 @@ def swept(
       devices: to compute on.
       numerics: scenario -> the context to compute in.
       execute: experiments that train by one program -> their results.
+      partition: as of `cached_partition`; left out: a new one.
     """
     outcomes: dict[int, Outcome] = {}
     waiting: dict[int, Planned] = {}
-    partition = _cached_partition()
+    partition = partition or cached_partition()
     for i, cell in enumerate(cells):
         try:
             planned = _planned(cell, devices, numerics, partition)
@@ -111,7 +113,7 @@ def _failed(cell: Cell, error: Exception) -> Outcome:
     return Outcome(cell, None, reason, exit_code(error) == 8 or bool(exhausted(error)))
 
 
-def _cached_partition() -> Partition:
+def cached_partition() -> Partition:
     """Federations for scenarios one after another: where the next one's data are the same, so are the arrays."""
     last: dict[str, dict[int, Federation]] = {}
 

@@ -1,22 +1,41 @@
-"""Several processes that execute the runs of a grid, each run into a journal of its own, which the parent reads."""
+"""Several processes that execute the runs of a grid, each run into a journal of its own, which the parent reads.
+
+What compiles to the same programs is a family, and mostly stays with the process that has compiled it: then all of them
+together compile about as much as one process would. A family is dealt in parts, a few seeds of all of its cells, so that
+the processes end at about the same time.
+"""
 
 import contextlib
 import ctypes
+import functools
 import multiprocessing
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from fedsim.engine.loop import MOST
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
 
+CACHE = (  # settings of JAX
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
 PDEATHSIG = 1  # of Linux' prctl: a signal when the parent dies, whatever killed it
+
+
+class Part(NamedTuple):
+    """Runs that one process executes side by side, where that can be."""
+
+    cells: list[Cell]  # of one family, without their scenarios, which each process reads for itself
+    seeds: tuple[int, ...]
 
 
 def execute_ahead(
@@ -43,32 +62,87 @@ def execute_ahead(
     """
     from fedsim.scenario.plugins import ENABLED
 
-    share = -(-4 * jobs // len(cells))  # of a cell: few parts, since each is built anew, and enough to keep all busy
-    parts = [(cell, tuple(cell.scenario.spec.seeds[i::share])) for cell in cells for i in range(share)]
+    families = _families(cells, jobs)
     same = {"document": document, "path": path, "device": device, "threads": threads}
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, _begin, (os.getpid(), tuple(ENABLED)))
+    context, begin = multiprocessing.get_context("spawn"), (os.getpid(), tuple(ENABLED), _cache())
+    workers = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(jobs)]
+    busy: dict[Future[int], int] = {}
+    latest: dict[int, int] = {}  # worker -> family
     try:
-        waiting = {
-            pool.submit(_execute, edits=cell.edits, method=cell.written, who=cell.who, seeds=seeds, **same)
-            for cell, seeds in parts
-            if seeds
-        }
-        while waiting and not ask():
-            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+        while not ask():
+            for worker in set(range(jobs)) - set(busy.values()):
+                if (family := _next(families, latest, worker)) is not None:
+                    latest[worker] = family
+                    part = families[family].pop()
+                    busy[workers[worker].submit(_execute, part=part, **same)] = worker
+            if not busy:
+                return
+            done = wait(busy, timeout=0.5, return_when=FIRST_COMPLETED).done
             if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
                 warnings.warn("a process of the comparison is gone; going on with one", stacklevel=2)
                 return
-            ended(sum(future.result() for future in done))
+            for future in done:
+                del busy[future]
+                ended(future.result())
     finally:
-        for process in list((pool._processes or {}).values()) if ask() else []:
+        for process in [p for worker in workers for p in (worker._processes or {}).values()] if ask() else []:
             process.terminate()  # what they have committed stays
-        pool.shutdown(wait=True, cancel_futures=True)
+        for worker in workers:
+            worker.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.shutdown(wait=True)
 
 
-def _begin(parent: int, plugins: tuple[str, ...]) -> None:
-    """Each worker ends with its parent, and knows its plug-ins."""
+def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
+    """The runs of a grid in parts, those that compile to the same programs together."""
+    families: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        families.setdefault(_programs(cell), []).append(cell)
+    least, dealt = max(-(-2 * jobs // len(families)), 2), []  # parts of each, so that the last ones can be shared
+    for family in families.values():
+        seeds = list(dict.fromkeys(seed for cell in family for seed in cell.scenario.spec.seeds))
+        count = max(-(-len(seeds) * len(family) // MOST), least)  # of about as many runs as train side by side
+        by_seed = min(count, len(seeds))
+        by_cell = min(-(-count // by_seed), len(family))
+        named = [cell._replace(scenario=None) for cell in family]  # which each process reads for itself
+        dealt.append(
+            [Part(named[j::by_cell], tuple(seeds[i::by_seed])) for i in range(by_seed) for j in range(by_cell)]
+        )
+    return dealt
+
+
+def _programs(cell: Cell) -> tuple[Any, ...]:
+    """What decides which programs a cell compiles to: equal cells are equal here, and few others."""
+    from fedsim.build.programs import Written, client_key
+
+    spec = cell.scenario.spec
+    links = tuple(tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
+    return client_key(spec.client), *links, repr((spec.model, spec.schedule, spec.numerics))
+
+
+def _next(families: Sequence[Sequence[Part]], latest: Mapping[int, int], worker: int) -> int | None:
+    """The family of the next part of a worker: its own, or else one that nobody has compiled, or that has most left."""
+    left = [family for family, parts in enumerate(families) if parts]
+    if latest.get(worker) in left:
+        return latest[worker]
+    fresh = [family for family in left if family not in latest.values()]
+    return max(fresh or left, key=lambda family: len(families[family]), default=None)
+
+
+def _cache() -> dict[str, Any]:
+    """Where this process keeps compiled programs, and which."""
+    import jax
+
+    return {name: jax.config.values[name] for name in CACHE}
+
+
+def _begin(parent: int, plugins: tuple[str, ...], cache: dict[str, Any]) -> None:
+    """Each worker ends with its parent, knows its plug-ins, and finds the compiled programs that its parent would."""
     end_with(parent)
+    import jax
+
+    for name, value in cache.items():
+        jax.config.update(name, value)
     from fedsim.scenario import enable
 
     for plugin in plugins:
@@ -84,32 +158,28 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _execute(
-    document: Document,
-    edits: tuple[str, ...],
-    method: Any,
-    who: dict[str, Any],
-    seeds: tuple[int, ...],
-    path: Path,
-    device: str | None,
-    threads: int | None,
-) -> int:
-    """Build one cell and execute it under some of its seeds -> how many.
+def _execute(document: Document, part: Part, path: Path, device: str | None, threads: int | None) -> int:
+    """Execute some cells under some of their seeds, side by side where they can be -> how many runs.
 
     A failure is left to the parent, which has it again, with its reason, when it reads the journals.
     """
-    from fedsim.build import build
     from fedsim.build.experiment import numerics
-    from fedsim.runs.execute import Planned, execute
-    from fedsim.runs.record import record_of
+    from fedsim.runs.execute import execute
+    from fedsim.runs.sweep import swept
     from fedsim.scenario import read
 
-    with contextlib.suppress(Exception):
-        scenario = read(document, edits, method)
-        within = lambda: numerics(scenario, threads, device)
-        with within() as devices:
-            experiment = build(scenario, devices=devices)
-            record = {**record_of(experiment, devices, []), "method": who["method"]}
-            planned = Planned(experiment=experiment, record=record, who=who, numerics=within, seeds=seeds)
-            execute([planned], path, None, None, lambda: False)
-    return len(seeds)
+    within = lambda scenario: numerics(scenario, threads, device)
+    cells = [cell._replace(scenario=read(document, cell.edits, cell.written)) for cell in part.cells]
+    asked = lambda plans: [planned._replace(seeds=[s for s in planned.seeds if s in part.seeds]) for planned in plans]
+    run_all = lambda plans: execute(asked(plans), path, None, None, lambda: False)
+    with contextlib.suppress(Exception), within(cells[0].scenario) as devices:
+        swept(cells, devices, within, run_all, _partition())
+    return sum(seed in part.seeds for cell in cells for seed in cell.scenario.spec.seeds)
+
+
+@functools.cache
+def _partition() -> Any:
+    """One for all parts of this process: mostly they are over the same samples."""
+    from fedsim.runs.sweep import cached_partition
+
+    return cached_partition()
