@@ -24,6 +24,7 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
 
 from fedsim.engine.machine import forget_programs
 
+collect_ignore = ["peers"]  # run by hand, by a Python that has other software
 # What would make CI too long runs as a fixed subset there, and whole when this is set.
 OWN_FILES = {"mnist_5k.yaml"}  # scenarios whose comment says how to get their data; tests of their own run them
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))

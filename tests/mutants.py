@@ -48,7 +48,8 @@ NOT_SQUARED = """
 """
 NEAREST = """
             middle = 0.5 * ranks.at((m - 1) // 2) + 0.5 * ranks.at(m // 2)
-            off = jnp.stack([ranks.at(jnp.int32(r)) - middle for r in range(len(present))])
+            ordered = jnp.stack([ranks.at(jnp.int32(r)) for r in range(len(present))])
+            off = __import__("jax").lax.optimization_barrier(ordered) - middle
             off = jnp.take_along_axis(off, jnp.argsort(jnp.abs(off), axis=0), 0)
             taken = jnp.arange(len(off)).reshape(-1, *[1] * middle.ndim) < m - trim - 1
             return middle + jnp.where(taken, off, 0).sum(0) / (m - trim - 1)

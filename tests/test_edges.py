@@ -221,6 +221,7 @@ def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch
     ends = lambda ranks: ranks.at(jnp.int32(0)) + ranks.sum(1, jnp.int32(1))
     for written_out in (128, 1):  # and layer by layer, as for many rows
         monkeypatch.setattr(sorting, "WRITTEN_OUT", written_out)
+        monkeypatch.setattr(sorting, "FEW", written_out)
         both = jax.jit(lambda stack: sorting.by_sorted_columns(ends, stack, jnp.ones(2, bool)))(stacked)
         for leaf, row in zip(stacked, both, strict=True):
             there = jnp.where(jnp.isnan(leaf), jnp.inf, leaf)

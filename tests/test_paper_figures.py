@@ -114,7 +114,7 @@ def test_the_legend_stands_in_the_order_of_the_result():
     record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "curves", lambda rounds, scenario, order, mark: drawn.setdefault("order", order) and {})
-        list(derived._figures({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record))
+        list(derived._figures({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record, {"mark": ""}))
     assert drawn["order"] == ["a", "c", "b"]
 
 

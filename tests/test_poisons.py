@@ -324,7 +324,7 @@ def test_one_of_a_plug_in_keeps_its_contract(poison, message):
 
 
 def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples():
-    partition = sweep._cached_partition()
+    partition = sweep.cached_partition()
     scenario = lambda malicious, *attacks: read(
         {"name": "cells", "data": {**BASE, "attack": list(attacks)}, "fleet": {"malicious": malicious}}
     )

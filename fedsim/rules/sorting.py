@@ -16,7 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim import tree
 from fedsim.tree import Tree
 
-WRITTEN_OUT = 128  # rows of the longest network that is one operation: compiling takes a second or two
+WRITTEN_OUT = 128  # rows of the longest network that is one operation: compiling takes two seconds
+FEW, LONG = 64, 1 << 18  # rows for which it takes no longer than in layers; columns of which the time is worth it
 TILES = 16  # of a block that is sorted by one operation, which divides them among the threads
 
 
@@ -70,7 +71,7 @@ def _reduce(leaves: list[Array], function: Callable[[Ranks], Array], present: Bo
     K, dtype, cpu = present.shape[0], leaves[0].dtype, jax.default_backend() == "cpu"
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
     columns = [leaf.shape[1] for leaf in leaves]
-    written_out = cpu and K <= WRITTEN_OUT
+    written_out = cpu and K <= (WRITTEN_OUT if max(columns) >= LONG else FEW)
     W, reduce = (_written_out if written_out else _in_layers)(K, max(columns), dtype, function)
     starts = tree.block_starts(leaves, W)
 
