@@ -124,5 +124,5 @@ def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
     files = derived_files(frames, record)
     text = files["report.html"].decode()
     assert "Every method under every attack" in text and text.count(' worst">') == 2
-    assert files["figures/attacks.pdf"].startswith(b"%PDF")
+    assert files["figures/attacks.png"].startswith(b"\x89PNG")
     assert rows_of(kept)[0]["attack"] == "wire=[{kind: sign_flip, scale: 5}]"
