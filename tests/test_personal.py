@@ -374,3 +374,13 @@ def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data)
     assert some.notna().sum() == min(wanted, whole.notna().sum()) and whole.notna().any()
     assert (some[some.notna()] == whole[some.notna()]).all()
     assert runs[0].rounds.equals(runs[1].rounds)
+
+
+def test_clients_without_test_samples_are_not_drawn_to_be_scored():
+    """Ten clients, of whom nine keep nothing for testing: drawn is the one that does."""
+    x, y, ids = np.eye(19, 3), np.arange(19) % 2, np.array([*range(9), *[9] * 10])
+    data = {"partition": "natural", "client_test": 0.3}
+    written = {"name": "few", "rounds": 1, "data": data, "evaluate": {"clients": 1}}
+    for seed in range(3):
+        clients = fedsim.run(written, data=fedsim.Arrays(x, y, client=ids), seeds=[seed]).clients
+        assert clients["global_accuracy"].notna().tolist() == [False] * 9 + [True]

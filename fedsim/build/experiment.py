@@ -135,10 +135,8 @@ def build(
     one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
     K = one.nominal
     model_bytes = tree.payload_bytes(shapes["params"])
-    width, threads = (
-        _width(spec, model_bytes, K, platform()),
-        useful_threads(_work(one, model_bytes, inputs.activations)),
-    )
+    width = _width(spec, model_bytes, K, platform())
+    threads = useful_threads(_work(one, model_bytes, inputs.activations))
     longest = max(plans.values(), key=lambda plan: int(plan.steps.max(initial=0)))
     check_memory(scenario, least(model_bytes, width, longest, K, len(spec.seeds)))
     shards = len(devices) if devices and len(devices) > 1 else min(threads, -(-K // width.lanes))

@@ -21,15 +21,23 @@ SLAB = 16  # batches that are handed over at a time: the samples may be more tha
 NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}  # of what is shown of every client
 
 
+def scored_rows(f: Federation) -> tuple[np.ndarray, np.ndarray]:
+    """The samples that clients are scored on -> (rows of `x` followed by `x_test`, the client of each)."""
+    rows, owner = f.test_indices, f.test_owner
+    if f.held_out[owner].all():
+        rows, owner = np.concatenate([f.indices, rows]), np.concatenate([f.owner, owner])
+    return rows, owner
+
+
 def scored_clients(federation: Federation, seed: int, wanted: int | str) -> np.ndarray:
-    """Mask `[N]` of the clients that a final model is scored on: those that have samples, or so many drawn of them.
+    """Mask `[N]` of the clients that a final model is scored on: those that have `scored_rows`, or so many drawn of them.
 
     Args:
       federation: the clients.
       seed: of the run.
       wanted: as `evaluate.clients`.
     """
-    able = np.flatnonzero(np.bincount(federation.test_owner, minlength=federation.N) + federation.sizes)
+    able = np.unique(scored_rows(federation)[1])
     count = len(able) if wanted == "all" else MOST if wanted == "auto" else int(wanted)
     mask = np.zeros(federation.N, bool)
     mask[able if count >= len(able) else generator(seed, Stream.SCORED).choice(able, count, replace=False)] = True
@@ -46,16 +54,14 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
     if not chosen.any():
         return {}, np.zeros(len(chosen), np.int64)
     f = run.plan.federation
-    rows, owner = f.test_indices, f.test_owner
-    if f.held_out[owner].all():
-        rows, owner = np.concatenate([f.indices, rows]), np.concatenate([f.owner, owner])
+    rows, owner = scored_rows(f)
     sets = [(f.x, f.labels_in(run.round)), (f.x_test, f.y_test)][: 1 + bool((rows >= len(f.x)).any())]
     if not chosen[owner].all():
         rows, owner = rows[chosen[owner]], owner[chosen[owner]]
         needed, rows = np.unique(rows, return_inverse=True)
-        own = needed[needed < len(f.x)]
-        beyond = needed[len(own) :] - len(f.x)
-        sets = [(x[index], y[index]) for (x, y), index in zip(sets, (own, beyond), strict=False) if len(index)]
+        of_x = needed[needed < len(f.x)]
+        indices = (of_x, needed[len(of_x) :] - len(f.x))
+        sets = [(x[index], y[index]) for (x, y), index in zip(sets, indices, strict=False) if len(index)]
     parts = [gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x)) for x, y in sets]
     of_rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
