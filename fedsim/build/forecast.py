@@ -140,8 +140,8 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         message = client.finish(task, shared, {"params": params, "stats": stats}, local, row, work)
         return loss, _largest(gradient), _largest(message.delta)
 
-    found = step(shared, about, f.x[index[0]], f.y[index[0]], mask, jax.random.key(0))
-    return dict(zip(("loss", "largest_gradient", "largest_update"), map(float, found), strict=True))
+    values = step(shared, about, f.x[index[0]], f.y[index[0]], mask, jax.random.key(0))
+    return dict(zip(("loss", "largest_gradient", "largest_update"), map(float, values), strict=True))
 
 
 def _largest(values: Any) -> Any:
