@@ -1,6 +1,5 @@
 """The parts of a scenario, each of them checked; all problems are raised at once."""
 
-import math
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from fedsim import tree
 from fedsim.build.feasibility import (
     asynchronous,
     foreign_metric,
@@ -157,7 +157,7 @@ def links_of(spec: Any) -> list[tuple[Path, Any]]:
 def _message_bytes(updates: Updates) -> int:
     """Bytes of one client's message, from the shapes of a stack."""
     sent = (updates.delta, updates.stats, updates.aux)
-    return sum(math.prod(leaf.shape[1:]) * leaf.dtype.itemsize for leaf in jax.tree.leaves(sent))
+    return tree.payload_bytes(jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), sent))
 
 
 def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]:

@@ -134,7 +134,7 @@ def build(
     }
     one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
     K = one.nominal
-    model_bytes = tree.payload_bytes(shapes["params"])
+    model_bytes = tree.nbytes(shapes["params"])
     width = _width(spec, model_bytes, K, platform())
     threads = useful_threads(_work(one, model_bytes, inputs.activations))
     longest = max(plans.values(), key=lambda plan: int(plan.steps.max(initial=0)))

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim import tree
 from fedsim.build import Experiment
 from fedsim.build import temporary as temporary_
 from fedsim.build.checked import links_of
@@ -19,13 +18,14 @@ from fedsim.build.hooks import own_file
 from fedsim.build.links import factory_of
 from fedsim.build.memory import data_warnings, run_footprint
 from fedsim.compose import most_bytes
+from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass, shapes_of
 from fedsim.engine.layout import by_slot
 from fedsim.engine.machine import memory_now, memory_peak
-from fedsim.engine.shared_leaves import sent
+from fedsim.engine.shared_leaves import travelling
 from fedsim.errors import dotted
-from fedsim.types import Batch, Codec, RowStage, Rule, Work
+from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 FORECAST_ROUNDS = 50  # whose plans are counted
@@ -52,7 +52,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": int(plan.of_server().steps[0]) if program.server.refers else 0,
         "bytes_up_a_round": int(clients * message),
-        "bytes_down_a_round": int(clients * received_bytes(sent(experiment.client, shared), program.server.broadcast)),
+        "bytes_down_a_round": _received(experiment, [work.ids for work in rounds]),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -64,12 +64,14 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def received_bytes(shared: Any, codec: Codec | None) -> int:
-    """The most bytes of what one client gets."""
-    dense = tree.payload_bytes(shared)
-    return (
-        dense if codec is None else dense - tree.payload_bytes(shared["params"]) + most_bytes(codec, shared["params"])
-    )
+def _received(experiment: Experiment, cohorts: list[Any]) -> int:
+    """The most bytes that the clients of an average round get."""
+    plan, shared = next(iter(experiment.plans.values())), next(iter(experiment.shared.values()))
+    client, codec = experiment.client, experiment.program.server.broadcast
+    counted, size = downlink(client, codec, shared, plan.federation.N), None
+    if codec is not None:
+        size = counted.whole - counted.model + most_bytes(codec, travelling(client, shared["params"]))
+    return int(statistics.mean(counted.deliver(ids, size) for ids in cohorts)) if cohorts else 0
 
 
 def memory(experiment: Experiment) -> tuple[dict[str, int], int]:

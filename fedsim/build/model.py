@@ -16,7 +16,7 @@ from fedsim.build.memory import check_memory
 from fedsim.build.programs import Training, Written, registered_model, stored_model, user_model
 from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
-from fedsim.engine.footprint import nbytes, widest
+from fedsim.engine.footprint import widest
 from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
@@ -161,7 +161,7 @@ def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) 
     size = 0
     with contextlib.suppress(Exception):  # what is wrong with it shows when it is made
         shapes = jax.eval_shape(lambda: start_variables(scenario, net, trained, scenario.spec.seeds[0], params))
-        size = nbytes(shapes["params"])
+        size = tree.nbytes(shapes["params"])
     check_memory(scenario, {"start_models": len(scenario.spec.seeds) * size, "server": 3 * size})
 
 

@@ -15,7 +15,8 @@ def second_codec(links: list[Link]) -> Iterator[tuple[Path, str]]:
     codecs = [(path, section) for path, section, _ in links if section.family == "codec"]
     for path, section in codecs[1:]:
         text = f"{section.kind} is a second codec, after {codecs[0][1].kind}; a message is encoded once, take one out"
-        yield path, f"{text}, or write one into the other, as error_feedback(codec: ...)"
+        inside = "top_k(values: ...) for the values that a sparsifier keeps, error_feedback(codec: ...) for a memory"
+        yield path, f"{text}, or write one into the other: {inside}"
 
 
 def forgotten(scenario: Scenario, path: Path, section: Any, made: Any, client: Client) -> Iterator[tuple[Path, str]]:

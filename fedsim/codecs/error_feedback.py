@@ -1,7 +1,9 @@
 """Error feedback: what a codec leaves out of a message is added to the next one."""
 
 import jax
+import jax.numpy as jnp
 
+from fedsim.codecs.inner import with_memory
 from fedsim.compose import codec as as_codec
 from fedsim.types import Codec
 
@@ -24,9 +26,12 @@ def error_feedback(codec: Codec) -> Codec:
     """
     if codec.linear:
         raise ValueError(f"{codec.name} is decoded behind the rule, so that no client knows what it left out")
+    return with_memory(codec, _feedback)
 
-    def memory(x):
-        return {"error": x, "codec": codec.memory(x)}
+
+def _feedback(codec: Codec) -> Codec:
+    def memory(known):
+        return {"error": jnp.zeros_like(known), "codec": codec.memory(jnp.zeros_like(known))}
 
     def encode(x, memory, key):
         whole = x + memory["error"]
@@ -35,4 +40,4 @@ def error_feedback(codec: Codec) -> Codec:
         arrives = jax.lax.optimization_barrier(arrives)  # rounded as it is sent, not fused into the difference
         return payload, bits, {"error": whole - arrives, "codec": inner}
 
-    return Codec(encode, codec.decode, memory, codec.most)
+    return codec._replace(encode=encode, memory=memory)

@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
 from fedsim.tree import Tree
-from fedsim.types import Aim, Bits, Codec, Context, Defence, RowStage, Stage, Updates, forgetful, no_row
+from fedsim.types import Aim, Bits, Codec, Context, Defence, Info, RowStage, Stage, Updates, forgetful, no_row
 
 
 def transmitted(codec: Codec) -> RowStage:
@@ -21,7 +21,7 @@ def transmitted(codec: Codec) -> RowStage:
 
     def memory(params: Tree, key: jax.Array) -> Tree:
         del key
-        return codec.memory(jnp.zeros_like(ravel_pytree(params)[0]))
+        return row_of(codec, params, tree.zeros_like(params))
 
     def apply(row: Updates, context: Context) -> Updates:
         delta, bits, memory = through(codec, row.delta, row.memory, context.key)
@@ -29,12 +29,24 @@ def transmitted(codec: Codec) -> RowStage:
             delta=delta, memory=memory, bytes=row.bytes - tree.payload_bytes(row.delta) + in_bytes(bits)
         )
 
-    return RowStage(apply=apply, name=codec.name, memory=forgetful if codec.memory is no_row else memory)
+    def measure(row: Updates, context: Context) -> Info:
+        x, sized = ravel_pytree(row.delta)[0], shaped(codec, row.delta)
+        assert sized.entropy is not None
+        bits = sized.entropy(sized.encode(x, row.memory, context.key)[0], len(x))
+        return {"entropy_bytes": jnp.where(jnp.isfinite(x).all(), jnp.ceil(bits / 8), 0)}
+
+    return RowStage(
+        apply=apply,
+        name=codec.name,
+        memory=forgetful if codec.memory is no_row else memory,
+        measure=None if codec.entropy is None else measure,
+    )
 
 
 def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tree, Bits, Tree]:
     """A tree on its way -> (what arrives, bits, the sender's memory); one that is not finite arrives as it is."""
     x, unravel = ravel_pytree(sent)
+    codec = shaped(codec, sent)
     payload, bits, new = codec.encode(x, memory, key)
     finite = jnp.isfinite(x).all()
     if codec.linear:
@@ -44,12 +56,22 @@ def through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tuple[Tre
     return arrives, bits, tree.select(finite, new, memory)
 
 
+def shaped(codec: Codec, sent: Tree) -> Codec:
+    """The codec for the leaves of what is sent (shapes will do), where it encodes them one by one."""
+    return codec if codec.shaped is None else codec.shaped(tuple(leaf.shape for leaf in jax.tree.leaves(sent)))
+
+
+def row_of(codec: Codec, sent: Tree, known: Tree) -> Tree:
+    """The sender's row at the start of the run, when receivers have the tree `known`."""
+    return shaped(codec, sent).memory(ravel_pytree(known)[0])
+
+
 def decoding(codec: Codec) -> Callable[[Tree, Tree], Tree]:
     """(what a rule made of the payloads of a linear codec, params) -> a tree like the params."""
 
     def decode(aggregate: Tree, params: Tree) -> Tree:
         x, unravel = ravel_pytree(params)
-        return unravel(codec.decode(aggregate, len(x)).astype(x.dtype))
+        return unravel(shaped(codec, params).decode(aggregate, len(x)).astype(x.dtype))
 
     return decode
 
@@ -74,6 +96,7 @@ def most_bytes(codec: Codec, sent: Tree) -> int:
     """The most bytes of such a tree on its way (shapes will do): nothing is computed."""
     leaves = jax.tree.leaves(sent)
     d, dtype = sum(leaf.size for leaf in leaves), jnp.result_type(*(leaf.dtype for leaf in leaves))
+    codec = shaped(codec, sent)
     if codec.most is not None:
         return -(-codec.most(d) // 8)
     sizes: list[Bits] = []

@@ -3,13 +3,13 @@
 The build refuses by it what cannot fit, and `fedsim check` prints it, beside what the compiler says of its programs.
 """
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from fedsim import tree
 from fedsim.compose import most_bytes
 from fedsim.engine.layout import Jobs, by_slot, laid_out
 from fedsim.engine.memory import CLIENT
@@ -94,7 +94,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     if programs.scores:
         info = info._replace(own=shapes_of(own_samples(f)))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
-    if nbytes(store.rows) > kept.memory:
+    if tree.nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
     lent = jax.eval_shape(memories.gather, store, server.shared, slots, info.root)
     remembered = {name: rows for name, rows in lent.items() if name != CLIENT}
@@ -108,14 +108,16 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     held_out = [part for pair in f.scored.values() for part in pair]
     many = not programs.folds and room.blocks * K >= MANY
     closing = widest(programs.close, total, server, store, slots, info) if many else 0
-    on_lanes = shards * (nbytes(lane) + room.seats * nbytes(row))
+    on_lanes = shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     parts = {
-        "samples": nbytes((data, info.own)) + sum(part.nbytes for part in held_out) + own.samples,
-        "client_memory": nbytes(store) + 2 * nbytes(lent),
+        "samples": tree.nbytes((data, info.own)) + sum(part.nbytes for part in held_out) + own.samples,
+        "client_memory": tree.nbytes(store) + 2 * tree.nbytes(lent),
         "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held + own.held,
-        "batches": 4 * shards * nbytes(jobs[:4]),  # the plan's, the lay-out of this block and of the next, the device's
-        "stack": (nbytes(stack) if shards > 1 else 0) + nbytes(total),
-        "server": 3 * nbytes(server) + (plan.held - 1 + 2 * (room.versions - 1)) * nbytes(server.shared),
+        "batches": 4
+        * shards
+        * tree.nbytes(jobs[:4]),  # the plan's, the lay-out of this block and of the next, the device's
+        "stack": (tree.nbytes(stack) if shards > 1 else 0) + tree.nbytes(total),
+        "server": 3 * tree.nbytes(server) + (plan.held - 1 + 2 * (room.versions - 1)) * tree.nbytes(server.shared),
         "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
         "tables": TABLE_BYTES * f.N + 16 * max(len(f.x), int(f.test_indices.max(initial=0)) + 1),
@@ -150,8 +152,8 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     room = program.room._replace(steps=program.room.passes)
     jobs = laid_out(program.width, room, program.dtype, plan)
     lane, row = of_lanes(mesh, shared, (), jobs)
-    losses = program.server.asks_loss * row.loss.dtype.itemsize
-    held = mesh.shards * (nbytes(lane) + room.seats * nbytes(row))
+    losses = program.server.asks_loss * tree.payload_bytes(row.loss)
+    held = mesh.shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     return ProbePass(held, message_bytes(row, program.server.codec) + losses, (jobs, lane, stacked(row, room.seats)))
 
 
@@ -171,7 +173,9 @@ def own_training(program: Program, plan: Plan, shared: Any) -> OwnTraining:
     jobs = laid_out(ALONE, room_of(own), program.dtype, own)
     lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), jobs)
     reference = row.message.delta
-    return OwnTraining(nbytes((own.federation.x, own.federation.y)), nbytes((lane, row, reference)), reference)
+    return OwnTraining(
+        tree.nbytes((own.federation.x, own.federation.y)), tree.nbytes((lane, row, reference)), reference
+    )
 
 
 def shapes_of(arrays: Any) -> Any:
@@ -197,23 +201,14 @@ def tree_row(stack: Any) -> Any:
 def message_bytes(row: Any, codec: Codec | None) -> int:
     """The most bytes of what one client sends, from the shapes of its row."""
     sent = row.message
-    params = most_bytes(codec, sent.delta) if codec and jax.tree.leaves(sent.delta) else nbytes(sent.delta)
-    return params + nbytes((sent.stats, sent.aux))
-
-
-def nbytes(shapes: Any) -> int:
-    """Bytes of a PyTree of shapes or arrays; Python's integers, which do not overflow."""
-    return sum(math.prod(leaf.shape) * _itemsize(leaf.dtype) for leaf in jax.tree.leaves(shapes))
-
-
-def _itemsize(dtype: Any) -> int:
-    return dtype.itemsize if hasattr(dtype, "itemsize") else 8
+    params = most_bytes(codec, sent.delta) if codec and jax.tree.leaves(sent.delta) else tree.payload_bytes(sent.delta)
+    return params + tree.payload_bytes((sent.stats, sent.aux))
 
 
 def widest(program: Any, *shapes: Any) -> int:
     """Bytes of the largest value that a program makes on its way, from a trace of it."""
     traced = jax.make_jaxpr(program)(*shapes)
-    return max((nbytes(variable.aval) for variable in _made(traced.jaxpr)), default=0)
+    return max((tree.nbytes(variable.aval) for variable in _made(traced.jaxpr)), default=0)
 
 
 def _made(jaxpr: Any) -> Iterator[Any]:

@@ -276,7 +276,7 @@ def keep(
                 steps=work.steps,
                 lane_steps=int(np.rint(per_step * work.steps)),
                 sent=(outcome.bytes, *(() if work.probe is None else (work.probe.bytes,))),
-                extra=work.run.programs.asks_loss * work.stats[0].loss.dtype.itemsize,
+                extra=work.run.programs.asks_loss * tree.payload_bytes(work.stats[0].loss[:1]),
                 got=work.sent.bytes,
                 diagnosis=None if work.sums is None else close_sums(work.sums),
             )

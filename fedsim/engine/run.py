@@ -16,11 +16,11 @@ from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, fitted, named
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.diagnosis import Diagnosis
+from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
 from fedsim.engine.own_samples import ServerTraining, own_samples
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.serving import ServerState
-from fedsim.engine.shared_leaves import sent
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner, RoundPlan
@@ -121,7 +121,7 @@ class Run:
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
         self.empty, self.since, self.open_since = 0, Counters(), Counters()
         self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
-        self.down = tree.payload_bytes(sent(program.server.client, shared))  # bytes of the variables
+        self.downlink = downlink(program.server.client, program.server.broadcast, shared, f.N)
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
         self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
@@ -131,7 +131,7 @@ class Run:
     def row_bytes(self) -> int:
         """Bytes that a client remembers."""
         memory = jax.eval_shape(lambda start: self.program.server.memories.empty(start, 1), self.start)
-        return tree.payload_bytes(memory.rows)
+        return tree.nbytes(memory.rows)
 
     def _store(self, large: bool) -> Store:
         memories, start, N = self.program.server.memories, self.start, self.plan.federation.N
@@ -192,7 +192,7 @@ class Run:
         self.totals["virtual_seconds"] += cohort.seconds
         sent = played.extra + np.sum([np.asarray(part, np.int64)[: len(cohort.ids)] for part in played.sent], axis=0)
         self.totals["bytes_up"] += int(sent.sum())  # lost messages included
-        self.totals["bytes_down"] += int(self.down if played.got is None else played.got) * len(cohort.ids)
+        self.totals["bytes_down"] += self.downlink.deliver(cohort.ids, None if played.got is None else int(played.got))
         np.add.at(self.joined, cohort.ids, 1)
         np.add.at(self.sent, cohort.ids, sent)
         if not self.plan.pure:
@@ -327,7 +327,7 @@ class Run:
             "open_since": self.open_since._asdict(),
             "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
         }
-        arrays = {"joined": self.joined, "sent": self.sent, **self.store.arrays(portable)}
+        arrays = {"joined": self.joined, "sent": self.sent, **self.downlink.arrays(), **self.store.arrays(portable)}
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
@@ -343,6 +343,7 @@ class Run:
         values, arrays = snapshot
         self.server = jax.device_put(fitted("server", arrays, self.server))
         self.joined, self.sent = (fitted(name, arrays, getattr(self, name)).copy() for name in ("joined", "sent"))
+        self.downlink.restore(arrays)
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._store(True)
         self.store.restore(arrays)

@@ -12,11 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
 from fedsim import tree
-from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, server_step, through
+from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, row_of, server_step, through
 from fedsim.engine import sections
 from fedsim.engine.deviation import HonestSum, add_honest, mean_of, ratio_to_bound
 from fedsim.engine.jitted import Jitted, jitted, jitted_with
@@ -145,7 +144,7 @@ class Server:
         params = self.passage.travelling(shared)
         state = {**self.passage.init(params, present), "optimiser": self.optimiser.init(params)}
         if self.broadcast is not None:
-            state["broadcast"] = self.broadcast.memory(jnp.zeros_like(ravel_pytree(params)[0]))
+            state["broadcast"] = row_of(self.broadcast, params, params)
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
     def sent(self, server: ServerState, info: RoundInfo) -> Sent:

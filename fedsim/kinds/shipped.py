@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from inspect import Parameter, Signature, getdoc, signature
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, Literal, Optional, Union, get_args
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
@@ -40,8 +40,8 @@ TYPES = {"Annotated": Annotated, "Literal": Literal, "Optional": Optional, "Unio
 
 
 def is_codec(annotation: Any) -> bool:
-    """Whether a parameter is another codec."""
-    return getattr(annotation, "__name__", "") == "Codec"
+    """Whether a parameter is another codec, perhaps none."""
+    return any(getattr(one, "__name__", "") == "Codec" for one in (annotation, *get_args(annotation)))
 
 
 class Shipped:
@@ -99,7 +99,9 @@ def _entry(factory: Callable) -> dict[str, Any]:
 
 def _written(annotation: Any) -> str:
     """An annotation as an expression in the words of `TYPES`."""
-    return annotation.__name__ if type(annotation) is type else repr(annotation).replace("typing.", "")
+    if type(annotation) is type:
+        return annotation.__name__
+    return repr(annotation).replace("typing.", "").replace("fedsim.types.server.", "")
 
 
 def _parameter(name: str, written: str, *default: Any) -> Parameter:

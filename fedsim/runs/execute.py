@@ -84,7 +84,7 @@ def execute(
     results = [Result(one.experiment, one.who) for one in planned]
     runs = [(i, seed) for i, one in enumerate(planned) for seed in one.seeds]
     runs.sort(key=lambda run: list(planned[run[0]].seeds).index(run[1]))  # runs of a seed have their batches in common
-    model_bytes = tree.payload_bytes(next(iter(planned[0].experiment.shared.values())))
+    model_bytes = tree.nbytes(next(iter(planned[0].experiment.shared.values())))
     programs = [planned[i].experiment.program for i, _ in runs]
     groups, program = banked(programs, [planned[i].experiment.plans[seed] for i, seed in runs], model_bytes)
     for first, last in groups:

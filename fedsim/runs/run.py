@@ -173,7 +173,7 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
             demand_reachable(place.path, experiment.scenario, runs_of(place.path, place.before))
         if _complete(place, record):
             return
-    state = sum(tree.payload_bytes(shared) for shared in experiment.shared.values())
+    state = sum(tree.nbytes(shared) for shared in experiment.shared.values())
     files.demand_room(place.path, 3 * state)
     derive.clear(place.path, place.before)
     directory.begin(place.path, record, resolved_from(experiment.scenario, place.path), anew=force)

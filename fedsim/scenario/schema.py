@@ -259,7 +259,9 @@ def _kind_model(
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name in without:
             continue
-        annotation: Any = _plain_codec(among) if is_codec(parameter.annotation) else within_int32(parameter.annotation)
+        annotation: Any = within_int32(parameter.annotation)
+        if is_codec(parameter.annotation):
+            annotation = _inner_codec(among) if parameter.default is parameter.empty else _plain_codec(among) | None
         if family == "optimizer" and parameter.name == "lr":
             annotation = annotation | _schedules(among)  # of the steps that it takes
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -278,8 +280,14 @@ def _kind_model(
 
 
 def takes_codec(factory: Callable) -> bool:
-    """Whether a factory is handed a codec by one of its parameters."""
+    """Whether a factory may be handed a codec by one of its parameters."""
     return any(is_codec(p.annotation) for p in inspect.signature(factory, eval_str=True).parameters.values())
+
+
+def needs_codec(factory: Callable) -> bool:
+    """Whether a factory must be handed one: what it makes is another codec with a memory."""
+    parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    return any(is_codec(p.annotation) and p.default is p.empty for p in parameters)
 
 
 @per_registry
@@ -289,8 +297,14 @@ def _schedules(among: Among) -> Any:
 
 
 @per_registry
+def _inner_codec(among: Among) -> Any:
+    """The codecs that one with a memory may be made of: all others."""
+    return union("codec", unless=needs_codec, among=among)
+
+
+@per_registry
 def _plain_codec(among: Among) -> Any:
-    """The codecs that another one may be made of: those that are made of none."""
+    """The codecs that the values of a sparsifier may be sent by: those that are made of none."""
     return union("codec", unless=takes_codec, among=among)
 
 

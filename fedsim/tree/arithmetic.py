@@ -1,5 +1,6 @@
 """Arithmetic on PyTrees and on stacks of them; `fold` is the one aggregation primitive."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -173,9 +174,19 @@ def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
     return ok
 
 
+def nbytes(tree: Tree) -> int:
+    """Bytes of a tree of arrays or shapes in memory; Python's integers, which do not overflow."""
+    return sum(math.prod(leaf.shape) * _itemsize(leaf.dtype) for leaf in jax.tree.leaves(tree))
+
+
+def _itemsize(dtype: Any) -> int:
+    return dtype.itemsize if hasattr(dtype, "itemsize") else 8  # of a key
+
+
 def payload_bytes(tree: Tree) -> int:
-    """Exact bytes of a tree's leaves, as it would travel (shapes or arrays)."""
-    return sum(int(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+    """Exact bytes of a tree's leaves as they travel (shapes or arrays): 32 bits a value, also where float64 computes it."""
+    width = lambda dtype: min(dtype.itemsize, 4) if jnp.issubdtype(dtype, jnp.inexact) else dtype.itemsize
+    return sum(int(leaf.size) * width(leaf.dtype) for leaf in jax.tree.leaves(tree))
 
 
 def _demand_equal_shapes(first: Tree, other: Tree, name: str) -> None:

@@ -20,6 +20,9 @@ Info = dict[Any, Any]
 Bits = int | Int[Array, ""]
 """Of a message: a Python integer where they are known beforehand."""
 
+Shapes = tuple[tuple[int, ...], ...]
+"""Of the leaves of a tree, in its order."""
+
 Result = tuple[Tree, Tree, Info]
 """(aggregate, state, info)"""
 
@@ -58,15 +61,22 @@ class Codec(NamedTuple):
 
     A linear codec is one whose payloads may be summed in place of the vectors: its rule sums payloads, and `decode` is
     applied once, to what the rule made of them.
+
+    Receivers have zeros at the start of the run, and the start model where a server sends its own. What a receiver remembers
+    of earlier messages is part of the payload here and counts no bits: sender and receiver compute the same memory. Of
+    such a codec `recursive` says that a receiver needs every message since its last one.
     """
 
     encode: Callable[
         [Array, Tree, Key[Array, ""]], tuple[Tree, Bits, Tree]
     ]  # (x, memory, key) -> (payload, bits, memory)
     decode: Callable[[Tree, int], Array]  # (payload, d) -> what an honest receiver makes of it
-    memory: Callable[[Array], Tree] = no_row  # zeros `[d]` -> the sender's row at the start of the run
+    memory: Callable[[Array], Tree] = no_row  # what receivers have `[d]` at the start of the run -> the sender's row
     most: Callable[[int], int] | None = None  # d -> the most bits, where they depend on x
     linear: bool = False
+    recursive: bool = False
+    entropy: Callable[[Tree, int], Array] | None = None  # (payload, d) -> bits of it behind an entropy code
+    shaped: Callable[[Shapes], Any] | None = None  # shapes of the leaves behind x -> the codec that encodes each apart
     name: str = ""
 
 

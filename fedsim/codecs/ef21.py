@@ -1,0 +1,53 @@
+"""EF21: differences to what the receiver has."""
+
+import jax
+import jax.numpy as jnp
+
+from fedsim.codecs.inner import with_memory
+from fedsim.compose import codec as as_codec
+from fedsim.types import Codec
+
+
+@as_codec
+def ef21(codec: Codec) -> Codec:
+    """Sender and receiver keep a copy of what was last received; the codec sends the difference to it.
+
+    g_i ← g_i + C(x_i − g_i), and g_i is what arrives; of a message that does not arrive, g_i stays. On the wire x_i = Δ_i
+    and g_i = 0 at the start. In a broadcast x is the server's model and g the clients' copy, the start model at first;
+    a client that missed messages gets them as well, or the model if that takes less.
+
+    Bits: those of the codec.    Cost: a vector of d numbers for every client that ever takes part; one in a broadcast.
+
+    Args:
+      codec: C, any codec that is not linear, `{kind: top_k, k: 100}`.
+
+    References:
+      Richtárik, Sokolov, Fatkhullin 2021, EF21: A New, Simpler, Theoretically Better, and Practically Faster Error
+      Feedback, arXiv:2106.05203, Algorithm 2; there for gradients. Broadcast: Gruntkowska, Tyurin, Richtárik 2023, EF21-P
+      and Friends, arXiv:2209.15218.
+    """
+    if codec.linear:
+        raise ValueError(f"{codec.name} is decoded behind the rule, so that no client knows what the server received")
+    return with_memory(codec, _differences)
+
+
+def _differences(codec: Codec) -> Codec:
+    def memory(known):
+        return {"received": known, "codec": codec.memory(jnp.zeros_like(known))}
+
+    def encode(x, memory, key):
+        before = memory["received"]
+        payload, bits, inner = codec.encode(x - before, memory["codec"], key)
+        arrives = before + codec.decode(payload, len(x)).astype(x.dtype)
+        return (before, payload), bits, {"received": jax.lax.optimization_barrier(arrives), "codec": inner}
+
+    def decode(payload, d):
+        before, difference = payload
+        return before + codec.decode(difference, d).astype(before.dtype)
+
+    def entropy(payload, d):
+        assert codec.entropy is not None
+        return codec.entropy(payload[1], d)
+
+    made = codec._replace(encode=encode, decode=decode, memory=memory, recursive=True)
+    return made._replace(entropy=codec.entropy and entropy)

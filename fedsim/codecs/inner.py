@@ -1,0 +1,11 @@
+"""Codecs that are made of another one."""
+
+from collections.abc import Callable
+
+from fedsim.types import Codec
+
+
+def with_memory(codec: Codec, around: Callable[[Codec], Codec]) -> Codec:
+    """`around(codec)`, also where the codec is made for the shapes of the leaves when these are known."""
+    made, inner = around(codec), codec.shaped
+    return made if inner is None else made._replace(shaped=lambda shapes: around(inner(shapes)))
