@@ -57,4 +57,4 @@ def restored(
     scale: Float[Array, ""], positive: Bool[Array, " n"], signs: Float[Array, " n"], d: int
 ) -> Float[Array, " d"]:
     """What a receiver makes of it."""
-    return scale * unrotate(jnp.where(positive, 1, -1).astype(scale.dtype), signs, d)
+    return saturated(scale * unrotate(jnp.where(positive, 1, -1).astype(scale.dtype), signs, d))

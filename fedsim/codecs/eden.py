@@ -46,15 +46,15 @@ def eden(bits: Annotated[int, Ge(1), Le(6)] = 4) -> Codec:
     return Codec(encode, decode)
 
 
-def nearest(
-    x: Float[Array, " d"], signs: Float[Array, " n"], bits: int
-) -> tuple[Float[Array, ""], Int[Array, " n"]]:
+def nearest(x: Float[Array, " d"], signs: Float[Array, " n"], bits: int) -> tuple[Float[Array, ""], Int[Array, " n"]]:
     """S, and which value is nearest to each rotated coordinate, counted from the smallest."""
     z, unit_scale = unit(x)
     y = rotate(z, signs)
     square = jnp.sum(y * y)
     normal = y * (jnp.sqrt(len(y) / safe(square)))
-    levels = sum((normal >= t).astype(jnp.int32) for t in thresholds(bits))
+    levels = jnp.zeros(len(y), jnp.int32)
+    for threshold in thresholds(bits):
+        levels += normal >= threshold
     scale = square / safe(jnp.sum(y * _values(levels, bits, x.dtype)))
     return saturated(scale * unit_scale), levels
 
@@ -63,7 +63,7 @@ def restored(
     scale: Float[Array, ""], levels: Int[Array, " n"], signs: Float[Array, " n"], bits: int, d: int
 ) -> Float[Array, " d"]:
     """What a receiver makes of it."""
-    return scale * unrotate(_values(levels, bits, scale.dtype), signs, d)
+    return saturated(scale * unrotate(_values(levels, bits, scale.dtype), signs, d))
 
 
 def _values(levels: Int[Array, " n"], bits: int, dtype) -> Float[Array, " n"]:

@@ -35,7 +35,10 @@ def dense_bits(levels: Int[Array, " d"]) -> Int[Array, ""]:
 
 
 def arithmetic_bits(symbols: Int[Array, " d"], k: int) -> Float[Array, ""]:
-    """Symbols 0 to k − 1 in arithmetic code, behind the histogram that it needs: Σ_r n_r log₂(d / n_r) + log₂ C(d + k − 1, k − 1)."""
+    """Symbols 0 to k − 1 in arithmetic code, behind the histogram n that it needs.
+
+    Σ_r n_r log₂(d / n_r) + log₂ C(d + k − 1, k − 1)
+    """
     d = len(symbols)
     counts = jnp.bincount(symbols, length=k).astype(float)
     histogram = (math.lgamma(d + k) - math.lgamma(k) - math.lgamma(d + 1)) / math.log(2)

@@ -51,7 +51,8 @@ def qsgd(
     def decode(payload, d):
         norms, codes = payload
         size = min(bucket or d, d)
-        return jnp.repeat(norms, size, total_repeat_length=size * len(norms))[:d] * (codes.astype(norms.dtype) / levels)
+        norm = jnp.broadcast_to(norms[:, None], (len(norms), size)).reshape(-1)[:d]
+        return saturated(norm * (codes.astype(norms.dtype) / levels))
 
     def coded(payload, d):
         norms, codes = payload
@@ -61,9 +62,7 @@ def qsgd(
     return Codec(encode, decode, entropy=coded if entropy else None)
 
 
-def quantised(
-    x: Float[Array, " d"], u: Float[Array, " d"], levels: int
-) -> tuple[Float[Array, ""], Int[Array, " d"]]:
+def quantised(x: Float[Array, " d"], u: Float[Array, " d"], levels: int) -> tuple[Float[Array, ""], Int[Array, " d"]]:
     """Norm and signed levels of a vector; up where u is below the fraction."""
     z, scale = unit(x)
     norm = jnp.sqrt(jnp.sum(z * z))

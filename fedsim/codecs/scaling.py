@@ -5,14 +5,18 @@ from jaxtyping import Array, Float
 
 
 def unit(x: Float[Array, " d"]) -> tuple[Float[Array, " d"], Float[Array, ""]]:
-    """x / c and the power of two c, such that the largest |x / c| is in [1, 2); nothing is rounded, and zeros stay zeros."""
+    """Divided by a power of two c, so that the largest |x / c| is in [1, 4) and nothing is rounded -> (x / c, c).
+
+    Zeros stay zeros. 1 / c is no denormal: XLA multiplies by it, and takes a denormal for 0.
+    """
     _, exponent = jnp.frexp(jnp.max(jnp.abs(x), initial=0))
-    scale = jnp.ldexp(jnp.ones((), x.dtype), jnp.maximum(exponent - 1, jnp.finfo(x.dtype).minexp))
+    least = int(jnp.finfo(x.dtype).minexp)
+    scale = jnp.ldexp(jnp.ones((), x.dtype), jnp.clip(exponent - 1, least, -least))
     return x / scale, scale
 
 
-def saturated(x: Float[Array, ""]) -> Float[Array, ""]:
-    """A scalar as it can be sent: of those beyond the float type its largest."""
+def saturated(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Numbers beyond the float type as its largest."""
     largest = jnp.finfo(x.dtype).max
     return jnp.clip(x, -largest, largest)
 

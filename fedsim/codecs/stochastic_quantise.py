@@ -55,7 +55,7 @@ def stochastic_quantise(
         if not rotate:
             return y
         z, scale = unit(y)
-        return hadamard.unrotate(z, hadamard.signs(key, len(z)), d) * scale
+        return saturated(hadamard.unrotate(z, hadamard.signs(key, len(z)), d) * scale)
 
     def coded(payload, d):
         del d
@@ -73,9 +73,7 @@ def quantised(
     return low, high, jnp.minimum(rounded(t, u), levels - 1)
 
 
-def values(
-    low: Float[Array, ""], high: Float[Array, ""], codes: Int[Array, " d"], levels: int
-) -> Float[Array, " d"]:
-    """What the levels stand for, as a mean of both ends, which does not overflow."""
+def values(low: Float[Array, ""], high: Float[Array, ""], codes: Int[Array, " d"], levels: int) -> Float[Array, " d"]:
+    """What the levels stand for: a mean of both ends does not overflow, and the last level is the upper end exactly."""
     share = codes.astype(low.dtype) / (levels - 1)
-    return low * (1 - share) + high * share
+    return jnp.where(codes == levels - 1, high, low * (1 - share) + high * share)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fedsim.codecs.entropy import arithmetic_bits
-from fedsim.codecs.scaling import safe
+from fedsim.codecs.scaling import safe, unit
 from fedsim.codecs.sizes import VALUE_BITS
 from fedsim.compose import codec
 from fedsim.types import Codec
@@ -48,7 +48,8 @@ def terngrad(entropy: bool = False) -> Codec:
 
 def ternary(x: Float[Array, " d"], u: Float[Array, " d"]) -> tuple[Float[Array, ""], Int[Array, " d"]]:
     """Scale and values of a vector; not 0 where u is below |x| / s."""
-    size = jnp.abs(x)
+    z, unit_scale = unit(x)
+    size = jnp.abs(z)
     scale = jnp.max(size)
     drawn = (u < size / safe(scale)).astype(jnp.int32)
-    return scale, jnp.where(x < 0, -drawn, drawn)
+    return scale * unit_scale, jnp.where(x < 0, -drawn, drawn)
