@@ -30,7 +30,7 @@ from fedsim.build.model import activation_bytes, loss_of, model_of, model_sectio
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
-from fedsim.build.wire import forgotten, linear_partners, second_codec
+from fedsim.build.wire import check_size, forgotten, linear_partners, second_codec
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.reader import Path
@@ -119,6 +119,8 @@ def checked(
     shown = problems.attempt(line_shapes, scenario, trained, travelling, K, N)
     for path, section, made in (*sent, *links):
         problems.attempt(check_link, scenario, path, section, made, shown)
+        if shown is not UNKNOWN:
+            problems.attempt(check_size, scenario, path, section, made, travelling["params"])
     problems.raise_all()
     return Checked(
         model=scenario.spec.model,

@@ -20,6 +20,7 @@ from fedsim.compose.codecs import decoding as decoding
 from fedsim.compose.codecs import in_bytes as in_bytes
 from fedsim.compose.codecs import most_bytes as most_bytes
 from fedsim.compose.codecs import row_of as row_of
+from fedsim.compose.codecs import shaped as shaped
 from fedsim.compose.codecs import through as through
 from fedsim.compose.codecs import transmitted as transmitted
 from fedsim.compose.decorators import augmentation as augmentation
