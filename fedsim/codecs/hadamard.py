@@ -21,13 +21,12 @@ def padded(d: int) -> int:
 def signs(key: Key[Array, ""], n: int) -> Float[Array, " n"]:
     """±1 at random, from one bit each."""
     words = jax.random.bits(key, (-(-n // WORD),), jnp.uint32)
-    bits = (words[:, None] >> jnp.arange(WORD, dtype=jnp.uint32)) & 1
-    return 1 - 2 * bits.reshape(-1)[:n].astype(jnp.float32)
+    return jnp.concatenate([1 - 2 * ((words >> i) & 1).astype(jnp.float32) for i in range(WORD)])[:n]
 
 
 def rotate(x: Float[Array, " d"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
     """H D x / √n, with the signs on the diagonal of D and zeros behind x: ‖·‖ stays."""
-    return transform(signs.astype(x.dtype) * jnp.pad(x, (0, len(signs) - len(x))))
+    return transform(jnp.pad(signs.astype(x.dtype)[: len(x)] * x, (0, len(signs) - len(x))))
 
 
 def unrotate(y: Float[Array, " n"], signs: Float[Array, " n"], d: int) -> Float[Array, " d"]:
@@ -47,7 +46,6 @@ def transform(x: Float[Array, " n"]) -> Float[Array, " n"]:
         stride //= radix
         parts = x.reshape(-1, radix, stride)
         x = jnp.stack(_butterflies([parts[:, i] for i in range(radix)]), axis=1).reshape(n)
-        x = jax.lax.optimization_barrier(x)  # else XLA computes a sum anew wherever the next pass reads it
     return x / math.sqrt(n)
 
 
