@@ -54,7 +54,7 @@ def test_a_long_transform_keeps_the_norm_and_finds_its_way_back():
     assert_allclose(jax.jit(transform)(y), x, atol=3e-6)
     for j in (0, 77, n - 1):  # columns of the matrix: (−1) to the number of ones that j and k share
         shared = np.bitwise_count(np.arange(n) & j)
-        assert_array_equal(jax.jit(transform)(jnp.zeros(n).at[j].set(n**0.5)), (-1.0) ** shared)
+        assert_allclose(jax.jit(transform)(jnp.zeros(n).at[j].set(n**0.5)), (-1.0) ** shared, rtol=1e-6)
 
 
 def test_signs_are_drawn_bit_by_bit():
@@ -132,17 +132,19 @@ PUBLISHED = [0.57080, 0.13312, 0.03578, 0.00959, 0.00251, 0.00064]
 @pytest.mark.long
 @pytest.mark.parametrize("bits", range(1, 7))
 def test_eden_comes_to_its_constants(bits):
-    error = errors("eden", 2**14, 200, bits=bits)
-    assert abs(error.mean() - PUBLISHED[bits - 1]) < 5 * error.std() / math.sqrt(len(error)) + 5e-6  # five digits
-    assert error.std() < 0.02 * error.mean()
+    (case,) = cases("lloyd_max")
+    limit = case["expected"]["table"][bits - 1]["eden_vnmse_unbiased_limit"]
+    error = errors("eden", 2**13, 200, bits=bits)
+    assert abs(error.mean() - limit) < 5 * error.std() / math.sqrt(len(error)) < 0.03 * limit
+    assert round(limit, 5) == PUBLISHED[bits - 1]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("d", [2, 8, 32, 128, 1024])
+@pytest.mark.parametrize("d", [2, 32, 1024])
 def test_drive_comes_to_its_constants(d):
     (case,) = cases("drive_vnmse")
     want = next(row for row in case["expected"]["table"] if row["d"] == d)
-    n = 4000 if d > 200 else 40000
+    n = 1000 if d > 200 else 20000
     error = errors("drive", d, n, biased=True)
     assert_allclose((1 - 2 / math.pi) * (1 - 1 / d), want["biased_theorem_(1-2/pi)(1-1/d)"], rtol=1e-12)
     assert abs(error.mean() - (1 - 2 / math.pi) * (1 - 1 / d)) < 5 * error.std() / math.sqrt(n)
@@ -170,7 +172,8 @@ def test_a_rotation_shrinks_the_range_of_few_large_coordinates():
     rows[:, :3] = np.random.default_rng(0).normal(size=(8, 3)) * 100
     rows += np.random.default_rng(1).normal(size=rows.shape)
     error = [
-        ((fedsim.transmit({"kind": "stochastic_quantise", "rotate": r}, rows)[0] - rows) ** 2).sum() for r in (0, 1)
+        ((fedsim.transmit({"kind": "stochastic_quantise", "rotate": r}, rows)[0] - rows) ** 2).sum()
+        for r in (False, True)
     ]
     assert error[1] < error[0] / 3
 
