@@ -19,7 +19,7 @@ from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree
-from fedsim.types import AggregateStage, Aim, Codec, Context, ServerLoss, Updates
+from fedsim.types import AggregateStage, Aim, Codec, Context, Rule, ServerLoss, Updates
 
 NEEDED = {
     "loss": "every client's loss",

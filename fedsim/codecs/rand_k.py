@@ -68,7 +68,7 @@ def rand_k(
 
 def drawn(d: int, k: int, key: Key[Array, ""]) -> Int[Array, " k"]:
     """Draw k of d places: those of the largest of d random numbers of 30 bits."""
-    return largest(_positive(jax.random.bits(key, (d,))), k)
+    return largest(_positive(jax.random.bits(key, (d,), jnp.uint32)), k)
 
 
 def _positive(bits: Int[Array, " d"]) -> Float[Array, " d"]:
