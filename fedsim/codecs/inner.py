@@ -12,6 +12,6 @@ def with_memory(codec: Codec, around: Callable[[Codec], Codec]) -> Codec:
       ValueError: for a codec that repeats what its receiver has, which is no part of the message that it is given.
     """
     if codec.recursive:
-        raise ValueError(f"{codec.name} has a memory of what was received already; take it without this one around it")
+        raise ValueError(f"{codec.name} remembers what was received, and needs no memory around it; take it alone")
     made, inner = around(codec), codec.shaped
     return made if inner is None else made._replace(shaped=lambda shapes: around(inner(shapes)))

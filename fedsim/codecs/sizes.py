@@ -37,9 +37,9 @@ def subset_bits(d: int, k: int) -> int:
 
 def subset_bits_of(d: int, count: Int[Array, ""]) -> Float[Array, ""]:
     """log₂ C(d, count) by Stirling's series, where the count depends on x: to 10⁻³ bits and 10⁻⁶ of it in float32."""
-    k = jnp.clip(count, 1, max(d - 1, 1)).astype(jnp.float32)
+    k = jnp.maximum(jnp.minimum(count, d - count), 1).astype(jnp.float32)
     rest = jnp.maximum(d - k, 1)
-    entropy = k * jnp.log(d / k) - rest * jnp.log1p(-k / jnp.maximum(d, k + 1))
+    entropy = k * jnp.log(d / k) - rest * jnp.log1p(-k / max(d, 2))
     series = lambda n: 1 / (12 * n) - 1 / (360 * n**3) + 1 / (1260 * n**5)
     nats = entropy - jnp.log(2 * jnp.pi * k * (rest / d)) / 2 + series(float(d)) - series(k) - series(rest)
     return jnp.where((count <= 0) | (count >= d), 0, nats / math.log(2))
