@@ -175,6 +175,6 @@ def test_under_ef21_the_server_has_what_the_client_has():
         for _ in range(30):
             payload, bits, memory = codec.encode(x, memory, None)
             g = np.asarray(codec.decode(payload, 40))
-            assert_array_equal(g, memory["received"])
+            assert_array_equal(g, memory["shift"])
             assert bits == 32 * (8 + 5)
     assert_allclose(g, x, rtol=1e-9, atol=1e-9)

@@ -84,9 +84,9 @@ def count_sketch(
 
     def init(params, present):
         table = jnp.zeros((rows, columns), jnp.result_type(*jax.tree.leaves(params)))
-        return Memory(table, table)
+        return Sketches(table, table)
 
-    def apply(table: Tree, memory: Memory, context: Context) -> Result:
+    def apply(table: Tree, memory: Sketches, context: Context) -> Result:
         d = sum(leaf.size for leaf in jax.tree.leaves(context.shared["params"]))
         update, memory = fetch(table, memory, hashes(d), min(k or d, d), momentum, masked)
         return update, memory, {}
@@ -132,16 +132,16 @@ def estimate(table: Float[Array, "rows columns"], hashes: Hashes) -> Float[Array
     return 0.5 * rows[(len(rows) - 1) // 2] + 0.5 * rows[len(rows) // 2]
 
 
-class Memory(NamedTuple):
-    """Sketches that the server keeps."""
+class Sketches(NamedTuple):
+    """What the server keeps, with `k`."""
 
     momentum: Float[Array, "rows columns"]
     error: Float[Array, "rows columns"]
 
 
 def fetch(
-    table: Float[Array, "rows columns"], memory: Memory, hashes: Hashes, k: int, momentum: float, masked: bool
-) -> tuple[Float[Array, " d"], Memory]:
+    table: Float[Array, "rows columns"], memory: Sketches, hashes: Hashes, k: int, momentum: float, masked: bool
+) -> tuple[Float[Array, " d"], Sketches]:
     """A round of FetchSGD's server: the table of the cohort -> (its update, memory)."""
     velocity = momentum * memory.momentum + table
     error = memory.error + velocity
@@ -151,5 +151,5 @@ def fetch(
     update = jnp.zeros_like(values).at[places].set(values[places])
     taken = sketch(values[places], largest, table.shape[1])
     if masked:
-        return update, Memory(*(jnp.where(taken == 0, sums, 0) for sums in (velocity, error)))
-    return update, Memory(velocity, error - taken)
+        return update, Sketches(*(jnp.where(taken == 0, sums, 0) for sums in (velocity, error)))
+    return update, Sketches(velocity, error - taken)
