@@ -207,6 +207,22 @@ def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, meth
     assert told["bytes_down_a_round"] == sum(sum(row.values()) for row in received) // len(cohorts)
 
 
+@pytest.mark.long
+def test_statistics_of_a_model_travel_whole_beside_the_differences():
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        del mask, key, train
+        return x @ variables["params"], {"mean": 0.9 * variables["stats"]["mean"] + 0.1 * x.mean(0)}
+
+    model = fedsim.types.Model(lambda key: {"params": jnp.zeros((20, 10)), "stats": {"mean": jnp.zeros(20)}}, apply)
+    result = fedsim.run({**SCENARIO, "broadcast": [EF21]}, model=model)
+    scenario = read(SCENARIO)
+    with numerics(scenario):
+        cohorts = [work.ids for work in build(scenario).plans[0].survey()]
+    received = by_hand(cohorts, [-(-9 * (32 + 8) // 8)] * len(cohorts), 4 * 20, 4 * 200, 10)
+    assert result.rounds["bytes_down"].diff().tolist()[1:] == [sum(row.values()) for row in received]
+    assert result.clients["bytes_down"].sum() == result.rounds["bytes_down"].iloc[-1]
+
+
 def by_hand(cohorts, sizes, beside: int, model: int, N: int) -> list[dict[int, int]]:
     """Bytes that every client of a round gets: all messages that it does not have, one by one, or the model."""
     held: list[set[int] | None] = [None] * N

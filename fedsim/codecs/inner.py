@@ -20,17 +20,18 @@ def shifted(codec: Codec, alpha: float = 1.0) -> Codec:
     def memory(known):
         return {"shift": known, "codec": codec.memory(jnp.zeros_like(known))}
 
+    rounded = jax.lax.optimization_barrier  # as it is sent, not fused into the sum
+
     def encode(x, memory, key):
         shift = memory["shift"]
         payload, bits, inner = codec.encode(x - shift, memory["codec"], key)
-        step = codec.decode(payload, len(x)).astype(x.dtype)
-        if alpha != 1:
-            step = jax.lax.optimization_barrier(alpha * step)  # one product, rounded before it is added
-        return (shift, payload), bits, {"shift": jax.lax.optimization_barrier(shift + step), "codec": inner}
+        step = rounded(codec.decode(payload, len(x)).astype(x.dtype))
+        step = step if alpha == 1 else rounded(alpha * step)
+        return (shift, payload), bits, {"shift": rounded(shift + step), "codec": inner}
 
     def decode(payload, d):
         shift, difference = payload
-        return shift + codec.decode(difference, d).astype(shift.dtype)
+        return shift + rounded(codec.decode(difference, d).astype(shift.dtype))
 
     def entropy(payload, d):
         assert codec.entropy is not None

@@ -85,7 +85,7 @@ def power_step(M: Float[Array, "n m"], Q: Float[Array, "m r"]) -> tuple[Float[Ar
     scale = jnp.clip(largest, tiny, 1 / tiny)
     M = M * (1 / scale)
     P = orthonormalised(M @ Q)
-    return P * scale, M.T @ P
+    return jax.lax.optimization_barrier((P * scale, M.T @ P))  # rounded as they are sent
 
 
 def orthonormalised(P: Float[Array, "n r"]) -> Float[Array, "n r"]:
