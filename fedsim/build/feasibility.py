@@ -188,7 +188,7 @@ def asynchronous(
     elif any(remembers(link) for link in links):
         yield (
             ("wire",),
-            f"a stage remembers a client's last message, and it may send two between two steps; {instead} stage",
+            f"a link remembers a client's last message, and it may send two between two steps; {instead} link",
         )
     if spec.broadcast:
         yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"

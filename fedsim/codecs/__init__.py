@@ -2,11 +2,13 @@
 
 from fedsim.codecs.cast import cast as cast
 from fedsim.codecs.count_sketch import count_sketch as count_sketch
+from fedsim.codecs.diana import diana as diana
 from fedsim.codecs.drive import drive as drive
 from fedsim.codecs.eden import eden as eden
 from fedsim.codecs.ef21 import ef21 as ef21
 from fedsim.codecs.error_feedback import error_feedback as error_feedback
 from fedsim.codecs.lazy import lazy as lazy
+from fedsim.codecs.low_rank import low_rank as low_rank
 from fedsim.codecs.natural import natural as natural
 from fedsim.codecs.product_quantise import product_quantise as product_quantise
 from fedsim.codecs.qsgd import qsgd as qsgd

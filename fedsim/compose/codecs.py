@@ -9,7 +9,22 @@ from jax.flatten_util import ravel_pytree
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
 from fedsim.tree import Tree
-from fedsim.types import Aim, Bits, Codec, Context, Defence, Info, RowStage, Size, Stage, Updates, forgetful, no_row
+from fedsim.types import (
+    AggregateStage,
+    Aim,
+    Bits,
+    Codec,
+    Context,
+    Defence,
+    Info,
+    Result,
+    RowStage,
+    Size,
+    Stage,
+    Updates,
+    forgetful,
+    no_row,
+)
 
 
 def transmitted(codec: Codec) -> RowStage:
@@ -74,6 +89,20 @@ def decoding(codec: Codec) -> Callable[[Tree, Tree], Tree]:
         return unravel(shaped(codec, params).decode(aggregate, len(x)).astype(x.dtype))
 
     return decode
+
+
+def decoding_step(codec: Codec) -> AggregateStage:
+    """The step that decodes what a rule made of the payloads of a linear codec."""
+    decode, server = decoding(codec), codec.server
+    if server is None:
+        return AggregateStage(lambda sum, state, context: (decode(sum, context.shared["params"]), state, {}))
+
+    def apply(aggregate: Tree, state: Tree, context: Context) -> Result:
+        x, unravel = ravel_pytree(context.shared["params"])
+        update, state, info = server.apply(aggregate, state, context)
+        return unravel(update.astype(x.dtype)), state, info
+
+    return server._replace(apply=apply)
 
 
 def as_stages(links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence) -> list[Stage | RowStage]:
