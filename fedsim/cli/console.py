@@ -118,8 +118,9 @@ def _table(names: list[str], left: tuple[str, ...]) -> Table:
 
 
 def _print(view: Table, width: int) -> None:
-    """A table at least so wide: a narrow terminal wraps it, and nothing is cut."""
-    Console(width=max(Console().width, width)).print(view)
+    """A table at least so wide, and wide enough for all of it: a narrow terminal wraps it, and nothing is cut."""
+    needed = Console(width=10_000).measure(view).maximum
+    Console(width=max(Console().width, width, needed)).print(view)
 
 
 def _milli(seconds: float) -> str:

@@ -96,6 +96,18 @@ def on_front(row: Record, rows: Sequence[Record], way: str) -> bool:
     return not any(s >= value and b <= bytes_sent and (s > value or b < bytes_sent) for s, b in pairs)
 
 
+def front_of(rows: Sequence[Record], way: str) -> list[tuple[Record, float]]:
+    """The rows of the front with their bytes per client and round, those that send least first."""
+    return sorted(((row, cost(row, way)) for row in rows if row.get("front")), key=lambda pair: pair[1])
+
+
+def ordered(rows: Sequence[Record], way: str) -> list[Record]:
+    """Rows of the front, then the others, and among each those that send most first; the best first where all send the same."""
+    sign = -1 if larger_is_better(str(rows[0]["metric"])) else 1
+    place = lambda row: (not row.get("front"), -cost(row, way), sign * row["mean"])
+    return sorted(rows, key=place)
+
+
 def traffic_lines(
     rows: Sequence[Record],
     summary: Sequence[Record],
@@ -132,7 +144,11 @@ def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
 
 
 def _saved(rows: Sequence[Record], reference: Record, way: str, name: Any, scores: Mapping[int, Any]) -> str:
-    """The row that sends least among those whose score is not clearly worse than the reference's, in a sentence."""
+    """The row that sends least among those that keep the reference's score, in a sentence.
+
+    That is: its mean is not worse than the interval of the reference's, and the interval of their paired difference does
+    not leave out 0 on the worse side.
+    """
     metric, rising = str(reference["metric"]).replace("_", " "), larger_is_better(str(reference["metric"]))
     base, level = scores[id(reference)], []
     cheaper = [row for row in rows if cost(row, way) < cost(reference, way)]
@@ -141,19 +157,24 @@ def _saved(rows: Sequence[Record], reference: Record, way: str, name: Any, score
         if not shared:
             continue
         tests = paired(*(np.array([part[seed] for seed in shared]) for part in (scores[id(row)], base)), rising)
-        end = tests.ci_high if rising else tests.ci_low  # the better end: below 0, it is clearly worse
-        if end is not None and (end >= 0 if rising else end <= 0):
+        end, least = (tests.ci_high, reference["ci_low"]) if rising else (tests.ci_low, reference["ci_high"])
+        if None not in (end, least) and (end >= 0 <= row["mean"] - least if rising else end <= 0 >= row["mean"] - least):
             level.append((row, tests))
     if not level:
         few = f"None of the {len(cheaper)} that send" if len(cheaper) > 1 else "None that sends"
         return f"{few} fewer {WORDS[way]} than {name(reference)} keeps its {metric}, {reference['mean']:.3g}."
     row, tests = min(level, key=lambda one: cost(one[0], way))
-    times = cost(reference, way) / cost(row, way) if cost(row, way) else math.inf
     interval_text = f"{tests.difference:+.3g}, 95 % {tests.ci_low:+.3g} to {tests.ci_high:+.3g}"
     return (
-        f"{name(row)} sends {times:.3g} times fewer {WORDS[way]} than {name(reference)} "
+        f"{name(row)} sends {_times(reference, row, way)} times fewer {WORDS[way]} than {name(reference)} "
         f"at {metric} {row['mean']:.3g} against {reference['mean']:.3g} ({interval_text})."
     )
+
+
+def _times(more: Record, less: Record, way: str) -> str:
+    """How many times as much one row sends as another; where both ways count, each of them as well."""
+    ratio = lambda one: f"{cost(more, one) / cost(less, one):.3g}" if cost(less, one) else "without bound"
+    return f"{ratio(way)} (up {ratio('up')}, down {ratio('down')})" if way == "both" else ratio(way)
 
 
 def _soonest(rows: Sequence[Record], reference: Record, name: Any) -> list[str]:

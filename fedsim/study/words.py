@@ -137,6 +137,19 @@ def call_of(link: Any) -> str:
     return f"{link['kind']}({', '.join(inner)})" if inner else str(link["kind"])
 
 
+def value_in_short(value: Any) -> str:
+    """A value of an axis: links as they are written in short, anything else as it was written.
+
+    >>> value_in_short("[{kind: error_feedback, codec: {kind: top_k, k: 9}}]"), value_in_short("[]"), value_in_short(0.2)
+    ('error_feedback(top_k(k=9))', 'nothing', '0.2')
+    """
+    links = _value(value) if isinstance(value, str) else value
+    links = links if isinstance(links, list) else [links]
+    if all(isinstance(link, Mapping) and "kind" in link for link in links):
+        return call_of(links) if links else "nothing"
+    return str(value)
+
+
 def _setting(part: str, scenario: Mapping[str, Any] | None) -> str:
     path, equals, text = (piece.strip() for piece in part.partition("="))
     if not equals:
