@@ -61,7 +61,7 @@ PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (
     "workload", "how", "seconds", "least", "most", "times_lanes", "steps_per_second", "gflops", "share_of_peak", "peak_gflops",
-    "lane_efficiency", "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes",
+    "lane_efficiency", "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
 )  # fmt: skip
 
 
