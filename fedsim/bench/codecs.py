@@ -27,8 +27,8 @@ SPARSE = {"density": 0.01}
 PARAMETERS: dict[str, dict[str, Any]] = {  # of kinds whose defaults are none, or are for short messages
     "top_k": SPARSE,
     "rand_k": SPARSE,
-    "threshold": {"threshold": 2.5},
-    "lazy": {"threshold": 0.5},
+    "threshold": {"value": 2.5},
+    "lazy": {"probability": 0.5},
     "count_sketch": {"rows": 5, "columns": 10_000},
     "low_rank": {"rank": 4},
     "error_feedback": {"codec": {"kind": "top_k", **SPARSE}},

@@ -132,9 +132,14 @@ def traffic_lines(
         reference = reference_of(group, baseline, way)
         name = lambda row, group=group: name_of(row, group, scenario)
         scores = {id(row): seed_scores(runs[_who(row)], score) for row in group}
-        lines.append(start + _saved(group, reference, way, name, scores))
-        lines += [start + line for line in _soonest(group, reference, name)]
+        sentences = [_saved(group, reference, way, name, scores), *_soonest(group, reference, name)]
+        lines += [_behind(start, line) for line in sentences]
     return lines
+
+
+def _behind(start: str, line: str) -> str:
+    """A sentence behind what it holds for; a name that it begins with stays as it is."""
+    return f"{start}{line[0].lower()}{line[1:]}" if start and line.startswith(("None ", "To ")) else start + line
 
 
 def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:

@@ -83,10 +83,11 @@ def shown(part: Mapping[str, Any]) -> dict[str, Any]:
 def attacks(label: str) -> bool:
     """Whether a variation is one of an attack.
 
-    >>> attacks("fleet.malicious=0.2"), attacks("client.lr=0.1")
-    (True, False)
+    >>> attacks("fleet.malicious=0.2"), attacks("client.lr=0.1"), attacks("wire=[{kind: top_k, k: 5}]")
+    (True, False, False)
     """
-    return any(ATTACKS.match(part) for part in top_level(label))
+    parts = [part.strip() for part in top_level(label) if ATTACKS.match(part)]
+    return any(of_attack(part) or not ATTACK.fullmatch(part.partition("=")[0].strip()) for part in parts)
 
 
 def of_attack(part: str) -> bool:

@@ -156,7 +156,7 @@ def _scale(axes: "Axes", most: Sequence[float], least: Sequence[float]) -> None:
         low, high = min(value for value in least if value > 0), max(positive)
         margin = (high / low) ** 0.05
         axes.set_xlim(low / margin, high * margin)
-        axes.xaxis.set_major_locator(LogLocator(numticks=7))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0), numticks=7))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_xlim(0, 1.06 * max([*positive, 1e-9]))
