@@ -49,9 +49,7 @@ def measured(
     return records
 
 
-def _records(
-    one: str, edits: tuple[str, ...], ours: Mapping[str, str], say: Callable[[str], None]
-) -> Iterator[Record]:
+def _records(one: str, edits: tuple[str, ...], ours: Mapping[str, str], say: Callable[[str], None]) -> Iterator[Record]:
     """Of a scenario, of the rules or of the codecs."""
     if one == "rules":
         return bench_rules(say)

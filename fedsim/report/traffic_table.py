@@ -44,7 +44,9 @@ def traffic_tables(rows: Sequence[Row], baseline: str, scenario: Mapping[str, An
         these = ordered(group, way)
         names = [name_of(row, group, scenario) for row in these]
         reference = reference_of(group, baseline, way)
-        cells = [_cells(i + 1, name, row, reference, way) for i, (name, row) in enumerate(zip(names, these, strict=True))]
+        cells = [
+            _cells(i + 1, name, row, reference, way) for i, (name, row) in enumerate(zip(names, these, strict=True))
+        ]
         title = variation(rest, scenario) if rest else ""
         tables.append(TrafficTable(title, way, these, names, [*cells[0]], [[*row.values()] for row in cells]))
     return tables

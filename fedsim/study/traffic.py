@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from fedsim.scenario.shorthand import top_level
 from fedsim.study.methods import text_of
 from fedsim.study.standings import seed_scores
 from fedsim.study.statistics import interval, median_interval, paired
-from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.summary import Record, is_share, larger_is_better
 from fedsim.study.words import codec_axes, variation
 
 UP, DOWN = "up_per_client_round", "down_per_client_round"
@@ -19,7 +20,9 @@ Runs = dict[tuple[str, str], list[Record]]
 """runs by method and variation"""
 
 
-def traffic(summary: Sequence[Record], rounds: Iterable[Record], score: str, varied: Sequence[str] = ()) -> list[Record]:
+def traffic(
+    summary: Sequence[Record], rounds: Iterable[Record], score: str, varied: Sequence[str] = ()
+) -> list[Record]:
     """Scores beside bytes: the rows of `bytes.csv`; none where all send the same and no run reached a target.
 
     Rows are compared where they differ in method and codecs alone. One is on the front where no other has a score at least
@@ -130,7 +133,7 @@ def traffic_lines(
         if not way or len(group) < 2:
             continue
         reference = reference_of(group, baseline, way)
-        name = lambda row, group=group: name_of(row, group, scenario)
+        name = partial(name_of, rows=group, scenario=scenario)
         scores = {id(row): seed_scores(runs[_who(row)], score) for row in group}
         sentences = [_saved(group, reference, way, name, scores), *_soonest(group, reference, name)]
         lines += [_behind(start, line) for line in sentences]
@@ -156,23 +159,29 @@ def _saved(rows: Sequence[Record], reference: Record, way: str, name: Any, score
     """
     metric, rising = str(reference["metric"]).replace("_", " "), larger_is_better(str(reference["metric"]))
     base, level = scores[id(reference)], []
+    text = lambda value: f"{value:.3f}" if is_share(str(reference["metric"])) else f"{value:.3g}"
     cheaper = [row for row in rows if cost(row, way) < cost(reference, way)]
     for row in cheaper:
         shared = sorted(scores[id(row)].keys() & base.keys())
         if not shared:
             continue
-        tests = paired(*(np.array([part[seed] for seed in shared]) for part in (scores[id(row)], base)), rising)
-        end, least = (tests.ci_high, reference["ci_low"]) if rising else (tests.ci_low, reference["ci_high"])
-        if None not in (end, least) and (end >= 0 <= row["mean"] - least if rising else end <= 0 >= row["mean"] - least):
+        one, other = (np.array([part[seed] for seed in shared]) for part in (scores[id(row)], base))
+        tests = paired(one, other, rising)
+        if tests.ci_low is None or tests.ci_high is None or reference["ci_low"] is None:
+            continue
+        high, room = (tests.ci_high, row["mean"] - reference["ci_low"])
+        if not rising:
+            high, room = -tests.ci_low, reference["ci_high"] - row["mean"]
+        if high >= 0 and room >= 0:
             level.append((row, tests))
     if not level:
         few = f"None of the {len(cheaper)} that send" if len(cheaper) > 1 else "None that sends"
-        return f"{few} fewer {WORDS[way]} than {name(reference)} keeps its {metric}, {reference['mean']:.3g}."
+        return f"{few} fewer {WORDS[way]} than {name(reference)} keeps its {metric}, {text(reference['mean'])}."
     row, tests = min(level, key=lambda one: cost(one[0], way))
     interval_text = f"{tests.difference:+.3g}, 95 % {tests.ci_low:+.3g} to {tests.ci_high:+.3g}"
     return (
         f"{name(row)} sends {_times(reference, row, way)} times fewer {WORDS[way]} than {name(reference)} "
-        f"at {metric} {row['mean']:.3g} against {reference['mean']:.3g} ({interval_text})."
+        f"at {metric} {text(row['mean'])} against {text(reference['mean'])} ({interval_text})."
     )
 
 

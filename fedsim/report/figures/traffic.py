@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 WIDE = 10.0  # the most bytes over the fewest, from which on their scale is logarithmic
 HIGH, BELOW = 1.55, 0.4  # inches: of the axes, and below each for its own scale
 LETTERS, HALF = 64, 27  # of a name in the legend: alone in a line, and of two
+BESIDE, UPWARDS = 2.5, (1.5, -6.0, 7.0, -11.5, 12.5, -17.0, 18.0)  # points from a mark to its number
+LETTER_WIDE, LETTER_HIGH = 3.4, 5.0  # points of a letter of a number
 WAYS = {"up": "bytes up", "down": "bytes down", "both": "bytes, both ways"}
 COLUMNS = {"up": ("bytes_up",), "down": ("bytes_down",), "both": ("bytes_up", "bytes_down")}
 
@@ -138,6 +140,9 @@ def _front(axes: "Axes", points: Sequence[Point], way: str) -> None:
         look = point.look or {"color": PALE, "marker": "o"}
         marker = {key: value for key, value in look.items() if key != "linestyle"}
         low, high = (point.row[end] if point.row[end] is not None else mean for end in ("ci_low", "ci_high"))
+        low, high = (
+            (min(max(end, 0.0), 1.0) for end in (low, high)) if is_share(str(point.row["metric"])) else (low, high)
+        )
         if high > low:
             axes.plot([x, x], [low, high], color=look["color"], lw=0.8, zorder=2)
         axes.plot([x], [mean], ms=4, mew=0.5, ls="", zorder=3 if point.look else 2, label=literal(point.name), **marker)
@@ -177,21 +182,35 @@ def in_units(count: float) -> str:
 
 
 def _numbers(axes: "Axes", places: Sequence[tuple[Point, float, float]]) -> None:
-    """The number of every point beside it; points that coincide share a place."""
+    """The number of every point beside it, where no other one stands; points that coincide share a place."""
     shared: dict[tuple[float, float], list[Point]] = {}
     for point, x, y in places:
         shared.setdefault((x, y), []).append(point)
-    for place, points in shared.items():
+    axes.autoscale_view()  # the scales that the axes will have
+    taken: list[tuple[float, float, int]] = []
+    for place, points in sorted(shared.items()):
         look, numbers = points[0].look, ", ".join(str(point.number) for point in points)
+        x, y = axes.transData.transform(place) * 72 / axes.figure.dpi  # in points
+        free = (up for up in UPWARDS if not any(_near((x, y + up, len(numbers)), other) for other in taken))
+        up = next(free, UPWARDS[0])
+        taken.append((x, y + up, len(numbers)))
         text = {"fontsize": SMALL - 1.5, "color": look["color"] if look else GREY, "va": "bottom"}
-        axes.annotate(numbers, place, (2.5, 1.5), textcoords="offset points", annotation_clip=False, **text)
+        axes.annotate(numbers, place, (BESIDE, up), textcoords="offset points", annotation_clip=False, **text)
+
+
+def _near(one: tuple[float, float, int], other: tuple[float, float, int]) -> bool:
+    """Whether two numbers would lie upon one another: where they begin, and how many letters they have."""
+    (left, low, letters), (begin, bottom, others) = one, other
+    return (
+        abs(low - bottom) < LETTER_HIGH and left < begin + LETTER_WIDE * others and begin < left + LETTER_WIDE * letters
+    )
 
 
 def _legend(figure: "Figure", points: Sequence[Point], across: int) -> None:
     """Numbers and names at the foot, column by column."""
     from matplotlib.lines import Line2D
 
-    pale = {"color": PALE, "marker": "o", "linestyle": "-"}
+    pale: dict[str, Any] = {"color": PALE, "marker": "o", "linestyle": "-"}
     handles = [Line2D([], [], lw=1.2, ms=3.5, **(point.look or pale)) for point in points]
     where = {"loc": "lower left", "bbox_to_anchor": (0.02, 0.0), "ncols": across, "labelspacing": 0.2}
     keys = figure.legend(handles, ["-"] * len(points), borderaxespad=0.2, columnspacing=1.2, handlelength=2.6, **where)

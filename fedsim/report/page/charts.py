@@ -77,8 +77,8 @@ def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
     axes = [("bytes", "bytes sent, both ways")]
     if rounds is None or not {"bytes_up", "bytes_down"} <= {*rounds}:
         return axes
-    last = rounds[rounds["round"] == rounds["round"].max()]
-    differ = any(last[name].dropna().nunique() > 1 for name in ("bytes_up", "bytes_down"))
+    last = pd.DataFrame(rounds[rounds["round"] == rounds["round"].max()])
+    differ = any(pd.Series(last[name]).nunique() > 1 for name in ("bytes_up", "bytes_down"))
     return [*axes, ("up", "bytes up"), ("down", "bytes down")] if differ else axes
 
 
@@ -106,7 +106,11 @@ def _curves(table: pd.DataFrame, metric: str, looks: Mapping[str, str], ways: Se
             name=track.name,
             place=names.index(track.name),
             look=looks[track.name],
-            x={"round": [float(r) for r in rounds], **{way: sent[way] for way in ways}, "seconds": mean("virtual_seconds")},
+            x={
+                "round": [float(r) for r in rounds],
+                **{way: sent[way] for way in ways},
+                "seconds": mean("virtual_seconds"),
+            },
             mean=values.mean(1).tolist(),
             low=values.min(1).tolist(),
             high=values.max(1).tolist(),

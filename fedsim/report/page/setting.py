@@ -37,7 +37,8 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     else:
         steps.append(("server", " → ".join(map(_named, scenario["server"]))))
     steps += [
-        ("varied", f"{axis(path, scenario)} ({path}): {', '.join(map(value_in_short, values))}") for path, values in vary.items()
+        ("varied", f"{axis(path, scenario)} ({path}): {', '.join(map(value_in_short, values))}")
+        for path, values in vary.items()
     ]
     seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
     against = f", {len(methods)} methods compared with {record.get('baseline')}" if len(methods) > 1 else ""

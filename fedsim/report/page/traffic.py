@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -29,7 +30,10 @@ def traffic(rows: Sequence[Row], baseline: str, scenario: Mapping[str, Any]) -> 
     parts = []
     for table in traffic_tables(rows, baseline, scenario):
         words = 2 if table.way else 1  # columns before the numbers
-        cells = [[*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]] for row in table.cells]
+        cells = [
+            [*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]]
+            for row in table.cells
+        ]
         picture = _picture(table) if table.way and len(table.rows) > 1 else ""
         parts.append({"title": table.title, "head": table.head, "rows": cells, "words": words, "picture": picture})
     return parts
@@ -47,11 +51,16 @@ def _picture(table: TrafficTable) -> Markup:
     x = _bytes_axis([sent for *_, sent in points])
     y = axis(ends, HEIGHT - BOTTOM, TOP, is_share(str(table.rows[0]["metric"])))
     front = [(sent, row["mean"]) for row, sent in front_of([row for _, _, row, _ in points], table.way)]
-    corners = [*front[:1], *(corner for one, other in zip(front, front[1:], strict=False) for corner in ((other[0], one[1]), other))]
+    corners = [
+        *front[:1],
+        *(corner for one, other in pairwise(front) for corner in ((other[0], one[1]), other)),
+    ]
     steps = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in corners)
     marks = "".join(_mark(*point, x, y) for point in reversed(points))
     label = f"{WAYS[table.way]} of a client in a round{', logarithmic' if x.log else ''}"
-    head = f'<svg class="front" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{metric} by {label}")}">'
+    head = (
+        f'<svg class="front" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{metric} by {label}")}">'
+    )
     line = f'<path class="front" d="M{steps}"/>' if steps else ""
     return Markup(f"{head}{_grid(x, y, label)}{line}{marks}</svg>")
 
@@ -74,12 +83,14 @@ def _grid(x: Axis, y: Axis, label: str) -> str:
         place = f'x="{x.at(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle"'
         parts.append(f"<text {place}>{in_units(tick)}</text>")
     place = f'x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle"'
-    return "".join([*parts, f'<text {place}>{label}</text></g>'])
+    return "".join([*parts, f"<text {place}>{label}</text></g>"])
 
 
 def _mark(number: int, name: str, row: Row, sent: float, x: Axis, y: Axis) -> str:
     """A point, the interval of its mean, and its number."""
     at, mean, low, high = x.at(sent), y.at(row["mean"]), row["ci_low"], row["ci_high"]
+    if low is not None and is_share(str(row["metric"])):
+        low, high = max(low, 0.0), min(high, 1.0)
     text = f"{name}: {row['mean']:.4g} at {in_units(sent)}"
     look = "s0" if row["front"] else "pale"
     bar = "" if low is None else f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y.at(low):.1f}" y2="{y.at(high):.1f}"/>'
