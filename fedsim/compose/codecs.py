@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
 from fedsim.tree import Tree
-from fedsim.types import Aim, Bits, Codec, Context, Defence, Info, RowStage, Stage, Updates, forgetful, no_row
+from fedsim.types import Aim, Bits, Codec, Context, Defence, Info, RowStage, Size, Stage, Updates, forgetful, no_row
 
 
 def transmitted(codec: Codec) -> RowStage:
@@ -88,7 +88,9 @@ def _as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage |
 
 
 def in_bytes(bits: Bits) -> jax.Array:
-    """⌈bits / 8⌉, of a Python integer without overflow."""
+    """⌈bits / 8⌉, of a Python integer and of a size without overflow."""
+    if isinstance(bits, Size):
+        return bits.bytes + -(-bits.bits // 8)
     return jnp.asarray(-(-bits // 8), jnp.int32)
 
 

@@ -25,6 +25,7 @@ from fedsim.types.server import Info as Info
 from fedsim.types.server import RowStage as RowStage
 from fedsim.types.server import Rule as Rule
 from fedsim.types.server import Shapes as Shapes
+from fedsim.types.server import Size as Size
 from fedsim.types.server import Stage as Stage
 from fedsim.types.server import forgetful as forgetful
 from fedsim.types.server import no_row as no_row

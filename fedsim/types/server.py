@@ -17,7 +17,15 @@ def stateless(params: Tree, present: Bool[Array, " C"]) -> Tree:
 Info = dict[Any, Any]
 """Numbers that a link reports by their names, a scalar each. In `rounds.csv`, integers are summed since the row before."""
 
-Bits = int | Int[Array, ""]
+
+class Size(NamedTuple):
+    """8 · bytes + bits: of a message that may have more bits than an int32 can count."""
+
+    bytes: Int[Array, ""]
+    bits: Int[Array, ""]
+
+
+Bits = int | Int[Array, ""] | Size
 """Of a message: a Python integer where they are known beforehand."""
 
 Shapes = tuple[tuple[int, ...], ...]
