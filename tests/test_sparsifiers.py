@@ -48,7 +48,7 @@ def test_top_k_follows_its_oracle():
 def test_rand_k_follows_its_oracle():
     with jax.enable_x64(True):
         for case in cases("randk"):
-            x, places, k = value(case["inputs"]["x"]), np.array(case["inputs"]["idx"]), case["params"]["k"]
+            x, places, k = value(case["inputs"]["x"]), value(case["inputs"]["idx"]).astype(int), case["params"]["k"]
             y = CODECS["rand_k"](k=k).decode(Kept(jnp.asarray(x)[places], places), len(x))
             assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
             assert_allclose((len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12)
@@ -57,7 +57,7 @@ def test_rand_k_follows_its_oracle():
 def test_bits_are_those_of_the_oracle():
     (case,) = [case for case in CASES if case["fn"] == "bits"]
     for d, bits in case["expected"].items():
-        for name, number in bits.items():
+        for name, number in [(name, number) for name, number in bits.items() if number is not None]:
             codec, *rest = name.split("_")
             k = int(rest[0][1:]) if rest and rest[0][1:].isdigit() else 0
             if codec == "topk" and rest[1:] == ["entropy", "index"]:
@@ -202,6 +202,14 @@ def simulated(link) -> fedsim.Result:
     )
 
 
+def key_of(name: str, number: int, client: int):
+    """The key of a client's codec in a round of seed 0."""
+    key = round_key(jax.random.key(0), number, Phase.WIRE)
+    for data in (tag_of(name), 0, client):
+        key = jax.random.fold_in(key, data)
+    return key
+
+
 def with_feedback(compress):
     errors = np.zeros((len(SIZES), D))
 
@@ -251,10 +259,7 @@ def test_random_places_are_those_of_plain_numpy(feedback):
     name = "error_feedback" if feedback else "rand_k"
 
     def compress(number, i, whole):
-        key = round_key(jax.random.key(0), number, Phase.WIRE)
-        for data in (tag_of(name), 0, i, 0):
-            key = jax.random.fold_in(key, data)
-        places = np.asarray(drawn(D, 2, key))
+        places = np.asarray(drawn(D, 2, jax.random.fold_in(key_of(name, number, i), 0)))
         return np.where(np.isin(np.arange(D), places), whole * (1 if feedback else D / 2), 0)
 
     send, errors = with_feedback(compress)
@@ -280,22 +285,22 @@ def test_error_feedback_needs_the_unscaled_codec():
 
 @pytest.mark.long
 def test_lazy_clients_are_those_of_plain_numpy():
-    """The draws are read from the bytes: 4 d + 1 of them, or one; the last vector stands for a client that is silent."""
-    result = simulated({"kind": "lazy", "probability": 0.5})
-    spent, known, sends = result.clients, np.zeros((len(SIZES), D)), {}
-    for number, i, count in zip(spent["round"], spent["client"], spent["bytes_up"], strict=True):
-        if SIZES[i]:
-            assert count in (1, 4 * D + 1)
-            sends[number, i] = count > 1
-    assert set(sends.values()) == {True, False}
+    """The last vector stands for a client that is silent, zeros before it; 4 d + 1 bytes, or one."""
+    known, sends = np.zeros((len(SIZES), D)), {}
 
     def send(number, i, update):
-        known[i] = step(update, known[i], sends[number, i]).received
+        sends[number, i] = float(jax.random.uniform(key_of("lazy", number, i), (), np.float32)) < 0.5
+        with jax.enable_x64(True):
+            known[i] = step(update, known[i], sends[number, i]).received
         return known[i]
 
-    with jax.enable_x64(True):
-        assert_allclose(result.model(), federated(send), rtol=1e-12)
+    x = federated(send)
+    result = simulated({"kind": "lazy", "probability": 0.5})
+    assert_allclose(result.model(), x, rtol=1e-12)
     assert_allclose(result.state()["client"]["lazy"]["received"], known, rtol=1e-9, atol=1e-12)
+    assert set(sends.values()) == {True, False}
+    spent = [sum(4 * D + 1 if sent else 1 for (r, _), sent in sends.items() if r == number) for number in range(1, 5)]
+    assert np.diff(result.rounds["bytes_up"]).tolist() == spent
 
 
 @pytest.mark.long
@@ -315,24 +320,32 @@ def test_lazy_messages_have_the_stated_error():
 
 
 @pytest.mark.long
-def test_a_lazy_server_sends_its_start_model_to_nobody():
-    """Before the first message clients have the start model, for one bit."""
-    silent = run(wire=[], broadcast=[{"kind": "lazy", "probability": 1e-6}], rounds=2, client={"lr": 0.0})
-    start = run(wire=[], rounds=0).model()
-    for a, b in zip(jax.tree.leaves(silent.model()), jax.tree.leaves(start), strict=True):
+def test_of_a_lazy_server_clients_keep_the_start_model():
+    """They get it whole when they first take part; then a silent server sends one bit to each of them."""
+    broadcast = [{"kind": "lazy", "probability": 1e-6}]
+    silent = run(wire=[], broadcast=broadcast, rounds=2, client={"lr": 0.0}, cohort="all")
+    start = jax.tree.leaves(run(wire=[], rounds=0).model())
+    for a, b in zip(jax.tree.leaves(silent.model()), start, strict=True):
         assert_array_equal(a, b)
-    assert silent.rounds["bytes_down"].iloc[1] == 6
+    assert np.diff(silent.rounds["bytes_down"]).tolist() == [10 * 4 * sum(map(np.size, start)), 10]
+
+
+CODE_WORDS = {"kind": "product_quantise", "block": 2, "codewords": 3}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 5, "lanes": 3}])
-def test_no_layout_changes_what_is_sent(numerics):
-    link = {"kind": "top_k", "k": 9, "values": {"kind": "product_quantise", "block": 2, "codewords": 3}}
-    for wire in ([link], [{"kind": "lazy", "probability": 0.5}]):
-        one, other = run(wire=wire), run(wire=wire, numerics=numerics)
-        assert one.rounds["bytes_up"].tolist() == other.rounds["bytes_up"].tolist()
-        for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
-            assert_array_equal(a, b)
+@pytest.mark.parametrize(
+    ("link", "numerics"),
+    [
+        ({"kind": "top_k", "k": 9, "values": CODE_WORDS}, {"block": 2}),
+        ({"kind": "lazy", "probability": 0.5}, {"block": 5, "lanes": 3}),
+    ],
+)
+def test_no_layout_changes_what_is_sent(link, numerics):
+    one, other = run(wire=[link]), run(wire=[link], numerics=numerics)
+    assert one.rounds["bytes_up"].tolist() == other.rounds["bytes_up"].tolist()
+    for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
+        assert_array_equal(a, b)
 
 
 @pytest.mark.long
@@ -388,15 +401,14 @@ def test_code_words_are_drawn_by_their_weights():
 def test_more_code_words_leave_less_error_and_enough_of_them_none():
     rng = np.random.default_rng(3)
     x, errors = rng.standard_t(3, size=(2, 500)).astype(np.float32), []
-    for codewords in (2, 8, 32, 125):
+    for codewords in (2, 32, 125):
         arrived, bits = fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": codewords}, x)
         errors.append(((arrived - x) ** 2).sum())
         assert bits.tolist() == [-(-(codewords * 4 * 32 + 125 * (codewords - 1).bit_length()) // 8)] * 2
-    assert errors == sorted(errors, reverse=True) and errors[0] > 4 * errors[2] > errors[-1] == 0
+    assert errors == sorted(errors, reverse=True) and errors[0] > 2 * errors[1] > errors[2] == 0
     few = rng.normal(size=(7, 4))[rng.integers(0, 7, 60)].reshape(1, -1).astype(np.float32)
-    for scale in (1, 1e37, 1e-30):
-        exact, _ = fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": 7}, few * np.float32(scale))
-        assert_array_equal(exact, few * np.float32(scale))
+    few = few * np.float32([[1], [1e37], [1e-30]])
+    assert_array_equal(fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": 7}, few)[0], few)
 
 
 @pytest.mark.long
