@@ -208,7 +208,7 @@ class Run:
             useful=s.useful + played.steps,
             lane_steps=s.lane_steps + played.lane_steps,
             info=_reported(s.info, outcome.info | self._malicious(cohort)) | self.plan.columns(cohort),
-            **_diagnosed(s, played.diagnosis),
+            **_diagnosed(s, played),
         )
         if self.round == 1:
             self.first = digest(self.server)
@@ -359,9 +359,10 @@ class Run:
             self.since, self.status = self.open_since, "running"
 
 
-def _diagnosed(s: Counters, diagnosis: Diagnosis | None) -> dict[str, float]:
+def _diagnosed(s: Counters, played: Played) -> dict[str, float]:
     """Rounds that were measured, and the sums over them; one with too few clients says nothing."""
-    values = {} if diagnosis is None else {name: float(value) for name, value in diagnosis._asdict().items()}
+    diagnosis = {} if played.diagnosis is None else played.diagnosis._asdict()
+    values = {name: float(np.asarray(value)[played.place]) for name, value in diagnosis.items()}
     if not values or not all(map(math.isfinite, values.values())):
         return {}
     return {"diagnosed": s.diagnosed + 1, **{name: getattr(s, name) + value for name, value in values.items()}}

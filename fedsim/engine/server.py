@@ -228,8 +228,11 @@ class Server:
     @jitted_with(donate=(2,))
     def close(
         self, total: Folded | Gathered, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo
-    ) -> tuple[ServerState, Memory, Outcome]:
-        """The next server, of all sections together; the old one where too little arrived."""
+    ) -> tuple[ServerState, Memory, Outcome, Tree | None]:
+        """The next server, of all sections together; the old one where too little arrived.
+
+        Last comes what the rule made of a stack, for `deviation`; None where blocks are folded.
+        """
         if isinstance(total, Folded):
             closed = self._close_fold(total, server, memory, jobs, info)
         else:
@@ -248,7 +251,7 @@ class Server:
             counts.reported, counts.nonfinite, counts.usable, skipped, is_finite(params), reports, closed.bytes
         )
         whole = tree.filled(params, server.shared["params"])
-        return ServerState({"params": whole, **rest}, state), closed.memory, outcome
+        return ServerState({"params": whole, **rest}, state), closed.memory, outcome, closed.reduced
 
     @jitted
     def add_probe(
@@ -287,23 +290,31 @@ class Server:
 
     @jitted
     def deviation(
-        self, total: Folded | Gathered, honest: HonestSum | None, server: ServerState, jobs: Jobs, info: RoundInfo
+        self,
+        total: Folded | Gathered,
+        reduced: Tree | None,
+        honest: HonestSum | None,
+        server: ServerState,
+        jobs: Jobs,
+        info: RoundInfo,
     ) -> Info:
-        """How far the aggregate lies from the honest clients: a program of its own, which changes no bit of the round."""
+        """How far the aggregate lies from the honest clients: a program of its own, which changes no bit of the round.
+
+        `reduced` is what `close` says that the rule made of the rows; a sum of blocks is divided once more.
+        """
         jobs = total.jobs if isinstance(total, Gathered) else jobs
-        context, state = self.passage.context(server, jobs, info, Phase.RULE), server.state["rule"]
+        context = self.passage.context(server, jobs, info, Phase.RULE)
+        decoded = lambda message: self.passage.decoded(message, server.shared)
+        distance = lambda aggregate, mean: tree.norm(tree.subtract(decoded(aggregate), decoded(mean)))
         if isinstance(total, Folded):
             assert self.rule.fold is not None and honest is not None
-            aggregate, bound = self.rule.fold.finish(total.rule, state, context)[0], None
-            mean = mean_of(honest)
-        else:
-            arrived, kept = self.passage.through(total.updates, server, jobs, info)[:2]
-            aggregate, bound = self.rule.apply(kept, state, context)[0], self.passage.bound
-            mean = mean_of(add_honest(None, arrived, context))
-        decoded = lambda message: self.passage.decoded(message, server.shared)
-        report = {"honest_distance": tree.norm(tree.subtract(decoded(aggregate), decoded(mean)))}
+            aggregate = self.rule.fold.finish(total.rule, server.state["rule"], context)[0]
+            return {"honest_distance": distance(aggregate, mean_of(honest))}
+        arrived, bound = self.passage.arrive(total.updates, server, jobs, info)[0], self.passage.bound
+        mean = mean_of(add_honest(None, arrived, context))
+        report = {"honest_distance": distance(reduced, mean)}
         if bound is not None:
-            report["kappa_ratio"] = ratio_to_bound(aggregate, mean, arrived, context, bound)
+            report["kappa_ratio"] = ratio_to_bound(reduced, mean, arrived, context, bound)
         return report
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
@@ -353,17 +364,17 @@ class Server:
         fold = self.rule.fold
         assert fold is not None
         reduce = lambda state, context: fold.finish(total.rule, state, context)
-        aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, jobs, info)
-        return Closed(aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
+        _, aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, jobs, info)
+        return Closed(None, aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
         updates, jobs = total.updates, total.jobs
         arrived, kept, bad, states, reports = self.passage.through(updates, server, jobs, info)
         reduce = lambda state, context: self.rule.apply(kept, state, context)
         summed = add_reports(no_reports(reports), reports)
-        aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
+        reduced, aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
         memory = self._keep(memory, server, jobs, total.memory, arrived._replace(memory=kept.memory))
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
         counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)
-        return Closed(aggregate, state, sums, counts, memory, reports, sent)
+        return Closed(reduced, aggregate, state, sums, counts, memory, reports, sent)
