@@ -37,6 +37,7 @@ from fedsim.engine.serving import (
     mean_losses,
 )
 from fedsim.engine.store import Store
+from fedsim.engine.threads import beside
 from fedsim.engine.versions import Versions
 from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
@@ -237,11 +238,10 @@ def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[Ro
     """Step 3: a block's messages travel, and are added to what the server has (where rows must be seen together, they
     travel when all are there).
     """
-    first = trained.block.first
-    return [
-        _added(*each, first, round.program.diagnoses)
-        for each in zip(works, trained.jobs, trained.rows, trained.remembered, strict=True)
-    ]
+    first, diagnoses = trained.block.first, round.program.diagnoses
+    each = zip(works, trained.jobs, trained.rows, trained.remembered, strict=True)
+    calls = [(*parts, first, diagnoses) for parts in each]
+    return beside(_added, calls, [work.run.programs.adding for work in works])
 
 
 def measure(round: Round, sums: Sums | None, trained: TrainedBlock) -> Sums | None:
@@ -253,18 +253,8 @@ def measure(round: Round, sums: Sums | None, trained: TrainedBlock) -> Sums | No
 
 def serve(works: list[RoundWork], diagnoses: bool) -> list[tuple[ServerState, Memory, Outcome] | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
-    served = []
-    for work in works:
-        if work.cohort is None:
-            served.append(None)
-            continue
-        assert work.total is not None and work.jobs is not None
-        programs, old, deviation = work.run.programs, work.sent.server, {}
-        server, memory, outcome, reduced = programs.close(work.total, old, work.memory, work.jobs, work.info)
-        if diagnoses:
-            deviation = programs.deviation(work.total, reduced, work.honest, old, work.jobs, work.info)
-        served.append((server, memory, outcome._replace(info={**outcome.info, **deviation})))
-    return served
+    calls = [(work, diagnoses) for work in works]
+    return beside(_served, calls, [work.run.programs.close for work in works])
 
 
 def keep(
@@ -365,6 +355,18 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
         stats=(*work.stats, stats),
         honest=honest,
     )
+
+
+def _served(work: RoundWork, diagnoses: bool) -> tuple[ServerState, Memory, Outcome] | None:
+    """The next server of a run that takes part."""
+    if work.cohort is None:
+        return None
+    assert work.total is not None and work.jobs is not None
+    programs, old, deviation = work.run.programs, work.sent.server, {}
+    server, memory, outcome, reduced = programs.close(work.total, old, work.memory, work.jobs, work.info)
+    if diagnoses:
+        deviation = programs.deviation(work.total, reduced, work.honest, old, work.jobs, work.info)
+    return server, memory, outcome._replace(info={**outcome.info, **deviation})
 
 
 def _by_run(stacked: Tree, runs: int) -> list:
