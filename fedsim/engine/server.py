@@ -17,7 +17,7 @@ from jaxtyping import Array, Int
 from fedsim import tree
 from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, row_of, server_step, through
 from fedsim.engine import sections
-from fedsim.engine.deviation import HonestSum, add_honest, mean_of, ratio_to_bound
+from fedsim.engine.deviation import Deviation, Deviations, HonestSum, add_honest, mean_of, ratio_to_bound
 from fedsim.engine.jitted import Jitted, jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
@@ -90,6 +90,7 @@ class Server:
       task: of the reducers of the method's `aux`.
       broadcast: by which the parameters are sent out; None: as they are.
       memories: of the client method alone, where others use the same; left out: its own.
+      deviations: of another passage with the same wire; left out: of this one.
       block: rows of a block.
       blocks: blocks of the largest cohort.
 
@@ -111,6 +112,7 @@ class Server:
         task: Task,
         broadcast: Codec | None = None,
         memories: Memories | None = None,
+        deviations: Deviations | None = None,
         *,
         block: int,
         blocks: int,
@@ -122,6 +124,7 @@ class Server:
         self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
         self.codec, self.least, self.most, self.folds = passage.codec, passage.least, rule.most, passage.folds
         self.rows = blocks * block  # of the largest cohort
+        self.deviations = Deviations(passage) if deviations is None or passage.aims else deviations
         self.gathering = _gathering(self.rows, passage.drop)
         self.adding: Jitted = self.fold if self.folds else self.gathering.add
         self.asks_loss = "loss" in rule.needs
@@ -133,7 +136,7 @@ class Server:
         other = copy.copy(self)
         for name in ("init", "close"):
             other.__dict__.pop(name, None)
-        for name in ("fold", "add_probe", "add_honest", "deviation", "send", "send_probe", "evaluated"):
+        for name in ("fold", "add_probe", "add_honest", "distance", "kappa_ratio", "send", "send_probe", "evaluated"):
             other.__dict__[name] = getattr(self, name)
         other.optimiser = optimiser
         return other
@@ -288,7 +291,6 @@ class Server:
         arrived = self.passage.arrive(received(rows, None, jobs, remembered), server, jobs, info)[0]
         return add_honest(total, arrived, self.passage.context(server, jobs, info, Phase.RULE))
 
-    @jitted
     def deviation(
         self,
         total: Folded | Gathered,
@@ -298,24 +300,32 @@ class Server:
         jobs: Jobs,
         info: RoundInfo,
     ) -> Info:
-        """How far the aggregate lies from the honest clients: a program of its own, which changes no bit of the round.
+        """How far the aggregate lies from the honest clients: programs of their own, which change no bit of the round.
 
         `reduced` is what `close` says that the rule made of the rows; a sum of blocks is divided once more.
         """
-        jobs = total.jobs if isinstance(total, Gathered) else jobs
-        context = self.passage.context(server, jobs, info, Phase.RULE)
-        decoded = lambda message: self.passage.decoded(message, server.shared)
-        distance = lambda aggregate, mean: tree.norm(tree.subtract(decoded(aggregate), decoded(mean)))
         if isinstance(total, Folded):
-            assert self.rule.fold is not None and honest is not None
-            aggregate = self.rule.fold.finish(total.rule, server.state["rule"], context)[0]
-            return {"honest_distance": distance(aggregate, mean_of(honest))}
-        arrived, bound = self.passage.arrive(total.updates, server, jobs, info)[0], self.passage.bound
-        mean = mean_of(add_honest(None, arrived, context))
-        report = {"honest_distance": distance(reduced, mean)}
-        if bound is not None:
-            report["kappa_ratio"] = ratio_to_bound(reduced, mean, arrived, context, bound)
-        return report
+            return {"honest_distance": self.distance(total, honest, server, jobs, info)}
+        deviation = self.deviations.of(total, reduced, server, info)
+        ratio = {} if self.passage.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
+        return {"honest_distance": deviation.distance, **ratio}
+
+    @jitted
+    def distance(
+        self, total: Folded, honest: HonestSum | None, server: ServerState, jobs: Jobs, info: RoundInfo
+    ) -> Array:
+        """`deviation` where blocks are folded."""
+        assert self.rule.fold is not None and honest is not None
+        context = self.passage.context(server, jobs, info, Phase.RULE)
+        aggregate = self.rule.fold.finish(total.rule, server.state["rule"], context)[0]
+        decoded = lambda message: self.passage.decoded(message, server.shared)
+        return tree.norm(tree.subtract(decoded(aggregate), decoded(mean_of(honest))))
+
+    @jitted
+    def kappa_ratio(self, deviation: Deviation) -> Array:
+        """Of the published bound, where there is one."""
+        assert self.passage.bound is not None
+        return ratio_to_bound(deviation, self.passage.bound)
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is.
