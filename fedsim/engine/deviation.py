@@ -75,10 +75,15 @@ class Deviations:
         mean = mean_of(add_honest(None, arrived, context))
         decoded = lambda message: self.passage.decoded(message, server.shared)
         distance = tree.norm(tree.subtract(decoded(reduced), decoded(mean)))
-        honest, malicious = known_rows(arrived, context, "cohort"), arrived.arrived & context.malicious
-        away, off = tree.norms(arrived.delta, mean), tree.norm(tree.subtract(reduced, mean))
-        spread = jnp.sum(jnp.where(honest, away * away, 0)) / jnp.sum(honest)
-        return Deviation(distance, off, spread, jnp.sum(honest), jnp.sum(malicious))
+        return deviation_of(reduced, mean, arrived, context)._replace(distance=distance)
+
+
+def deviation_of(aggregate: Tree, mean: Tree, arrived: Updates, context: Context) -> Deviation:
+    """Of messages that stand together, of whose honest ones `mean` is the mean."""
+    honest, malicious = known_rows(arrived, context, "cohort"), arrived.arrived & context.malicious
+    away, off = tree.norms(arrived.delta, mean), tree.norm(tree.subtract(aggregate, mean))
+    spread = jnp.sum(jnp.where(honest, away * away, 0)) / jnp.sum(honest)
+    return Deviation(off, off, spread, jnp.sum(honest), jnp.sum(malicious))
 
 
 def ratio_to_bound(deviation: Deviation, bound: Bound) -> Float[Array, ""]:
