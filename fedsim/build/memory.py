@@ -25,6 +25,7 @@ REMEDY = {  # part -> where it comes from, and what to do
     "work": (("client", "batch"), "lower client.batch, numerics.lanes, the cohort, or take a smaller model"),
     "cohort": (("cohort",), "lower the cohort's size"),
     "stack": (("cohort",), "lower the cohort's size, or take a rule that is a sum"),
+    "codec": (("wire",), "take a smaller codec or model, or lower numerics.lanes"),
     "client_memory": (("client", "kind"), "lower checkpoint.resident_mb, or take a method without client memory"),
     "samples": (("data",), "lower data.resident_mb, or take fewer samples"),
     "partition": (("data", "clients"), "lower data.clients, or take fewer seeds"),

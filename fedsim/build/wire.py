@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fedsim.compose import most_bytes
+from fedsim.engine.footprint import coding_bytes
+from fedsim.errors import TooLarge
+from fedsim.limits import MOST, require_memory
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client, Codec, Rule, forgetful, no_row
@@ -25,6 +29,33 @@ def forgotten(scenario: Scenario, path: Path, section: Any, made: Any, client: C
         kind = scenario.spec.client.kind
         text = f"{section.kind} remembers one message of a client, and {kind} sends two a round"
         yield path, f"{text}, a gradient at the shared model first; take another method, or leave it out"
+
+
+def no_downlink(path: Path, section: Any, made: Any) -> Iterator[tuple[Path, str]]:
+    """A codec for updates whose memory means nothing between one model and the next."""
+    kind = section.kind
+    if kind == "error_feedback":
+        text = f"{kind} adds what it left out of one model to the next one, and clients would train from the sum"
+        yield path, f"{text}; take ef21(codec: {section.codec.kind}), which sends differences, or the codec alone"
+    elif isinstance(made, Codec) and made.server is not None:
+        yield path, f"{kind} with k has a memory behind the rule, and a broadcast has no rule; leave k out"
+
+
+def check_size(scenario: Scenario, path: Path, section: Any, made: Any, params: Any) -> None:
+    """A codec whose messages can be counted, and whose arrays for one of them fit into memory, by their shapes.
+
+    Raises:
+      TooLargeError: where they do not.
+    """
+    if not isinstance(made, Codec):
+        return
+    if (size := most_bytes(made, params)) > MOST:
+        text = f"{section.kind}: a message of {size} bytes; at most {MOST} can be counted; make it smaller"
+        raise scenario.too_large(path, text)
+    try:
+        require_memory(codec=coding_bytes(made, params))
+    except TooLarge as error:
+        raise scenario.too_large(path, f"{section.kind}: {error}; make it smaller") from None
 
 
 def remembers(made: Any) -> bool:

@@ -17,9 +17,11 @@ from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import settled as settled
 from fedsim.compose.codecs import as_stages as as_stages
 from fedsim.compose.codecs import decoding as decoding
+from fedsim.compose.codecs import decoding_step as decoding_step
 from fedsim.compose.codecs import in_bytes as in_bytes
 from fedsim.compose.codecs import most_bytes as most_bytes
 from fedsim.compose.codecs import row_of as row_of
+from fedsim.compose.codecs import shaped as shaped
 from fedsim.compose.codecs import through as through
 from fedsim.compose.codecs import transmitted as transmitted
 from fedsim.compose.decorators import augmentation as augmentation

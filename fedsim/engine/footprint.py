@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.compose import most_bytes
+from fedsim.compose import most_bytes, shaped
 from fedsim.engine.layout import Jobs, by_slot, laid_out
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Mesh
@@ -133,6 +134,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
         "remembered": remembered,
     }
     shapes |= {"rows": stacked(row, room.seats), "stack": stack, "total": total}
+    if programs.codec is not None:
+        parts["codec"] = width.lanes * coding_bytes(programs.codec, row.message.delta)
     return Held(parts, message_bytes(row, programs.codec) + before.message, shapes)
 
 
@@ -203,6 +206,20 @@ def message_bytes(row: Any, codec: Codec | None) -> int:
     sent = row.message
     params = most_bytes(codec, sent.delta) if codec and jax.tree.leaves(sent.delta) else tree.payload_bytes(sent.delta)
     return params + tree.payload_bytes((sent.stats, sent.aux))
+
+
+def coding_bytes(codec: Codec, sent: Any) -> int:
+    """Bytes of the largest value on the way from such a tree to what its receiver makes of it."""
+    leaves = jax.tree.leaves(sent)
+    x = Shape((sum(leaf.size for leaf in leaves),), jnp.result_type(*(leaf.dtype for leaf in leaves)))
+    codec = shaped(codec, sent)
+
+    def received(x, memory, key):
+        payload, _, memory = codec.encode(x, memory, key)
+        return codec.decode(payload, len(x)), memory
+
+    memory = jax.eval_shape(codec.memory, x)
+    return widest(received, x, memory, jax.eval_shape(jax.random.key, 0))
 
 
 def widest(program: Any, *shapes: Any) -> int:

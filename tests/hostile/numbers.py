@@ -40,8 +40,27 @@ MOST = 1 << 30  # bytes that a case may hold on top
 SECONDS = 300  # after which a case hangs, however slow the machine is
 DATA = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60, "clients": 4}
 TINY = {"name": "tiny", "rounds": 2, "data": DATA, "client": {"batch": 4, "steps": 2}}
-NEEDED = {"f": 0, "rounds": [[0, 1]], "transition_steps": 2, "decay_steps": 4, "warmup_steps": 1}
-PLACES = ("dataset", "partition", "model", "cohort", "client", "rule", "stage", "attack", "optimizer", "schedule")
+NEEDED = {
+    "f": 0,
+    "codec": {"kind": "top_k", "k": 1},
+    "rounds": [[0, 1]],
+    "transition_steps": 2,
+    "decay_steps": 4,
+    "warmup_steps": 1,
+}
+PLACES = (
+    "dataset",
+    "partition",
+    "model",
+    "cohort",
+    "client",
+    "rule",
+    "stage",
+    "attack",
+    "codec",
+    "optimizer",
+    "schedule",
+)
 FAMILIES = (*PLACES, "method", "local optimizer", "sections")
 
 
@@ -163,6 +182,8 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
             return {**TINY, "server": [written, "mean"]}
         case "attack":
             return {**TINY, "fleet": {"malicious": 0.25}, "wire": [written]}
+        case "codec":
+            return {**TINY, "wire": [written]}
         case "optimizer":
             return {**TINY, "server": ["mean", written]}
         case "local optimizer":

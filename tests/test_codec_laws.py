@@ -1,0 +1,195 @@
+"""Laws that every codec of the registry keeps: zeros, single coordinates, extremes, messages that are not finite, sizes, bits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import fedsim
+from fedsim.compose import FAMILIES, lift, most_bytes, row_of, transmitted
+from fedsim.disk.tables import to_csv
+from fedsim.runs.result import ORDER
+
+TOP = {"kind": "top_k", "k": 3}
+NEEDED = {  # arguments without which a codec cannot be, or is too large for short messages
+    "count_sketch": {"rows": 3, "columns": 40},
+    "diana": {"codec": {"kind": "cast"}, "alpha": 0.5},
+    "ef21": {"codec": TOP},
+    "eden": {"bits": 2},
+    "error_feedback": {"codec": TOP},
+    "lazy": {"probability": 0.5},
+    "low_rank": {"rank": 1},
+    "product_quantise": {"codewords": 4, "block": 2},
+    "qsgd": {"levels": 4},
+    "rand_k": {"k": 3},
+    "stochastic_quantise": {"levels": 4},
+    "threshold": {"value": 0.5},
+    "top_k": {"k": 3},
+}
+KINDS = sorted(name for name, factory in FAMILIES["codec"].items() if factory.__module__.startswith("fedsim."))
+ROW_BY_ROW = [kind for kind in KINDS if kind != "count_sketch"]  # whose payloads are decoded one by one
+D = 11
+ROWS = {
+    "zero": np.zeros(D),
+    "negative zero": -np.zeros(D),
+    "one coordinate": np.eye(D)[4] * -2.5,
+    "all equal": np.full(D, 0.125),
+    "huge": np.linspace(-3e38, 3e38, D),
+    "one huge": np.where(np.arange(D) == 2, 3e38, 1e-3),
+    "denormal": np.linspace(-4e-45, 4e-44, D),
+    "mixed": np.r_[np.logspace(-30, 30, D - 1), 0.0],
+}
+
+
+def link(kind: str) -> dict:
+    return {"kind": kind, **NEEDED.get(kind, {})}
+
+
+def made(kind: str):
+    arguments = NEEDED.get(kind, {})
+    inner = {
+        n: FAMILIES["codec"][v["kind"]](**{a: b for a, b in v.items() if a != "kind"})
+        for n, v in arguments.items()
+        if isinstance(v, dict)
+    }
+    return FAMILIES["codec"][kind](**{**arguments, **inner})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_extreme_rows_arrive_as_numbers(kind):
+    """In float32, whatever the magnitude: no overflow and no division by a norm of zero; nothing gets larger beyond reason."""
+    rows = np.stack([*ROWS.values()]).astype(np.float32)
+    arrived, size = fedsim.transmit(link(kind), rows)
+    if kind == "count_sketch":
+        arrived = np.stack([fedsim.transmit(link(kind), row[None])[0][0] for row in rows])
+    assert arrived.shape == rows.shape and arrived.dtype == np.float32
+    small = [name not in ("huge", "one huge", "mixed") for name in ROWS]
+    whole = np.isfinite(arrived).all(axis=1)
+    assert whole[small].all(), dict(zip(ROWS, whole, strict=True))
+    assert whole.all() or kind in OVERFLOWS, dict(zip(ROWS, whole, strict=True))
+    assert (size > 0).all()
+    assert not arrived[:2].any()  # a zero row is a zero row
+
+
+OVERFLOWS = {
+    "count_sketch": "coordinates are summed",
+    "cast": "float16's largest number is 65504, and bfloat16 rounds the largest ones up",
+    "rand_k": "what is kept is multiplied by d / k",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_that_is_not_finite_is_dropped_and_its_memory_stays(kind):
+    codec, row = made(kind), np.ones((3, D), np.float32)
+    row[1, 3], row[2, 7] = np.nan, -np.inf
+    stage, memory = transmitted(codec), row_of(codec, jnp.zeros(D), jnp.zeros(D))
+    memories = jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), memory)
+    updates = through_one(stage, row, memories)
+    if not codec.linear:
+        assert np.isfinite(updates.delta).all(axis=1).tolist() == [True, False, False]
+    for before, after in zip(jax.tree.leaves(memories), jax.tree.leaves(updates.memory), strict=True):
+        assert_array_equal(before[1:], after[1:])
+
+
+def through_one(stage, rows, memory):
+    """A stack by way of the stage, with memories."""
+    from fedsim.types import Context, Updates
+
+    K = len(rows)
+    one, zero = jnp.ones(K), jnp.zeros(K, jnp.int32)
+    updates = Updates(
+        delta=jnp.asarray(rows), stats={}, aux={}, arrived=one > 0, samples=one, count=one, loss=one, steps=one, effort=one,
+        memory=memory, bytes=zero + 4 * rows.shape[1], age=zero,
+    )  # fmt: skip
+    scalar = jnp.float32(K)
+    context = Context(
+        key=jax.random.key(0), round=jnp.int32(1), N=scalar, lr=scalar, shared={"params": jnp.zeros(rows.shape[1])},
+        ids=jnp.arange(K), malicious=jnp.zeros(K, bool), expected=scalar, expected_samples=scalar,
+    )  # fmt: skip
+    return lift(stage).apply(updates, (), context)[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_check_foretells_is_the_most(kind):
+    rows = np.random.default_rng(0).normal(size=(64, D)).astype(np.float32)
+    most = most_bytes(made(kind), jax.ShapeDtypeStruct((D,), np.float32))
+    _, size = fedsim.transmit(link(kind), rows)
+    assert size.max() <= most and (made(kind).most is not None or (size == most).all())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_double_stays_double_and_sizes_do_not_depend_on_it(kind):
+    rows = np.random.default_rng(1).normal(size=(5, D))
+    double, size = fedsim.transmit(link(kind), rows, seed=3)
+    _, half = fedsim.transmit(link(kind), rows.astype(np.float32), seed=3)
+    assert double.dtype == np.float64 and np.isfinite(double).all()
+    assert made(kind).most is not None or (size == half).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ROW_BY_ROW)
+def test_one_coordinate_is_a_message(kind):
+    """d = 1: no index bits, no padding, a codebook of one number."""
+    arrived, size = fedsim.transmit(link(kind), np.array([[2.0], [-1.0], [0.0]], np.float32))
+    assert np.isfinite(arrived).all() and arrived[2] == 0 and (size > 0).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ROW_BY_ROW)
+def test_a_row_does_not_depend_on_its_neighbours(kind):
+    """Bits of a message are its own: the same alone, at the same place, whoever travels beside it."""
+    rows = np.random.default_rng(2).normal(size=(4, D)).astype(np.float32)
+    others = rows[[0, 0, 2, 0]]
+    one, other = (fedsim.transmit(link(kind), stack, seed=5)[0] for stack in (rows, others))
+    assert_array_equal(one[[0, 2]], other[[0, 2]])
+
+
+RUN = {
+    "name": "codecs",
+    "rounds": 4,
+    "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 8},
+    "cohort": {"kind": "uniform", "size": 5},
+}
+
+
+def run(kind: str, **changes) -> fedsim.Result:
+    """With an MLP, so that there are matrices."""
+    return fedsim.run({**RUN, "model": {"kind": "mlp", "hidden": [6]}, "wire": [link(kind)], **changes})
+
+
+def equal(one: fedsim.Result, other: fedsim.Result) -> None:
+    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
+    assert to_csv(one.records["clients"], ORDER["clients"]) == to_csv(other.records["clients"], ORDER["clients"])
+    for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
+    """Blocks, seeds side by side, a rule that sees all rows, and a run that was left after two rounds."""
+    whole = run(kind)
+    equal(whole, run(kind, numerics={"block": 2}))
+    both = run(kind, seeds=2)
+    alone = run(kind, seeds=[1])
+    for a, b in zip(jax.tree.leaves(both.state(seed=1)), jax.tree.leaves(alone.state()), strict=True):
+        assert_array_equal(a, b)
+    setting = {**RUN, "model": {"kind": "mlp", "hidden": [6]}, "wire": [link(kind)], "checkpoint": {"rounds": 1}}
+    fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
+    equal(whole, fedsim.run(setting, out=tmp_path / "left", resume=True))
+    assert whole.rounds["bytes_up"].iloc[-1] == whole.clients["bytes_up"].sum()
+    assert whole.rounds["bytes_down"].iloc[-1] == whole.clients["bytes_down"].sum()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [kind for kind in ROW_BY_ROW if kind != "error_feedback"])  # refused there
+def test_every_codec_sends_models_out_too(kind):
+    """Differences, where a codec leaves out much of what it sends."""
+    codec = link(kind) if kind in ("ef21", "cast", "lazy", "diana") else {"kind": "ef21", "codec": link(kind)}
+    result = run("cast", broadcast=[codec], wire=[])
+    assert result.status == "done" and np.isfinite(result.rounds["test_loss"]).all()
+    assert result.rounds["bytes_down"].iloc[-1] == result.clients["bytes_down"].sum()
