@@ -12,7 +12,7 @@ from conftest import some
 import fedsim
 from fedsim import rules, stages
 from fedsim.compose import line
-from fedsim.engine.deviation import ratio_to_bound
+from fedsim.engine.deviation import deviation_of, ratio_to_bound
 from fedsim.types import Context
 
 K, D = 9, 4
@@ -105,7 +105,8 @@ def test_a_bound_says_nothing_beyond_what_it_is_told():
 def test_where_the_bound_is_nothing_rounding_does_not_break_it():
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(5, 3)))
     context = Context(jax.random.key(0), 1, jnp.float32(5), 0.1, {}, jnp.arange(5), jnp.zeros(5, bool))
-    ratio = lambda rule: ratio_to_bound(rows.mean(0) + 1e-6, rows.mean(0), cohort_of(rows), context, rule.bound)
+    deviation = deviation_of(rows.mean(0) + 1e-6, rows.mean(0), cohort_of(rows), context)
+    ratio = lambda rule: ratio_to_bound(deviation, rule.bound)
     assert np.isnan(ratio(rules.trimmed_mean(0))) and 0 < ratio(rules.trimmed_mean(1)) < 1e-6
 
 

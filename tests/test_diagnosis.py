@@ -1,6 +1,7 @@
 """Norm, drift and cosine of the clients' updates against their definitions, and asking changes nothing else."""
 
 import itertools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.diagnosis import add_rows, close_sums, no_rows
+from fedsim.engine.diagnosis import close_sums, measured
 
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {
@@ -20,6 +21,20 @@ SCENARIO = {
     "client": {"lr": 0.1, "batch": 16, "epochs": 1},
 }
 ASKED = ["evaluate.diagnostics=true"]
+
+
+class Slots(NamedTuple):
+    """Of `Jobs`, what is read."""
+
+    weight: jax.Array
+
+
+def diagnosed(*blocks, runs=1):
+    """Blocks of (rows, weights), one after another."""
+    sums = None
+    for rows, weight in blocks:
+        sums = measured(sums, jax.tree.map(jnp.asarray, rows), Slots(jnp.asarray(weight)), runs=runs)
+    return np.array(close_sums(sums))
 
 
 def stack(K=7, seed=0):
@@ -38,31 +53,37 @@ def by_hand(rows):
 
 def test_the_definitions():
     with jax.enable_x64(True):
-        rows = jax.tree.map(jnp.asarray, stack())
-        whole = close_sums(add_rows(no_rows(rows), rows, jnp.ones(7)))
-        np.testing.assert_allclose(whole, by_hand(stack()), rtol=1e-12)
-        sums = no_rows(rows)
-        for part in (slice(0, 3), slice(3, 4), slice(4, 7)):
-            sums = add_rows(sums, jax.tree.map(lambda leaf, part=part: leaf[part], rows), jnp.ones(7)[part])
-        assert [float(v) for v in close_sums(sums)] == [float(v) for v in whole]  # to the bit, whatever the blocks
+        rows, ones = stack(), np.ones(7)
+        whole = diagnosed((rows, ones))
+        np.testing.assert_allclose(whole[:, 0], by_hand(rows), rtol=1e-12)
+        parts = [slice(0, 3), slice(3, 4), slice(4, 7)]
+        cut = [(jax.tree.map(lambda leaf, part=part: leaf[part], rows), ones[part]) for part in parts]
+        assert diagnosed(*cut).tobytes() == whole.tobytes()  # whatever the blocks
+
+
+def test_runs_side_by_side_have_the_bits_of_each_alone():
+    cohorts = [jax.tree.map(np.float32, stack(seed=seed)) for seed in range(4)]
+    weights = np.random.default_rng(0).integers(0, 2, (4, 7)).astype(np.float32)
+    together = jax.tree.map(lambda *leaves: np.concatenate(leaves), *cohorts)
+    alone = [diagnosed(run) for run in zip(cohorts, weights, strict=True)]
+    assert diagnosed((together, weights.ravel()), runs=4).tobytes() == np.concatenate(alone, 1).tobytes()
 
 
 def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
     with jax.enable_x64(True):
         rows = stack()
         rows["w"][2], rows["w"][5, 0, 0] = 1e6, np.nan
-        weight = jnp.asarray([1.0, 1, 0, 3, 1, 1, 1])
-        stacked = jax.tree.map(jnp.asarray, rows)
         kept = {name: leaf[[0, 1, 3, 4, 6]] for name, leaf in rows.items()}
-        np.testing.assert_allclose(close_sums(add_rows(no_rows(stacked), stacked, weight)), by_hand(kept), rtol=1e-12)
+        values = diagnosed((rows, np.array([1.0, 1, 0, 3, 1, 1, 1])))
+        np.testing.assert_allclose(values[:, 0], by_hand(kept), rtol=1e-12)
 
 
 def test_equal_updates_do_not_drift():
-    rows = {"w": jnp.ones((5, 3))}
-    norm, drift, cosine = map(float, close_sums(add_rows(no_rows(rows), rows, jnp.ones(5))))
+    rows = {"w": np.ones((5, 3), np.float32)}
+    norm, drift, cosine = diagnosed((rows, np.ones(5, np.float32)))[:, 0]
     assert norm == pytest.approx(3**0.5) and drift == pytest.approx(0, abs=1e-3) and cosine == pytest.approx(1)
-    alone = close_sums(add_rows(no_rows(rows), rows, jnp.asarray([1.0, 0, 0, 0, 0])))
-    assert np.isnan(float(alone.cosine)) and float(alone.drift) == pytest.approx(0, abs=1e-3)
+    norm, drift, cosine = diagnosed((rows, np.array([1, 0, 0, 0, 0], np.float32)))[:, 0]
+    assert np.isnan(cosine) and drift == pytest.approx(0, abs=1e-3)
 
 
 @pytest.mark.long

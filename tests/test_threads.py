@@ -1,5 +1,7 @@
 """Crews: how many threads hand lanes over changes no bit, and each keeps the caller's numerics."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,6 +55,32 @@ def test_what_each_thread_returns_comes_in_the_order_of_the_calls():
     program = threads.jit_for_threads(lambda x: x * 2)
     for _ in range(3):
         assert [int(y) for y in threads.in_threads(program, [(jnp.asarray(i),) for i in range(5)])] == [0, 2, 4, 6, 8]
+
+
+def test_calls_side_by_side_come_in_order_and_a_program_stays_with_one_thread_until_it_ran(monkeypatch):
+    monkeypatch.setattr(threads, "threads_in_force", lambda: 3)
+    programs = [jax.jit(lambda x, n=n: x * n) for n in (2, 3)]
+    owners, where = [programs[i % 2] for i in range(12)], {}
+
+    def call(program, i):
+        where.setdefault(program, set()).add(threading.get_ident())
+        return int(program(i))
+
+    calls = list(zip(owners, range(12), strict=True))
+    for _ in range(3):
+        assert threads.beside(call, calls, owners) == [i * (2 + i % 2) for i in range(12)]
+        assert _ or all(len(of_one) == 1 for of_one in where.values())
+
+
+def test_an_error_beside_others_is_raised_and_the_float_type_is_the_callers(monkeypatch):
+    monkeypatch.setattr(threads, "threads_in_force", lambda: 2)
+    programs = [jax.jit(lambda x, n=n: x / n) for n in (3, 7)]
+    with jax.enable_x64(True):
+        thirds = threads.beside(lambda program, x: program(jnp.asarray(x)), [(p, 1.0) for p in programs], programs)
+        assert [float(value) for value in thirds] == [1 / 3, 1 / 7]
+    for at in range(2):
+        with pytest.raises(ZeroDivisionError):
+            threads.beside(lambda i, at=at: 1 // (i - at), [(0,), (1,)], [jax.jit(abs), jax.jit(abs)])
 
 
 def test_a_thread_computes_with_the_callers_float_type():

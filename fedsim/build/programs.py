@@ -16,6 +16,7 @@ from fedsim.build.links import factory_of, server_of
 from fedsim.build.rates import client_rate, counts_steps
 from fedsim.clients import augmenting, carrying, mean_loss, sgd
 from fedsim.compose import FAMILIES, named, server_step
+from fedsim.engine.deviation import Deviations
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
@@ -24,6 +25,7 @@ from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
+from fedsim.rules.mean import mean
 from fedsim.stages.discount import discount
 from fedsim.types import Client, Model, Task
 
@@ -177,4 +179,12 @@ def serving(
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
     passage = Passage(before, stages, rule, steps, trained.client, trained.task, drop=drop, width=width)
-    return Server(passage, trained.task, codec, trained.memories, **shape)
+    return Server(passage, trained.task, codec, trained.memories, deviations(learned, wire, drop, width), **shape)
+
+
+@functools.lru_cache(KEPT)
+def deviations(learned: tuple, wire: tuple[Written, ...], drop: bool, width: int) -> Deviations:
+    """The program that measures rows behind a wire, whatever rule follows: as of the plain mean."""
+    trained = training(*learned)
+    links = [factory_of(w.section)() for w in wire]
+    return Deviations(Passage(links, [], mean(), [], trained.client, trained.task, drop=drop, width=width))

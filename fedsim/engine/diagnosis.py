@@ -8,6 +8,7 @@ The pairs need no pass over pairs: Σ_jk u_j·u_k = ‖Σ_k u_k‖² with u_k = 
 changes no bit of the training.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -16,11 +17,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from fedsim import tree
+from fedsim.engine.layout import Jobs
 from fedsim.tree import Tree
 
 
 class Sums(NamedTuple):
-    """Sums over the clients of a round."""
+    """Sums over the clients of a round, of every run `[runs]`."""
 
     count: Float[Array, ""]
     norm: Float[Array, ""]  # Σ ‖Δ‖
@@ -30,24 +32,48 @@ class Sums(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """What a round's updates say; NaN where fewer than two arrived."""
+    """What a round's updates say, of every run `[runs]`; NaN where fewer than two arrived."""
 
     update_norm: Float[Array, ""]
     drift: Float[Array, ""]
     cosine: Float[Array, ""]
 
 
+@functools.partial(jax.jit, static_argnames="runs")
+def measured(sums: Sums | None, delta: Tree, jobs: Jobs, runs: int) -> Sums:
+    """With the rows of a block of runs side by side, stacked `[runs · block]`, one after another -> sums `[runs]`.
+
+    Rows of weight 0 do not count. A run at a time: the same bits whoever trains beside.
+
+    Args:
+      sums: over the blocks before; None: this is the first.
+      delta: updates.
+      jobs: of the same slots.
+      runs: how many.
+    """
+    apart = lambda leaf: leaf.reshape(runs, -1, *leaf.shape[1:])
+    sums = jax.vmap(_no_rows)(jax.tree.map(apart, delta)) if sums is None else sums
+    return lax.map(lambda run: _with_rows(*run), (sums, *jax.tree.map(apart, (delta, jobs.weight))))
+
+
 @jax.jit
-def no_rows(delta: Tree) -> Sums:
+def close_sums(sums: Sums) -> Diagnosis:
+    """The means over clients and pairs, of every run `[runs]`."""
+    runs = len(sums.count)
+    least_two = lambda leaf: jnp.concatenate([leaf, leaf]) if runs == 1 else leaf
+    means = lax.map(_means, jax.tree.map(least_two, sums))  # a loop over one would be written out, with other bits
+    return jax.tree.map(lambda leaf: leaf[:runs], means)
+
+
+def _no_rows(delta: Tree) -> Sums:
     """Of no client yet, for updates stacked as `delta`."""
-    row = tree.zeros_like(tree.take(delta, 0))
+    row = tree.zero_row(delta)
     nothing = jnp.zeros((), jax.tree.leaves(row)[0].dtype)
     return Sums(nothing, nothing, nothing, row, row)
 
 
-@jax.jit
-def add_rows(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
-    """With the rows of a block, one after another; rows of weight 0 do not count."""
+def _with_rows(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
+    """With the rows of a block of ONE run."""
     lengths = lax.map(tree.norm, delta)  # a row at a time: the same bits in a block of any size
     present = ((weight > 0) & tree.finite_rows(delta, weight.shape[0])).astype(lengths.dtype)
     scalars = (jnp.ones_like(lengths), lengths, lengths * lengths)
@@ -56,9 +82,7 @@ def add_rows(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
     return Sums(count, norm, square, tree.fold(sums.total, delta, present), tree.fold(sums.units, delta, directed))
 
 
-@jax.jit
-def close_sums(sums: Sums) -> Diagnosis:
-    """The means over clients and pairs."""
+def _means(sums: Sums) -> Diagnosis:
     K = sums.count
     mean = tree.norm(tree.divide(sums.total, K))
     drift = jnp.sqrt(jnp.maximum(sums.square / K - mean * mean, 0))

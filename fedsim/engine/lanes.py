@@ -14,6 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from fedsim import tree
+from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
 from fedsim.engine.shared_leaves import travelling
@@ -69,13 +70,14 @@ class Lanes:
 
     def shapes(self, bank: Bank, memory: Tree, jobs: Jobs) -> tuple[Lane, Rows]:
         """Shapes of what the lanes carry `[L]`, and of one row of the stack."""
+        return jax.eval_shape(self.both, bank, memory, jobs)
 
-        def both(bank, memory, jobs):
-            shared, row, work = bank[0], tree.take(memory, 0), _work(jobs, 0)
-            lanes = self._restart(_stacked(bank), memory, jobs, jobs.slot[0], 0)
-            return lanes, self._finish(shared, self._start(shared, row, work), row, work)
-
-        return jax.eval_shape(both, bank, memory, jobs)
+    @jitted  # never run: traced once for equal shapes
+    def both(self, bank: Bank, memory: Tree, jobs: Jobs) -> tuple[Lane, Rows]:
+        """Lanes at their first step, and a row."""
+        shared, row, work = bank[0], tree.take(memory, 0), _work(jobs, 0)
+        lanes = self._restart(_stacked(bank), memory, jobs, jobs.slot[0], 0)
+        return lanes, self._finish(shared, self._start(shared, row, work), row, work)
 
     def train(
         self,

@@ -21,7 +21,7 @@ from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import joined
 from fedsim.engine.round import Played, Program, Round, Space, play
 from fedsim.engine.run import Quiesced, Row, Run
-from fedsim.engine.threads import device_threads
+from fedsim.engine.threads import beside, device_threads
 from fedsim.fleet import Plan
 
 MOST = 16  # runs side by side: more fill no lane that these leave idle
@@ -77,11 +77,12 @@ def events(
         states = [run.state(server, now) for run, server, now in zip(runs, servers, plays, strict=True)]
         states += [run.state(run.server, plays=False) for run in places[len(runs) :]]
         results, space = play(Round(program, blocks, states, r, data, pieces, own, space))
-        current = []
-        for i, (run, played) in enumerate(zip(places, results, strict=True)):
+        current = _evaluated(
+            [Pending(run, played, None) for run, played in zip(places, results, strict=True) if played]
+        )
+        for i, played in enumerate(results):
             if played is not None:
                 servers[i], reached[i] = played.server, r
-                current.append(Pending(run, played, _evaluated(run, played, r)))
         pending.append(current)
         resting, slow = rest(r), time.perf_counter() - begin > CALL_SECONDS / 2
         ends = any(
@@ -96,9 +97,14 @@ def events(
         yield from _settled(pending.popleft())
 
 
-def _evaluated(run: Run, played: Played, r: int) -> dict[str, Scores] | None:
-    """Evaluations on their way to the device, in the rounds that are evaluated."""
-    return run.evaluate(played.server) if r % run.every == 0 or r == run.rounds else None
+def _evaluated(current: list[Pending]) -> list[Pending]:
+    """With the evaluations on their way to the device, where the round is evaluated: of several runs each by one thread."""
+    due = [i for i, (run, played, _) in enumerate(current) if run.evaluates(played.cohort.round)]
+    calls = [(current[i].run, current[i].played.server, len(due) == 1) for i in due]
+    tests = beside(Run.evaluate, calls, [current[i].run.program.evaluate for i in due])
+    for i, results in zip(due, tests, strict=True):
+        current[i] = current[i]._replace(tests=results)
+    return current
 
 
 def _settled(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:

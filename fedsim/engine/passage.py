@@ -139,8 +139,8 @@ class Passage:
         server: ServerState,
         jobs: Jobs,
         info: RoundInfo,
-    ) -> tuple[Tree, dict[str, Tree], Info]:
-        """The end of a round -> (aggregate behind all steps, states, what links report).
+    ) -> tuple[Tree, Tree, dict[str, Tree], Info]:
+        """The end of a round -> (what the rule returned, aggregate behind all steps, states, what links report).
 
         Args:
           reduce: the rule on the round's rows or on their sum, (state, context) -> (aggregate, state, info).
@@ -150,11 +150,11 @@ class Passage:
           jobs: of the round's last block.
           info: of the round.
         """
-        aggregate, rule, of_rule = reduce(server.state["rule"], self.context(server, jobs, info, Phase.RULE))
+        reduced, rule, of_rule = reduce(server.state["rule"], self.context(server, jobs, info, Phase.RULE))
         context = self.context(server, jobs, info, Phase.AGGREGATE)
-        aggregate, steps, of_steps = self.steps.apply(aggregate, server.state["steps"], context)
+        aggregate, steps, of_steps = self.steps.apply(reduced, server.state["steps"], context)
         state = {**server.state, **self._after(states, reports), "rule": rule, "steps": steps}
-        return aggregate, state, self._reports(reports, of_rule, of_steps)
+        return reduced, aggregate, state, self._reports(reports, of_rule, of_steps)
 
     def decoded(self, aggregate: Tree, shared: Shared) -> Tree:
         """A sum of messages, where the codec is linear from a sum of payloads; no memory of the server's has a part in it."""

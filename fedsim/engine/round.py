@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 from fedsim import tree
 from fedsim.engine.blocks import Block, Blocks
 from fedsim.engine.deviation import HonestSum
-from fedsim.engine.diagnosis import Diagnosis, Sums, add_rows, close_sums, no_rows
+from fedsim.engine.diagnosis import Diagnosis, Sums, close_sums, measured
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
 from fedsim.engine.layout import Jobs, placed
@@ -37,6 +37,7 @@ from fedsim.engine.serving import (
     mean_losses,
 )
 from fedsim.engine.store import Store
+from fedsim.engine.threads import beside
 from fedsim.engine.versions import Versions
 from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
@@ -116,8 +117,7 @@ class RoundWork(NamedTuple):
     total: Folded | Gathered | None = None
     jobs: Jobs | None = None  # of the last block
     stats: tuple[TrainStats, ...] = ()  # by block
-    sums: Sums | None = None  # of what is measured of the updates
-    honest: HonestSum | None = None  # likewise, where blocks are folded
+    honest: HonestSum | None = None  # the sum of the honest rows, where blocks are folded
     probe: ProbeSum | None = None
     losses: tuple[Float[Array, " block"], ...] = ()  # at x, by block
 
@@ -131,7 +131,9 @@ class TrainedBlock(NamedTuple):
     """A block whose clients have trained."""
 
     block: Block
+    columns: Jobs  # of all runs
     jobs: list[Jobs]  # of every run
+    stack: Rows  # of all runs, by slot
     rows: list[Rows]  # of every run, by slot
     remembered: list[Tree]  # of every run: what stages remember of these clients
     buffers: Buffers  # in which they stand
@@ -149,7 +151,8 @@ class Played(NamedTuple):
     sent: tuple[Array, ...]  # bytes by slot: of the messages, and of those of a pass at x
     extra: int  # bytes that every client sends besides
     got: Array | int | None  # bytes that every client got; None: those of the variables
-    diagnosis: Diagnosis | None = None
+    diagnosis: Diagnosis | None = None  # of all runs side by side
+    place: int = 0  # of this run among them
 
 
 def play(round: Round) -> tuple[list[Played | None], Space]:
@@ -157,17 +160,18 @@ def play(round: Round) -> tuple[list[Played | None], Space]:
     block: Block | None
     block, works = plan(round)
     works, space = refer(round, works)
-    lane_steps = 0
+    lane_steps, sums = 0, None
     if round.program.probe is not None:
         block, works, space = probe(round, block, works, space)
     while block is not None:
         trained = train(round, round.program.mesh, block, works, space.training)
         works = wire(round, works, trained)
+        sums = measure(round, sums, trained)
         space = space._replace(training=trained.buffers)
         lane_steps += block.steps * round.program.width.lanes * round.program.mesh.shards
         block = round.blocks.following(block)
     served = serve(works, round.program.diagnoses)
-    return keep(works, served, lane_steps), space
+    return keep(works, served, sums, lane_steps), space
 
 
 def plan(round: Round) -> tuple[Block, list[RoundWork]]:
@@ -224,42 +228,45 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
     buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), block.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
     stack, buffers = mesh.collect(buffers, shard_jobs)
-    return TrainedBlock(block=block, jobs=jobs, rows=_by_run(stack, runs), remembered=remembered, buffers=buffers)
+    rows = _by_run(stack, runs)
+    return TrainedBlock(
+        block=block, columns=columns, jobs=jobs, stack=stack, rows=rows, remembered=remembered, buffers=buffers
+    )
 
 
 def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
     """Step 3: a block's messages travel, and are added to what the server has (where rows must be seen together, they
     travel when all are there).
     """
-    first = trained.block.first
-    return [
-        _added(*each, first, round.program.diagnoses)
-        for each in zip(works, trained.jobs, trained.rows, trained.remembered, strict=True)
-    ]
+    first, diagnoses = trained.block.first, round.program.diagnoses
+    each = zip(works, trained.jobs, trained.rows, trained.remembered, strict=True)
+    calls = [(*parts, first, diagnoses) for parts in each]
+    return beside(_added, calls, [work.run.programs.adding for work in works])
+
+
+def measure(round: Round, sums: Sums | None, trained: TrainedBlock) -> Sums | None:
+    """What a block's updates say about the clients, where that is asked for."""
+    if not round.program.diagnoses:
+        return None
+    return measured(sums, trained.stack.message.delta, trained.columns, runs=len(round.runs))
 
 
 def serve(works: list[RoundWork], diagnoses: bool) -> list[tuple[ServerState, Memory, Outcome] | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
-    served = []
-    for work in works:
-        if work.cohort is None:
-            served.append(None)
-            continue
-        assert work.total is not None and work.jobs is not None
-        programs, server, deviation = work.run.programs, work.sent.server, {}
-        if diagnoses:
-            deviation = programs.deviation(work.total, work.honest, server, work.jobs, work.info)
-        server, memory, outcome = programs.close(work.total, server, work.memory, work.jobs, work.info)
-        served.append((server, memory, outcome._replace(info={**outcome.info, **deviation})))
-    return served
+    calls = [(work, diagnoses) for work in works]
+    return beside(_served, calls, [work.run.programs.close for work in works])
 
 
 def keep(
-    works: list[RoundWork], served: list[tuple[ServerState, Memory, Outcome] | None], lane_steps: int
+    works: list[RoundWork],
+    served: list[tuple[ServerState, Memory, Outcome] | None],
+    sums: Sums | None,
+    lane_steps: int,
 ) -> list[Played | None]:
     """Step 5: client memory goes back to its store; what happened goes to the host, when it is there."""
     per_step, played = lane_steps / max(sum(work.steps for work in works), 1), []
-    for work, result in zip(works, served, strict=True):
+    diagnosis = None if sums is None else close_sums(sums)
+    for place, (work, result) in enumerate(zip(works, served, strict=True)):
         if work.cohort is None or result is None:
             played.append(None)
             continue
@@ -276,12 +283,19 @@ def keep(
                 steps=work.steps,
                 lane_steps=int(np.rint(per_step * work.steps)),
                 sent=(outcome.bytes, *(() if work.probe is None else (work.probe.bytes,))),
-                extra=work.run.programs.asks_loss * tree.payload_bytes(work.stats[0].loss[:1]),
+                extra=_loss_bytes(work),
                 got=work.sent.bytes,
-                diagnosis=None if work.sums is None else close_sums(work.sums),
+                diagnosis=diagnosis,
+                place=place,
             )
         )
     return played
+
+
+def _loss_bytes(work: RoundWork) -> int:
+    """What the loss at x adds to a message, where clients send it."""
+    loss = work.stats[0].loss
+    return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype)) if work.run.programs.asks_loss else 0
 
 
 def _start_models(work: RoundWork, room: int) -> list[Shared]:
@@ -330,21 +344,29 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
     total, memory, stats = programs.add(
         work.total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
     )
-    sums, honest = work.sums, work.honest
-    if diagnoses:
-        delta = rows.message.delta
-        sums = add_rows(no_rows(delta) if sums is None else sums, delta, jobs.weight)
-        if isinstance(total, Folded):
-            honest = programs.add_honest(honest, work.sent.server, rows, remembered, jobs, work.info)
+    honest = work.honest
+    if diagnoses and isinstance(total, Folded):
+        honest = programs.add_honest(honest, work.sent.server, rows, remembered, jobs, work.info)
     return work._replace(
         total=total,
         memory=memory,
         jobs=jobs,
         losses=losses,
         stats=(*work.stats, stats),
-        sums=sums,
         honest=honest,
     )
+
+
+def _served(work: RoundWork, diagnoses: bool) -> tuple[ServerState, Memory, Outcome] | None:
+    """The next server of a run that takes part."""
+    if work.cohort is None:
+        return None
+    assert work.total is not None and work.jobs is not None
+    programs, old, deviation = work.run.programs, work.sent.server, {}
+    server, memory, outcome, reduced = programs.close(work.total, old, work.memory, work.jobs, work.info)
+    if diagnoses:
+        deviation = programs.deviation(work.total, reduced, work.honest, old, work.jobs, work.info)
+    return server, memory, outcome._replace(info={**outcome.info, **deviation})
 
 
 def _by_run(stacked: Tree, runs: int) -> list:

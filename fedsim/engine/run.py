@@ -208,7 +208,7 @@ class Run:
             useful=s.useful + played.steps,
             lane_steps=s.lane_steps + played.lane_steps,
             info=_reported(s.info, outcome.info | self._malicious(cohort)) | self.plan.columns(cohort),
-            **_diagnosed(s, played.diagnosis),
+            **_diagnosed(s, played),
         )
         if self.round == 1:
             self.first = digest(self.server)
@@ -270,14 +270,19 @@ class Run:
             reason = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
             self.reason = self.reason or f"round {self.round}: {reason}"
 
-    def evaluate(self, server: ServerState) -> dict[str, Scores]:
-        """Hand the samples held out to the device; whoever needs the numbers waits for them."""
-        return {name: self.scores(server, stacks) for name, stacks in self.held.items()}
+    def evaluates(self, r: int) -> bool:
+        """Whether a round has a row."""
+        return r % self.every == 0 or r == self.rounds
 
-    def scores(self, server: ServerState, stacks: Iterable[Stack], wait: bool = False) -> Scores:
+    def evaluate(self, server: ServerState, together: bool = True) -> dict[str, Scores]:
+        """Hand the samples held out to the device, by all threads together or by this one; who needs the numbers waits."""
+        return {name: self.scores(server, stacks, together=together) for name, stacks in self.held.items()}
+
+    def scores(self, server: ServerState, stacks: Iterable[Stack], wait: bool = False, together: bool = True) -> Scores:
         """Scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
-        return scores(program.evaluate, program.evaluators, program.server.shown(server), stacks, wait)
+        threads = program.evaluators if together else 1
+        return scores(program.evaluate, threads, program.server.shown(server), stacks, wait)
 
     def _values(self, tests: dict[str, Scores]) -> dict[str, Any]:
         s, r = self.since, self.round
@@ -359,9 +364,10 @@ class Run:
             self.since, self.status = self.open_since, "running"
 
 
-def _diagnosed(s: Counters, diagnosis: Diagnosis | None) -> dict[str, float]:
+def _diagnosed(s: Counters, played: Played) -> dict[str, float]:
     """Rounds that were measured, and the sums over them; one with too few clients says nothing."""
-    values = {} if diagnosis is None else {name: float(value) for name, value in diagnosis._asdict().items()}
+    diagnosis = {} if played.diagnosis is None else played.diagnosis._asdict()
+    values = {name: float(np.asarray(value)[played.place]) for name, value in diagnosis.items()}
     if not values or not all(map(math.isfinite, values.values())):
         return {}
     return {"diagnosed": s.diagnosed + 1, **{name: getattr(s, name) + value for name, value in values.items()}}

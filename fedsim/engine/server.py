@@ -17,7 +17,7 @@ from jaxtyping import Array, Int
 from fedsim import tree
 from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, row_of, server_step, through
 from fedsim.engine import sections
-from fedsim.engine.deviation import HonestSum, add_honest, mean_of, ratio_to_bound
+from fedsim.engine.deviation import Deviation, Deviations, HonestSum, add_honest, mean_of, ratio_to_bound
 from fedsim.engine.jitted import Jitted, jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
@@ -90,6 +90,7 @@ class Server:
       task: of the reducers of the method's `aux`.
       broadcast: by which the parameters are sent out; None: as they are.
       memories: of the client method alone, where others use the same; left out: its own.
+      deviations: of another passage with the same wire; left out: of this one.
       block: rows of a block.
       blocks: blocks of the largest cohort.
 
@@ -111,6 +112,7 @@ class Server:
         task: Task,
         broadcast: Codec | None = None,
         memories: Memories | None = None,
+        deviations: Deviations | None = None,
         *,
         block: int,
         blocks: int,
@@ -122,6 +124,7 @@ class Server:
         self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
         self.codec, self.least, self.most, self.folds = passage.codec, passage.least, rule.most, passage.folds
         self.rows = blocks * block  # of the largest cohort
+        self.deviations = Deviations(passage) if deviations is None or passage.aims else deviations
         self.gathering = _gathering(self.rows, passage.drop)
         self.adding: Jitted = self.fold if self.folds else self.gathering.add
         self.asks_loss = "loss" in rule.needs
@@ -133,7 +136,7 @@ class Server:
         other = copy.copy(self)
         for name in ("init", "close"):
             other.__dict__.pop(name, None)
-        for name in ("fold", "add_probe", "add_honest", "deviation", "send", "send_probe", "evaluated"):
+        for name in ("fold", "add_probe", "add_honest", "distance", "kappa_ratio", "send", "send_probe", "evaluated"):
             other.__dict__[name] = getattr(self, name)
         other.optimiser = optimiser
         return other
@@ -228,8 +231,11 @@ class Server:
     @jitted_with(donate=(2,))
     def close(
         self, total: Folded | Gathered, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo
-    ) -> tuple[ServerState, Memory, Outcome]:
-        """The next server, of all sections together; the old one where too little arrived."""
+    ) -> tuple[ServerState, Memory, Outcome, Tree | None]:
+        """The next server, of all sections together; the old one where too little arrived.
+
+        Last comes what the rule made of a stack, for `deviation`; None where blocks are folded.
+        """
         if isinstance(total, Folded):
             closed = self._close_fold(total, server, memory, jobs, info)
         else:
@@ -248,7 +254,7 @@ class Server:
             counts.reported, counts.nonfinite, counts.usable, skipped, is_finite(params), reports, closed.bytes
         )
         whole = tree.filled(params, server.shared["params"])
-        return ServerState({"params": whole, **rest}, state), closed.memory, outcome
+        return ServerState({"params": whole, **rest}, state), closed.memory, outcome, closed.reduced
 
     @jitted
     def add_probe(
@@ -285,26 +291,41 @@ class Server:
         arrived = self.passage.arrive(received(rows, None, jobs, remembered), server, jobs, info)[0]
         return add_honest(total, arrived, self.passage.context(server, jobs, info, Phase.RULE))
 
-    @jitted
     def deviation(
-        self, total: Folded | Gathered, honest: HonestSum | None, server: ServerState, jobs: Jobs, info: RoundInfo
+        self,
+        total: Folded | Gathered,
+        reduced: Tree | None,
+        honest: HonestSum | None,
+        server: ServerState,
+        jobs: Jobs,
+        info: RoundInfo,
     ) -> Info:
-        """How far the aggregate lies from the honest clients: a program of its own, which changes no bit of the round."""
-        jobs = total.jobs if isinstance(total, Gathered) else jobs
-        context, state = self.passage.context(server, jobs, info, Phase.RULE), server.state["rule"]
+        """How far the aggregate lies from the honest clients: programs of their own, which change no bit of the round.
+
+        `reduced` is what `close` says that the rule made of the rows; a sum of blocks is divided once more.
+        """
         if isinstance(total, Folded):
-            assert self.rule.fold is not None and honest is not None
-            aggregate, bound = self.rule.fold.finish(total.rule, state, context)[0], None
-            mean = mean_of(honest)
-        else:
-            arrived, kept = self.passage.through(total.updates, server, jobs, info)[:2]
-            aggregate, bound = self.rule.apply(kept, state, context)[0], self.passage.bound
-            mean = mean_of(add_honest(None, arrived, context))
+            return {"honest_distance": self.distance(total, honest, server, jobs, info)}
+        deviation = self.deviations.of(total, reduced, server, info)
+        ratio = {} if self.passage.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
+        return {"honest_distance": deviation.distance, **ratio}
+
+    @jitted
+    def distance(
+        self, total: Folded, honest: HonestSum | None, server: ServerState, jobs: Jobs, info: RoundInfo
+    ) -> Array:
+        """`deviation` where blocks are folded."""
+        assert self.rule.fold is not None and honest is not None
+        context = self.passage.context(server, jobs, info, Phase.RULE)
+        aggregate = self.rule.fold.finish(total.rule, server.state["rule"], context)[0]
         decoded = lambda message: self.passage.decoded(message, server.shared)
-        report = {"honest_distance": tree.norm(tree.subtract(decoded(aggregate), decoded(mean)))}
-        if bound is not None:
-            report["kappa_ratio"] = ratio_to_bound(aggregate, mean, arrived, context, bound)
-        return report
+        return tree.norm(tree.subtract(decoded(aggregate), decoded(mean_of(honest))))
+
+    @jitted
+    def kappa_ratio(self, deviation: Deviation) -> Array:
+        """Of the published bound, where there is one."""
+        assert self.passage.bound is not None
+        return ratio_to_bound(deviation, self.passage.bound)
 
     def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is.
@@ -353,17 +374,17 @@ class Server:
         fold = self.rule.fold
         assert fold is not None
         reduce = lambda state, context: fold.finish(total.rule, state, context)
-        aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, jobs, info)
-        return Closed(aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
+        _, aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, jobs, info)
+        return Closed(None, aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
         updates, jobs = total.updates, total.jobs
         arrived, kept, bad, states, reports = self.passage.through(updates, server, jobs, info)
         reduce = lambda state, context: self.rule.apply(kept, state, context)
         summed = add_reports(no_reports(reports), reports)
-        aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
+        reduced, aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
         memory = self._keep(memory, server, jobs, total.memory, arrived._replace(memory=kept.memory))
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
         counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)
-        return Closed(aggregate, state, sums, counts, memory, reports, sent)
+        return Closed(reduced, aggregate, state, sums, counts, memory, reports, sent)

@@ -98,7 +98,8 @@ class TrainStats(NamedTuple):
 class Closed(NamedTuple):
     """What the rule and the sums beside it give at the end of a round."""
 
-    aggregate: Tree
+    reduced: Tree | None  # what the rule made of a stack
+    aggregate: Tree  # what becomes of it before the optimisers
     state: dict[str, Tree]
     sections: sections.Sections
     counts: Counts

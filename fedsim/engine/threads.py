@@ -7,8 +7,9 @@ one another. An accelerator has one queue; there one thread is enough.
 
 import functools
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, ParamSpec, TypeVar
 
 import jax
@@ -53,6 +54,47 @@ def in_threads(program: Callable[..., R], calls: Sequence[tuple]) -> list[R]:
     pools = zip(_pools(len(others)), others, strict=True)
     waiting = [pool.submit(_within, numerics, program, call) for pool, call in pools]
     return [*(results or [program(*first)]), *(result.result() for result in waiting)]
+
+
+def beside(function: Callable[..., R], calls: Sequence[tuple], programs: Sequence[Callable]) -> list[R]:
+    """A function that hands several programs over, for every tuple of arguments -> the results in that order.
+
+    The threads of the device take turns: what one hands over waits for nothing that another does. Calls by the same
+    programs stay with one thread until these have run once, so that nothing is compiled twice.
+
+    Args:
+      function: of one call's arguments; it may not come here again, nor to `in_threads`.
+      calls: its arguments.
+      programs: of each call, the longest program that it hands over.
+    """
+    threads = min(device_threads(), len(calls))
+    if threads < 2:
+        return [function(*call) for call in calls]
+    chains: dict[Any, list[int]] = {}
+    for i, program in enumerate(programs):
+        chains.setdefault(i if program in _ran else program, []).append(i)
+    left, results = deque(chains.values()), dict[int, R]()
+
+    def work() -> None:
+        while left:
+            try:
+                chain = left.popleft()
+            except IndexError:  # the last one went to another thread meanwhile
+                return
+            for i in chain:
+                results[i] = function(*calls[i])
+
+    numerics = _numerics()
+    others = [pool.submit(_within, numerics, work, ()) for pool in _pools(threads - 1)]
+    try:
+        work()
+    finally:
+        left.clear()  # after an error nothing new is begun
+        wait(others)
+    for other in others:
+        other.result()
+    _ran.update(programs)
+    return [results[i] for i in range(len(calls))]
 
 
 @functools.cache
