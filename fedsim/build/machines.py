@@ -16,13 +16,14 @@ def fleet_of(scenario: Scenario) -> Fleet:
     """The machines of all seeds; factories that refuse their arguments raise a LinkError."""
     section = scenario.spec.fleet
     made = {key: factory_of(part)() for key in ("speed", "links", "availability") if (part := getattr(section, key))}
-    dropout = section.dropout if isinstance(section.dropout, float) else None
+    shares = section.dropout
+    dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
     return Fleet(
         **made,
-        dropout=Dropout(*section.dropout.model_dump().values()) if dropout is None else Dropout(during=dropout),
+        dropout=dropout,
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
-        keep=scenario.spec.cohort.size if section.over_select > 1 else None,
+        keep=getattr(scenario.spec.cohort, "size", None) if section.over_select > 1 else None,
     )
 
 
@@ -42,6 +43,9 @@ def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
     if fleet.over_select > 1 and not isinstance(getattr(spec.cohort, "size", None), int):
         text = f"{spec.cohort.kind} has no size to end a round at; take the cohort uniform, or take it out"
         yield ("fleet", "over_select"), text
+    if not isinstance(fleet.dropout, float) and sum(fleet.dropout.model_dump().values()) > 1 + 1e-9:
+        text = "before, during and after are probabilities of the same client, and more than 1 together; lower one"
+        yield ("fleet", "dropout"), text
     if fleet.partial_work and fleet.deadline is None:
         yield ("fleet", "partial_work"), "nobody is late without a deadline; write fleet.deadline, or take it out"
     if spec.schedule.kind == "sync":

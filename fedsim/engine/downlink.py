@@ -32,7 +32,7 @@ class Downlink:
         self.last = np.full(clients, -1, np.int64)  # `sent` when a client got its last one; -1: it never came
 
     def deliver(self, ids: Int[np.ndarray, " K"], size: int | None) -> Int[np.ndarray, " K"]:
-        """The clients of a round get the variables, which take `size` bytes (None: they are sent as they are) -> bytes of each."""
+        """The clients of a round get the variables, in `size` bytes (None: they are sent as they are) -> bytes of each."""
         bytes_ = np.full(len(ids), self.whole if size is None else size, np.int64)
         if self.recursive and size is not None:
             self.sent = self.sent + (size - (self.whole - self.model))

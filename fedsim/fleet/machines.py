@@ -115,9 +115,9 @@ class Machines:
         steps = planned.copy()
         if self.fleet.partial and np.isfinite(self.fleet.deadline):
             room = np.maximum(self.fleet.deadline - down - up, 0)
-            done = np.where(end > self.fleet.deadline, _whole_steps(room, step, planned), planned)
+            done = np.where(self._in_time(end), planned, _whole_steps(room, step, planned))
             steps, end = done, np.where(done < planned, down + done * step + up, end)
-        reports = ~gone & (end <= self.fleet.deadline) & ((steps > 0) | (planned == 0))
+        reports = ~gone & self._in_time(end) & ((steps > 0) | (planned == 0))
         joined, length = self._closed(ids, reports, np.where(gone, leave, np.where(reports, end, np.inf)))
         late = ~joined & ~gone
         spent = np.where(gone, leave, length)
@@ -141,8 +141,12 @@ class Machines:
             first = order[reports[order]][:keep]
             joined = np.zeros(len(ids), bool)
             joined[first] = True
-            return joined, float(end[first[-1]]) if keep else 0.0
+            return joined, min(float(end[first[-1]]), deadline)
         return reports, min(float(end.max(initial=0.0)), deadline) if len(ids) else self.idle
+
+    def _in_time(self, end: Any) -> Any:
+        """Whether something ends by the deadline, but for rounding."""
+        return end <= self.fleet.deadline * (1 + 1e-12)
 
     def _times(self, ids: Any) -> tuple[Any, Any, Any]:
         """Seconds down, of a step, and up, of some clients."""
@@ -161,7 +165,7 @@ class Machines:
             return np.full(len(ids), np.inf)
         u = np.array([self._draws.at(round, int(id)).random(2) for id in ids]).reshape(-1, 2)
         which = np.searchsorted(np.cumsum([before, during, after]), u[:, 0], "right")
-        return np.choose(which, [-1.0, u[:, 1], 1.0, np.inf])
+        return np.select([which == 0, which == 1, which == 2], [-1.0, u[:, 1], 1.0], np.inf)
 
 
 def _whole_steps(seconds_: Any, step: Any, most: Any) -> Int[np.ndarray, " m"]:

@@ -23,7 +23,7 @@ class Population(NamedTuple):
 
     def part(self, kept: np.ndarray) -> "Population":
         """Some of them."""
-        return Population(*(column if column is None else column[kept] for column in self))
+        return Population(self.ids[kept], self.samples[kept], None if self.loss is None else self.loss[kept])
 
 
 class Cohort(NamedTuple):

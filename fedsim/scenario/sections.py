@@ -148,12 +148,6 @@ class Dropout(Section):
     after: Annotated[float, Ge(0), Le(1)] = 0.0
     """That its message is sent and lost."""
 
-    @model_validator(mode="after")
-    def _shares(self):
-        if self.before + self.during + self.after > 1 + 1e-9:
-            raise ValueError("before, during and after are probabilities of the same client, and at most 1 together")
-        return self
-
 
 class Fleet(Section):
     speed: Any = None
