@@ -63,6 +63,7 @@ TABLES = {
     "profiles.csv": tables.PROFILES,
     "worst.csv": tables.WORST,
     "breakdown.csv": tables.BREAKDOWN,
+    "bytes.csv": tables.BYTES,
     "tuning.csv": tables.TUNING,
     "bench.csv": tables.BENCH,
 }

@@ -14,7 +14,7 @@ from fedsim.runs.result import ORDER
 TOP = {"kind": "top_k", "k": 3}
 NEEDED = {  # arguments without which a codec cannot be, or is too large for short messages
     "count_sketch": {"rows": 3, "columns": 40},
-    "diana": {"codec": {"kind": "cast"}},
+    "diana": {"codec": {"kind": "cast"}, "alpha": 0.5},
     "ef21": {"codec": TOP},
     "eden": {"bits": 2},
     "error_feedback": {"codec": TOP},
@@ -186,14 +186,10 @@ def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ROW_BY_ROW)
+@pytest.mark.parametrize("kind", [kind for kind in ROW_BY_ROW if kind != "error_feedback"])  # refused there
 def test_every_codec_sends_models_out_too(kind):
     """Differences, where a codec leaves out much of what it sends."""
-    codec = (
-        link(kind)
-        if kind in ("ef21", "error_feedback", "cast", "lazy", "diana")
-        else {"kind": "ef21", "codec": link(kind)}
-    )
+    codec = link(kind) if kind in ("ef21", "cast", "lazy", "diana") else {"kind": "ef21", "codec": link(kind)}
     result = run("cast", broadcast=[codec], wire=[])
     assert result.status == "done" and np.isfinite(result.rounds["test_loss"]).all()
     assert result.rounds["bytes_down"].iloc[-1] == result.clients["bytes_down"].sum()

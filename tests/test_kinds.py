@@ -31,12 +31,13 @@ def test_the_file_has_the_order_of_registration():
 
 def test_what_is_known_of_a_kind_is_what_its_factory_says():
     load_factories()
-    plain = lambda parameters: [(p.name, p.annotation, p.default) for p in parameters.values()]
+    typed = lambda annotation: "codec" if is_codec(annotation) else annotation  # ours stands for the noun
+    plain = lambda parameters: [(p.name, typed(p.annotation), p.default) for p in parameters.values()]
     for family, kinds in KINDS.items():
         for name, known in kinds.items():
             shipped, factory = Shipped(family, name, **known), FAMILIES[family][name]
             ours, theirs = (plain(signature(f, eval_str=True).parameters) for f in (shipped, factory))
-            assert ours == theirs or (is_codec(ours[0][1]) and is_codec(theirs[0][1])), (family, name)
+            assert ours == theirs, (family, name)
             assert getdoc(shipped) == (getdoc(factory) or "") and shipped.__module__ == factory.__module__
 
 

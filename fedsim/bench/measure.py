@@ -2,11 +2,12 @@
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import jax
 
+from fedsim.bench.codecs import bench_codecs
 from fedsim.bench.rules import bench_rules
 from fedsim.bench.workload import bench
 from fedsim.disk import files, tables
@@ -20,12 +21,12 @@ OVER = {"least": min, "most": max, "compile_seconds": max, "peak_bytes": min}  #
 
 
 def measured(
-    scenarios: Sequence[str], edits: tuple[str, ...], out: Path, say: Callable[[str], None], times: int = 1
+    what: Sequence[str], edits: tuple[str, ...], out: Path, say: Callable[[str], None], times: int = 1
 ) -> list[Record]:
-    """Measure scenarios (none: those of `scenarios/bench`, and the rules) -> records, also written to a folder.
+    """Measure scenarios, rules and codecs -> records, also written to a folder.
 
     Args:
-      scenarios: files.
+      what: files of scenarios, `rules`, `codecs`; none: the scenarios of `scenarios/bench`, and the rules.
       edits: as of `--set`.
       out: the folder.
       say: called with what is measured next.
@@ -36,19 +37,25 @@ def measured(
       DirectoryError: when the folder cannot be written.
     """
     files.make_folder(out)
-    chosen = scenarios or [str(file) for name, file in shipped().items() if name.startswith("bench/")]
-    if not chosen:
+    ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/")}
+    if not ours and (not what or "codecs" in what):
         raise DirectoryError("scenarios/bench: does not come with this installation; name a scenario")
-    runs = []
-    for _ in range(times):
-        runs.append([record for path in chosen for record in bench(read(path, edits), say)])
-        if not scenarios:
-            runs[-1] += bench_rules(say)
+    chosen = what or [*ours.values(), "rules"]
+    runs = [[record for one in chosen for record in _records(one, edits, ours, say)] for _ in range(times)]
     records = [_median(same) for same in zip(*runs, strict=True)]
     files.write(out / "bench.csv", tables.to_csv(records, tables.BENCH))
     machine = {"environment": numerical(jax.devices()), "surroundings": surroundings(jax.devices())}
     files.write(out / "bench.json", json.dumps({"records": records, **machine}, indent=2) + "\n")
     return records
+
+
+def _records(one: str, edits: tuple[str, ...], ours: Mapping[str, str], say: Callable[[str], None]) -> Iterator[Record]:
+    """Of a scenario, of the rules or of the codecs."""
+    if one == "rules":
+        return bench_rules(say)
+    if one == "codecs":
+        return bench_codecs(read(ours["bench/w1"], edits), say)
+    return bench(read(one, edits), say)
 
 
 def _median(records: Sequence[Record]) -> Record:

@@ -40,7 +40,7 @@ def bench(scenario: Scenario, say: Say = lambda text: None) -> Iterator[dict[str
         experiment = build(scenario, devices=devices)
         flops = step_flops(experiment)
         say(f"{scenario.spec.name}: lanes")
-        ours, evaluation, run = _lanes(experiment)
+        ours, evaluation, run = lanes(experiment)
         rounds = _rates(ours, experiment, flops, peak)
         yield {"workload": scenario.spec.name, "how": f"lanes ({experiment.program.width.lanes})", **rounds, **run}
         for name, seconds, compiling in _rivals(experiment, evaluation, say):
@@ -74,7 +74,7 @@ def step_flops(experiment: Experiment) -> float:
     return float((counted or {}).get("flops", 0))
 
 
-def _lanes(experiment: Experiment) -> tuple[dict[str, float], float, dict[str, Any]]:
+def lanes(experiment: Experiment) -> tuple[dict[str, float], float, dict[str, Any]]:
     """Our rounds -> (seconds of a steady one, seconds of an evaluation, the rest of the record)."""
     seed = next(iter(experiment.plans))
     run = experiment.run(seed)

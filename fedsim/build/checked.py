@@ -31,7 +31,7 @@ from fedsim.build.model import activation_bytes, loss_of, model_of, model_sectio
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
-from fedsim.build.wire import check_size, forgotten, linear_partners, second_codec
+from fedsim.build.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
 from fedsim.scenario.reader import Path
@@ -94,6 +94,8 @@ def checked(
     _check_links(problems, links, cohort, K)
     problems.check(second_codec, links)
     problems.check(linear_partners, links)
+    for path, each, made in sent:
+        problems.check(no_downlink, path, each, made)
     for path, each, made in links:
         problems.check(forgotten, scenario, path, each, made, client)
 

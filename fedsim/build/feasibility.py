@@ -87,7 +87,7 @@ def small_cohort(path: Path, section: Any, made: Any, K: int) -> Found:
 
 def too_many_rows(path: Path, section: Any, made: Any, K: int) -> Found:
     """A link that cannot take as many rows as the nominal cohort has; survivors are checked again in every round."""
-    most = getattr(made, "most", None)
+    most = made.most if isinstance(made, Rule) else None
     if most is not None and most < K:
         names = bounds_of(section)
         yield (*path, *names[:1]), f"{at_most(section, most)}, the cohort has {K}; lower f, or write a smaller cohort"
@@ -190,7 +190,7 @@ def asynchronous(
     elif any(remembers(link) for link in links):
         yield (
             ("wire",),
-            f"a stage remembers a client's last message, and it may send two between two steps; {instead} stage",
+            f"a link remembers a client's last message, and it may send two between two steps; {instead} link",
         )
     if spec.broadcast:
         yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"

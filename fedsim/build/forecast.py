@@ -31,6 +31,7 @@ Shape = jax.ShapeDtypeStruct
 FORECAST_ROUNDS = 50  # whose plans are counted
 COMPILER = 90_000_000  # bytes that a process holds on to once it has the programs of a run: 50 MB of kept ones, 150 of new ones
 QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # of a program that runs once
+PARTIAL = frozenset({"top_k", "rand_k", "threshold", "low_rank"})  # codecs that leave most of a vector out
 LITTLE = 0.1  # of a run's memory: below it, what programs need while they run is counted and not measured
 
 
@@ -173,6 +174,9 @@ def notes(experiment: Experiment) -> list[str]:
         lines.append(f"wire has {attacks[0]}, and no client is malicious; set fleet.malicious")
     if spec.data.attack and not plan.malicious.any():
         lines.append(f"data.attack has {spec.data.attack[0].kind}, and no client is malicious; set fleet.malicious")
+    if spec.broadcast and (kind := spec.broadcast[0].kind) in PARTIAL:
+        text = f"broadcast has {kind}, and clients train from what is left of the model"
+        lines.append(f"{text}; ef21(codec: {kind}) sends them differences")
     idle = plan.malicious.any() and not attacks and not spec.data.attack
     if idle and own_file(spec.client) is None:  # a client method may read it
         text = "fleet.malicious is set, and neither wire nor data.attack has an attack"

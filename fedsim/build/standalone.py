@@ -19,7 +19,7 @@ from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.schema import Scenario
 from fedsim.tree import Tree
-from fedsim.types import AggregateStage, Aim, Codec, Context, ServerLoss, Updates
+from fedsim.types import AggregateStage, Aim, Codec, Context, Rule, ServerLoss, Updates
 
 NEEDED = {
     "loss": "every client's loss",
@@ -246,7 +246,7 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
             instead = f"lower {' or '.join(bounds)}, or give more rows" if bounds else "give more rows"
             text = f"{kind}: {rows} rows reported, at least {least} are needed; {instead}"
             raise prepared.scenario.error((*path, *bounds[:1]), text)
-        most = getattr(made, "most", None)
+        most = made.most if isinstance(made, Rule) else None
         if most is not None and rows > most:
             text = f"{at_most(section, most)}, and {rows} rows reported; lower f, or give fewer rows"
             raise prepared.scenario.error((*path, *bounds[:1]), text)

@@ -31,6 +31,16 @@ def forgotten(scenario: Scenario, path: Path, section: Any, made: Any, client: C
         yield path, f"{text}, a gradient at the shared model first; take another method, or leave it out"
 
 
+def no_downlink(path: Path, section: Any, made: Any) -> Iterator[tuple[Path, str]]:
+    """A codec for updates whose memory means nothing between one model and the next."""
+    kind = section.kind
+    if kind == "error_feedback":
+        text = f"{kind} adds what it left out of one model to the next one, and clients would train from the sum"
+        yield path, f"{text}; take ef21(codec: {section.codec.kind}), which sends differences, or the codec alone"
+    elif isinstance(made, Codec) and made.server is not None:
+        yield path, f"{kind} with k has a memory behind the rule, and a broadcast has no rule; leave k out"
+
+
 def check_size(scenario: Scenario, path: Path, section: Any, made: Any, params: Any) -> None:
     """A codec whose messages can be counted, and whose arrays for one of them fit into memory, by their shapes.
 

@@ -77,7 +77,9 @@ def bench_table(records: list[Record]) -> None:
         "plan_seconds": ("plan ms", _milli),
         "evaluation_seconds": ("test ms", _milli),
         "peak_bytes": ("peak MB", lambda v: f"{v / 1e6:,.0f}"),
+        "message_bytes": ("a message", amount),
     }
+    columns = {name: column for name, column in columns.items() if any(name in record for record in records)}
     view = _table([title for title, _ in columns.values()], left=("workload", "how"))
     for record in records:
         known = ((form, record.get(name)) for name, (_, form) in columns.items())
@@ -118,8 +120,9 @@ def _table(names: list[str], left: tuple[str, ...]) -> Table:
 
 
 def _print(view: Table, width: int) -> None:
-    """A table at least so wide: a narrow terminal wraps it, and nothing is cut."""
-    Console(width=max(Console().width, width)).print(view)
+    """A table at least so wide, and wide enough for all of it: a narrow terminal wraps it, and nothing is cut."""
+    needed = Console(width=10_000).measure(view).maximum
+    Console(width=max(Console().width, width, needed)).print(view)
 
 
 def _milli(seconds: float) -> str:

@@ -29,21 +29,23 @@ def doctor_command(as_json: bool) -> None:
 
 
 @click.command("bench")
-@click.argument("scenarios", nargs=-1, type=click.Path(dir_okay=False))
+@click.argument("what", nargs=-1, metavar="[codecs|rules|SCENARIO]...", type=click.Path(dir_okay=False))
 @options.edits
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Measure everything so often and give medians.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True)
 @options.as_json("the records")
 @options.debug
-def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool) -> None:
+def bench_command(what: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool) -> None:
     """Measure rounds on this machine, beside its matrix-product peak and the plain ways to run them in JAX.
 
-    Without scenarios: the three of scenarios/bench, and the rules on 100 stacked updates of 1,000,000 numbers.
+    Without arguments: the three scenarios of scenarios/bench, and the rules on 100 stacked updates of 1,000,000 numbers.
+    `rules` are these alone; `codecs`: every codec on as many messages, beside a round of scenarios/bench/w1.yaml.
 
     \b
     Examples:
       fedsim bench
       fedsim bench --repeat 5
+      fedsim bench codecs
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
     from fedsim.bench.measure import measured
@@ -51,7 +53,7 @@ def bench_command(scenarios: tuple[str, ...], edits: tuple[str, ...], repeat: in
     from fedsim.engine.machine import compile_cache
 
     with compile_cache(), console.status_line(not as_json) as say:
-        records = measured(scenarios, edits, out, say, repeat)
+        records = measured(what, edits, out, say, repeat)
     if as_json:
         click.echo(json.dumps(records))
     else:

@@ -1,9 +1,6 @@
 """EF21: differences to what the receiver has."""
 
-import jax
-import jax.numpy as jnp
-
-from fedsim.codecs.inner import with_memory
+from fedsim.codecs.inner import shifted, with_memory
 from fedsim.compose import codec as as_codec
 from fedsim.types import Codec
 
@@ -28,26 +25,4 @@ def ef21(codec: Codec) -> Codec:
     """
     if codec.linear:
         raise ValueError(f"{codec.name} is decoded behind the rule, so that no client knows what the server received")
-    return with_memory(codec, _differences)
-
-
-def _differences(codec: Codec) -> Codec:
-    def memory(known):
-        return {"received": known, "codec": codec.memory(jnp.zeros_like(known))}
-
-    def encode(x, memory, key):
-        before = memory["received"]
-        payload, bits, inner = codec.encode(x - before, memory["codec"], key)
-        arrives = before + codec.decode(payload, len(x)).astype(x.dtype)
-        return (before, payload), bits, {"received": jax.lax.optimization_barrier(arrives), "codec": inner}
-
-    def decode(payload, d):
-        before, difference = payload
-        return before + codec.decode(difference, d).astype(before.dtype)
-
-    def entropy(payload, d):
-        assert codec.entropy is not None
-        return codec.entropy(payload[1], d)
-
-    made = codec._replace(encode=encode, decode=decode, memory=memory, recursive=True)
-    return made._replace(entropy=codec.entropy and entropy)
+    return with_memory(codec, shifted)

@@ -13,6 +13,7 @@ def error_feedback(codec: Codec) -> Codec:
     """Every client keeps what the codec left out of its message, and adds it to its next one.
 
     p = Δ_i + e_i;  sent: C(p);  e_i ← p − C(p), with e_i = 0 at the start; of a message that does not arrive, e_i stays.
+    It is for updates: what is missing of one model is no part of the next one, and a broadcast takes `ef21`.
 
     Bits: those of the codec.    Cost: a vector of d numbers for every client that ever takes part.
 

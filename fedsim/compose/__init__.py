@@ -17,6 +17,7 @@ from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import settled as settled
 from fedsim.compose.codecs import as_stages as as_stages
 from fedsim.compose.codecs import decoding as decoding
+from fedsim.compose.codecs import decoding_step as decoding_step
 from fedsim.compose.codecs import in_bytes as in_bytes
 from fedsim.compose.codecs import most_bytes as most_bytes
 from fedsim.compose.codecs import row_of as row_of

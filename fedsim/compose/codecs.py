@@ -9,7 +9,22 @@ from jax.flatten_util import ravel_pytree
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
 from fedsim.tree import Tree
-from fedsim.types import Aim, Bits, Codec, Context, Defence, Info, RowStage, Stage, Updates, forgetful, no_row
+from fedsim.types import (
+    AggregateStage,
+    Aim,
+    Bits,
+    Codec,
+    Context,
+    Defence,
+    Info,
+    Result,
+    RowStage,
+    Size,
+    Stage,
+    Updates,
+    forgetful,
+    no_row,
+)
 
 
 def transmitted(codec: Codec) -> RowStage:
@@ -76,6 +91,20 @@ def decoding(codec: Codec) -> Callable[[Tree, Tree], Tree]:
     return decode
 
 
+def decoding_step(codec: Codec) -> AggregateStage:
+    """The step that decodes what a rule made of the payloads of a linear codec."""
+    decode, server = decoding(codec), codec.server
+    if server is None:
+        return AggregateStage(lambda sum, state, context: (decode(sum, context.shared["params"]), state, {}))
+
+    def apply(aggregate: Tree, state: Tree, context: Context) -> Result:
+        x, unravel = ravel_pytree(context.shared["params"])
+        update, state, info = server.apply(aggregate, state, context)
+        return unravel(update.astype(x.dtype)), state, info
+
+    return server._replace(apply=apply)
+
+
 def as_stages(links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence) -> list[Stage | RowStage]:
     """The links of a wire as stages: codecs encode, attacks that know the defence are aimed at it."""
     return [_as_stage(link, defence) for link in links]
@@ -88,7 +117,9 @@ def _as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage |
 
 
 def in_bytes(bits: Bits) -> jax.Array:
-    """⌈bits / 8⌉, of a Python integer without overflow."""
+    """⌈bits / 8⌉, of a Python integer and of a size without overflow."""
+    if isinstance(bits, Size):
+        return bits.bytes + -(-bits.bits // 8)
     return jnp.asarray(-(-bits // 8), jnp.int32)
 
 

@@ -28,6 +28,7 @@ from fedsim.types import (
     RowStage,
     Rule,
     Shared,
+    Size,
     Stage,
     Task,
     Updates,
@@ -120,7 +121,9 @@ def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
         returned = traced(codec.encode, x, memory, jax.eval_shape(jax.random.key, 0))
         require_parts(returned, ("payload", "bits", "memory"))
         payload, bits, after = returned
-        require_like(bits, Shape((), jnp.int32), "one number", "bits", types=False)
+        require_like(
+            bits.bits if isinstance(bits, Size) else bits, Shape((), jnp.int32), "one number", "bits", types=False
+        )
         require_like(after, memory, "what memory made", "memory")
     with reported(file, "decode"):
         require_like(traced(lambda payload: codec.decode(payload, x.shape[0]), payload), x, "the vector", types=False)

@@ -55,11 +55,15 @@ WORST = (
     "method", "metric", "score", "attacks", "attack", "seeds", "mean", "sd", "ci_low", "ci_high", "best", "p_adjusted",
 )  # fmt: skip
 BREAKDOWN = ("method", "metric", "score", "values", "untrained", "mean", "holds", "falls")
+BYTES = (
+    "method", "metric", "score", "seeds", "mean", "ci_low", "ci_high", "bytes_up", "bytes_down", "up_per_client_round",
+    "down_per_client_round", "front", "reached", "bytes_to_target", "target_low", "target_high",
+)  # fmt: skip
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (
     "workload", "how", "seconds", "least", "most", "times_lanes", "steps_per_second", "gflops", "share_of_peak", "peak_gflops",
-    "lane_efficiency", "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes",
+    "lane_efficiency", "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.compose import aggregate_line, as_stages, decoding, labels, line, settled
+from fedsim.compose import aggregate_line, as_stages, decoding, decoding_step, labels, line, settled
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
 from fedsim.engine.own_samples import server_loss
@@ -71,11 +71,14 @@ class Passage:
         self.task = task
         names = labels([*links, rule, *steps])
         self.of_wire, self.of_stages = names[: len(wire)], names[len(wire) : len(links)]
-        self.of_rule, self.of_steps = names[len(links)], names[len(links) + 1 :]
+        self.of_rule = names[len(links)]
         self.wire, self.stages = line(links[: len(wire)], width, self.of_wire), line(stages, width, self.of_stages)
-        self.steps, self.aims = aggregate_line(steps), any(isinstance(link, Aim) for link in wire)
+        self.aims = any(isinstance(link, Aim) for link in wire)
         self.codec = next((link for link in wire if isinstance(link, Codec)), None)
-        self.decoder = decoding(self.codec) if self.codec and self.codec.linear else None
+        linear = [self.codec] if self.codec and self.codec.linear else []
+        self.decoder = decoding(linear[0]) if linear else None
+        self.steps = aggregate_line([*map(decoding_step, linear), *steps])
+        self.of_steps = [*(codec.name for codec in linear), *names[len(links) + 1 :]]
         self.remembering = {
             name: link for name, link in zip(names, links, strict=False) if link.memory is not forgetful
         }
@@ -148,14 +151,13 @@ class Passage:
           info: of the round.
         """
         aggregate, rule, of_rule = reduce(server.state["rule"], self.context(server, jobs, info, Phase.RULE))
-        aggregate = self.decoded(aggregate, server.shared)
         context = self.context(server, jobs, info, Phase.AGGREGATE)
         aggregate, steps, of_steps = self.steps.apply(aggregate, server.state["steps"], context)
         state = {**server.state, **self._after(states, reports), "rule": rule, "steps": steps}
         return aggregate, state, self._reports(reports, of_rule, of_steps)
 
     def decoded(self, aggregate: Tree, shared: Shared) -> Tree:
-        """A sum of messages, where the codec is linear from a sum of payloads."""
+        """A sum of messages, where the codec is linear from a sum of payloads; no memory of the server's has a part in it."""
         return aggregate if self.decoder is None else self.decoder(aggregate, self.travelling(shared))
 
     def _defence(self, updates: Updates, context: Context) -> Tree:

@@ -79,8 +79,8 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     try:
         with as_written(path):
             settings = [] if tuning is None else rows_of(tuning)
-            first = [] if rounds is None else rows_of(rounds.loc[rounds["round"] == 0])
-            again = conclusions(rows_of(summary), settings, record["baseline"], record["score"], varied, first)
+            played = [] if rounds is None else rows_of(rounds)
+            again = conclusions(rows_of(summary), settings, record["baseline"], record["score"], varied, played)
     except DirectoryError as error:
         return [str(error)]
     problems = []

@@ -14,6 +14,7 @@ from fedsim.study.breakdown import breakdown_lines, breakdowns
 from fedsim.study.conclusions import conclusions
 from fedsim.study.grid import Cell
 from fedsim.study.standings import chance_levels
+from fedsim.study.traffic import compares_codecs, traffic_lines
 from fedsim.study.tuning import Trial, edges, settings, tuned
 from fedsim.study.verdict import verdict
 
@@ -23,6 +24,7 @@ MORE = {
     "profiles": tables.PROFILES,
     "worst": tables.WORST,
     "breakdown": tables.BREAKDOWN,
+    "bytes": tables.BYTES,
     "tuning": tables.TUNING,
 }
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
@@ -61,6 +63,8 @@ class Comparison(Tables):
         not vary.
       breakdown: a row per method and other variation, as in `breakdown.csv`: from how many malicious clients on it falls
         apart; empty where their number does not vary.
+      bytes: a row per method and variation, as in `bytes.csv`: what its score costs in bytes; empty where all send the same
+        and no run reached a target.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
       verdict: the table in sentences, the headline first.
       edges: those of them that warn of a setting at the edge of what was tried.
@@ -113,6 +117,10 @@ class Comparison(Tables):
     @property
     def breakdown(self) -> pd.DataFrame:
         return self._frame("breakdown")
+
+    @property
+    def bytes(self) -> pd.DataFrame:
+        return self._frame("bytes")
 
     @property
     def tuning(self) -> pd.DataFrame:
@@ -212,7 +220,7 @@ def said(
     """The tables of a comparison in sentences, the headline first.
 
     Args:
-      records: the rows of `compare`, `summary`, `rounds` and `tuning`.
+      records: the rows of `compare`, `summary`, `rounds`, `bytes` and `tuning`.
       partition: the columns of `partition.csv`.
       scenario: resolved.
       baseline: label of the method that the others are compared with.
@@ -223,6 +231,8 @@ def said(
     metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
     lines = verdict(compared, summary, baseline, score, chance_levels(partition, metric), scenario)
     falls = breakdown_lines(breakdowns(compared, records["rounds"]), scenario)
+    costs = traffic_lines(records["bytes"], summary, baseline, score, scenario)
+    lines = [*costs, *lines] if compares_codecs(scenario) else [*lines[:1], *costs, *lines[1:]]
     return [*falls, *lines, *settings(tuning), *edges(tuning, tuned)]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from fedsim.study.breakdown import breakdowns
 from fedsim.study.pairing import across, against, profiles, scores_of
 from fedsim.study.summary import Record
+from fedsim.study.traffic import traffic
 from fedsim.study.tuning import sensitivity
 from fedsim.study.worst_case import worst_cases
 
@@ -17,7 +18,7 @@ def conclusions(
     varied: Sequence[str],
     rounds: Iterable[Record] = (),
 ) -> dict[str, list[Record]]:
-    """The tables that follow from others: `compare`, `across`, `profiles`, `worst`, `breakdown`.
+    """The tables that follow from others: `compare`, `across`, `profiles`, `worst`, `breakdown`, `bytes`.
 
     Args:
       summary: rows of `summary.csv`.
@@ -25,10 +26,11 @@ def conclusions(
       baseline: label of the method that the others are compared with.
       score: column of `summary.csv` that is compared.
       varied: paths that vary.
-      rounds: rows of `rounds.csv`; those of round 0 are read.
+      rounds: rows of `rounds.csv`.
     """
+    rounds = list(rounds)
     compared = [{**row, **sensitivity(row, tuning)} for row in against(summary, baseline, score, varied)]
     scores = scores_of(summary, score)
     together = {"across": across(scores, score), "profiles": profiles(scores, score)}
     attacked = {"worst": worst_cases(summary, score), "breakdown": breakdowns(compared, rounds)}
-    return {"compare": compared, **together, **attacked}
+    return {"compare": compared, **together, **attacked, "bytes": traffic(summary, rounds, score, varied)}

@@ -10,6 +10,7 @@ from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario.merge import label_of
 from fedsim.scenario.reader import scalar
 from fedsim.scenario.shorthand import top_level
+from fedsim.study.words import call_of
 
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever stands in it
 
@@ -62,7 +63,8 @@ def _method(entry: Any) -> ComparedMethod:
     _demand_form(entry)
     edits = tuple(f"{path}={text_of(value)}" for path, value in (entry.get("set") or {}).items())
     tune = {str(path): [*map(text_of, values)] for path, values in (entry.get("tune") or {}).items()}
-    label = label_of(entry["method"]) + "".join(f"[{edit}]" for edit in edits)
+    changes = (entry.get("set") or {}).items()
+    label = label_of(entry["method"]) + "".join(f"[{path}={_in_short(value)}]" for path, value in changes)
     return ComparedMethod(entry["method"], str(entry.get("label") or label), edits, tune)
 
 
@@ -122,11 +124,21 @@ def baseline_of(labels: Sequence[str], wanted: str | None) -> str:
     """
     if wanted is None:
         return "fedavg" if "fedavg" in labels else labels[0]
-    wanted = label_of(wanted)
+    wanted = wanted if wanted in labels else label_of(wanted)
     if wanted not in labels:
         problem = Problem("", f"no method '{wanted}' is compared{did_you_mean(wanted, labels)}")
         raise ScenarioError([problem], "--baseline")
     return wanted
+
+
+def _in_short(value: Any) -> str:
+    """A value in a label: links as they are written in short, anything else as `--set` reads it.
+
+    >>> _in_short([{"kind": "top_k", "k": 9}]), _in_short([1, 2]), _in_short([])
+    ('top_k(k=9)', '[1, 2]', '[]')
+    """
+    links = value if isinstance(value, list) else [value]
+    return call_of(value) if links and all(isinstance(one, dict) and "kind" in one for one in links) else text_of(value)
 
 
 def text_of(value: Any) -> str:

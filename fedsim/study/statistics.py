@@ -98,6 +98,24 @@ def interval(values: np.ndarray) -> tuple[float, float] | None:
     return mean - half, mean + half
 
 
+def median_interval(values: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """The median of values and its 95 % interval from x₍ⱼ₎ to x₍ₙ₊₁₋ⱼ₎, for the largest j with P(Bin(n, ½) < j) ≤ 2.5 %.
+
+    It holds whatever the distribution is (with ties it covers more), and a value that is only known to be larger than all
+    others may be given as ∞. No interval below six values.
+
+    >>> median_interval([3.0, 1.0, 2.0, 4.0, 5.0, math.inf])
+    (3.5, 1.0, inf)
+    >>> median_interval([1.0, math.inf])
+    (inf, None, None)
+    """
+    ordered, n = sorted(map(float, values)), len(values)
+    below = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))  # P(Bin < 1), P(Bin < 2), ...
+    j = sum(p <= (1 - LEVEL) / 2 for p in below)
+    median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    return (median, ordered[j - 1], ordered[n - j]) if j else (median, None, None)
+
+
 def sign_flip(d: np.ndarray) -> float:
     """Sign-flip test of differences symmetric about 0: P(|Σ ±d_s| ≥ |Σ d_s|) over all 2ⁿ signs, two-sided and exact.
 

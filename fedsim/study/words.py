@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedsim.compose import FAMILIES
@@ -29,6 +29,7 @@ TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "client.steps": ("local steps", "{} local step{s}"),
     "fleet.malicious": ("share of malicious clients", "{} malicious"),
     "wire": ("wire", "{} on the wire"),
+    "broadcast": ("broadcast", "{} in the broadcast"),
     "numerics.dtype": ("float type", "{}"),
     "numerics.threads": ("threads", "{} thread{s}"),
 }
@@ -38,6 +39,7 @@ SIGNS = {
 }  # fmt: skip
 KINDS = {"iid": "IID", "dirichlet": "Dirichlet"}
 ATTACKS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # paths along which an attack gets stronger
+CODECS = re.compile(r"(wire|broadcast)\b")  # paths along which codecs vary
 ATTACK = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # or is another one
 
 
@@ -81,10 +83,11 @@ def shown(part: Mapping[str, Any]) -> dict[str, Any]:
 def attacks(label: str) -> bool:
     """Whether a variation is one of an attack.
 
-    >>> attacks("fleet.malicious=0.2"), attacks("client.lr=0.1")
-    (True, False)
+    >>> attacks("fleet.malicious=0.2"), attacks("client.lr=0.1"), attacks("wire=[{kind: top_k, k: 5}]")
+    (True, False, False)
     """
-    return any(ATTACKS.match(part) for part in top_level(label))
+    parts = [part.strip() for part in top_level(label) if ATTACKS.match(part)]
+    return any(of_attack(part) or not ATTACK.fullmatch(part.partition("=")[0].strip()) for part in parts)
 
 
 def of_attack(part: str) -> bool:
@@ -100,6 +103,52 @@ def of_attack(part: str) -> bool:
     links = value if isinstance(value, list) else [value]
     kinds = [link.get("kind") if isinstance(link, dict) else str(link).partition("(")[0] for link in links]
     return not kinds or any(kind not in FAMILIES["codec"] for kind in kinds)
+
+
+def codec_axes(variants: Iterable[str]) -> set[str]:
+    """Paths along which codecs vary: `wire` or `broadcast` (or a key below) with codecs or nothing as values.
+
+    >>> sorted(codec_axes(["wire=[{kind: top_k, k: 5}], client.lr=1", "wire=[], client.lr=1"])), codec_axes(["wire=[zero]"])
+    (['wire'], set())
+    """
+    values: dict[str, set[str]] = {}
+    for variant in variants:
+        for part in top_level(variant) if variant else []:
+            path, _, text = (piece.strip() for piece in part.partition("="))
+            if CODECS.match(path):
+                values.setdefault(path, set()).add(text)
+    filled = {path: {text for text in texts if text != "[]"} for path, texts in values.items()}
+    return {path for path, texts in filled.items() if texts and not any(of_attack(f"{path}={text}") for text in texts)}
+
+
+def call_of(link: Any) -> str:
+    """A link as it is written in short.
+
+    >>> call_of({"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}), call_of("cast")
+    ('error_feedback(top_k(k=9))', 'cast')
+    >>> call_of({"kind": "top_k", "k": 9, "density": None, "values": {"kind": "qsgd", "levels": 4}})
+    'top_k(k=9, values=qsgd(levels=4))'
+    """
+    if isinstance(link, list):
+        return " → ".join(map(call_of, link)) or "as sent"
+    if not isinstance(link, Mapping) or "kind" not in link:
+        return {True: "true", False: "false"}[link] if isinstance(link, bool) else str(link)
+    values = {name: value for name, value in shown(link).items() if name != "kind" and value not in (None, [], {})}
+    inner = [call_of(v) if name == "codec" else f"{name}={call_of(v)}" for name, v in values.items()]
+    return f"{link['kind']}({', '.join(inner)})" if inner else str(link["kind"])
+
+
+def value_in_short(value: Any) -> str:
+    """A value of an axis: links as they are written in short, anything else as it was written.
+
+    >>> value_in_short("[{kind: error_feedback, codec: {kind: top_k, k: 9}}]"), value_in_short("[]"), value_in_short(0.2)
+    ('error_feedback(top_k(k=9))', 'nothing', '0.2')
+    """
+    links = _value(value) if isinstance(value, str) else value
+    links = links if isinstance(links, list) else [links]
+    if all(isinstance(link, Mapping) and "kind" in link for link in links):
+        return call_of(links) if links else "nothing"
+    return str(value)
 
 
 def _setting(part: str, scenario: Mapping[str, Any] | None) -> str:
@@ -127,15 +176,22 @@ def _malicious(value: Any, text: str) -> str:
 
 
 def _shown(value: Any, text: str) -> str:
-    """A value: kinds by their names and parameters, anything else as it was written."""
+    """A value: kinds by their names and parameters, codecs as they are written, anything else likewise."""
+    if _is_codec(value):
+        return call_of(value)
     if isinstance(value, list) and all(
         isinstance(one, str) or (isinstance(one, dict) and "kind" in one) for one in value
     ):
-        return ", then ".join(_shown(one, _kind(one)) for one in value) or "nothing"
+        return ", then ".join(_shown(one, one if _is_codec(one) else _kind(one)) for one in value) or "nothing"
     if isinstance(value, dict) and "kind" in value:
         rest = [f"{SIGNS.get(name, name.replace('_', ' '))} {inner}" for name, inner in value.items() if name != "kind"]
         return " ".join([_kind(value["kind"]), ", ".join(map(str, rest))]).strip()
     return KINDS.get(text, text)
+
+
+def _is_codec(value: Any) -> bool:
+    kind = value.get("kind") if isinstance(value, dict) else str(value).partition("(")[0]
+    return kind in FAMILIES["codec"]
 
 
 def _owner(path: str, scenario: Mapping[str, Any] | None) -> tuple[str, str]:

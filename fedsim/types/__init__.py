@@ -22,9 +22,11 @@ from fedsim.types.server import Codec as Codec
 from fedsim.types.server import Defence as Defence
 from fedsim.types.server import Fold as Fold
 from fedsim.types.server import Info as Info
+from fedsim.types.server import Result as Result
 from fedsim.types.server import RowStage as RowStage
 from fedsim.types.server import Rule as Rule
 from fedsim.types.server import Shapes as Shapes
+from fedsim.types.server import Size as Size
 from fedsim.types.server import Stage as Stage
 from fedsim.types.server import forgetful as forgetful
 from fedsim.types.server import no_row as no_row

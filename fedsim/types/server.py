@@ -17,7 +17,15 @@ def stateless(params: Tree, present: Bool[Array, " C"]) -> Tree:
 Info = dict[Any, Any]
 """Numbers that a link reports by their names, a scalar each. In `rounds.csv`, integers are summed since the row before."""
 
-Bits = int | Int[Array, ""]
+
+class Size(NamedTuple):
+    """8 · bytes + bits: of a message that may have more bits than an int32 can count."""
+
+    bytes: Int[Array, ""]
+    bits: Int[Array, ""]
+
+
+Bits = int | Int[Array, ""] | Size
 """Of a message: a Python integer where they are known beforehand."""
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -60,7 +68,8 @@ class Codec(NamedTuple):
     """What a message is turned into for its way, for ONE vector `[d]`: the `params` of a message, raveled.
 
     A linear codec is one whose payloads may be summed in place of the vectors: its rule sums payloads, and `decode` is
-    applied once, to what the rule made of them.
+    applied once, to what the rule made of them. A server that remembers something of earlier rounds takes `server` for it,
+    (payload, state, context) -> (vector `[d]`, state, info), and `decode` where a payload is read for another purpose.
 
     Receivers have zeros at the start of the run, and the start model where a server sends its own. What a receiver remembers
     of earlier messages is part of the payload here and counts no bits: sender and receiver compute the same memory. Of
@@ -74,6 +83,7 @@ class Codec(NamedTuple):
     memory: Callable[[Array], Tree] = no_row  # what receivers have `[d]` at the start of the run -> the sender's row
     most: Callable[[int], int] | None = None  # d -> the most bits, where they depend on x
     linear: bool = False
+    server: "AggregateStage | None" = None
     recursive: bool = False
     entropy: Callable[[Tree, int], Array] | None = None  # (payload, d) -> bits of it behind an entropy code
     shaped: Callable[[Shapes], Any] | None = None  # shapes of the leaves behind x -> the codec that encodes each apart

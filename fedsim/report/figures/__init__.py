@@ -20,6 +20,7 @@ from fedsim.report.figures.partition import figure_of_partition as figure_of_par
 from fedsim.report.figures.scores import axis_of as axis_of
 from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.report.figures.scores import figures_of_scores
+from fedsim.report.figures.traffic import figures_of_traffic as figures_of_traffic
 from fedsim.study.label_skew import LabelCounts
 
 
@@ -78,6 +79,17 @@ def scores(
 ) -> dict[str, bytes]:
     """`figures_of_scores` as `scores.png`, `.svg` and `.pdf`, the second one as `scores-2.png` and so on."""
     return _paged(figures_of_scores(table, scenario, start, order), "scores", mark, formats)
+
+
+def traffic(
+    rows: Sequence[Mapping[str, Any]],
+    rounds: pd.DataFrame | None,
+    scenario: Mapping[str, Any],
+    mark: str = "",
+    formats: Sequence[str] = FORMATS,
+) -> dict[str, bytes]:
+    """`figures_of_traffic` as `bytes.png`, `.svg` and `.pdf`, the second one as `bytes-2.png` and so on."""
+    return _paged(figures_of_traffic([dict(row) for row in rows], rounds, scenario), "bytes", mark, formats)
 
 
 def _paged(pages: Sequence[Any], name: str, mark: str, formats: Sequence[str]) -> dict[str, bytes]:

@@ -1,6 +1,6 @@
 """The curves of the page, from `rounds.csv`: a group per metric, a chart in it per variation, with one common axis."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ METRICS = {
     "update_norm": "norm of a client's update",
     "drift": "drift of clients around their mean",
     "cosine": "cosine between two clients' updates",
+    "entropy_bytes": "bytes of a message behind an entropy code",
 }
 DIGITS = 5  # significant, of what the script draws
 
@@ -45,9 +46,11 @@ def charts(
     data: dict[str, list] = {"axes": [], "charts": []}
     if rounds is None:
         return groups, data
+    rounds = _with_entropy(rounds)
     evaluate, variants = scenario.get("evaluate", {}), by_variant(rounds)
+    ways = [axis for axis, _ in byte_axes(rounds)]
     for metric in sorted(METRICS, key=lambda name: name != first):
-        panels = {name: _curves(table, metric, looks) for name, table in variants.items()}
+        panels = {name: _curves(table, metric, looks, ways) for name, table in variants.items()}
         panels = {name: curves for name, curves in panels.items() if curves}
         if not panels:
             continue
@@ -69,7 +72,23 @@ def charts(
     return groups, data
 
 
-def _curves(table: pd.DataFrame, metric: str, looks: Mapping[str, str]) -> list[plot.Curve]:
+def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
+    """The axes of bytes: both ways together, and each by itself where messages of some methods are larger than others."""
+    axes = [("bytes", "bytes sent, both ways")]
+    if rounds is None or not {"bytes_up", "bytes_down"} <= {*rounds}:
+        return axes
+    last = pd.DataFrame(rounds[rounds["round"] == rounds["round"].max()])
+    differ = any(pd.Series(last[name]).nunique() > 1 for name in ("bytes_up", "bytes_down"))
+    return [*axes, ("up", "bytes up"), ("down", "bytes down")] if differ else axes
+
+
+def _with_entropy(rounds: pd.DataFrame) -> pd.DataFrame:
+    """The columns `KIND/entropy_bytes` as one: no method has two of them."""
+    reported = [name for name in rounds if str(name).endswith("/entropy_bytes")]
+    return rounds.assign(entropy_bytes=rounds[reported].bfill(axis=1).iloc[:, 0]) if reported else rounds
+
+
+def _curves(table: pd.DataFrame, metric: str, looks: Mapping[str, str], ways: Sequence[str]) -> list[plot.Curve]:
     """Means and ranges over the seeds, at rounds that all of them have; bytes and seconds are means as well."""
     curves, names = [], list(looks)
     columns = (metric, "test_loss", "bytes_up", "bytes_down", "virtual_seconds")
@@ -81,12 +100,17 @@ def _curves(table: pd.DataFrame, metric: str, looks: Mapping[str, str]) -> list[
             continue
         at = {name: dict(zip(*series(track, name).common(), strict=True)) for name in columns[2:]}
         mean = lambda name, at=at, rounds=rounds: [float(np.mean(at[name][r])) for r in rounds]
-        both = [up + down for up, down in zip(mean("bytes_up"), mean("bytes_down"), strict=True)]
+        sent = {"up": mean("bytes_up"), "down": mean("bytes_down")}
+        sent["bytes"] = [up + down for up, down in zip(sent["up"], sent["down"], strict=True)]
         curve = plot.Curve(
             name=track.name,
             place=names.index(track.name),
             look=looks[track.name],
-            x={"round": [float(r) for r in rounds], "bytes": both, "seconds": mean("virtual_seconds")},
+            x={
+                "round": [float(r) for r in rounds],
+                **{way: sent[way] for way in ways},
+                "seconds": mean("virtual_seconds"),
+            },
             mean=values.mean(1).tolist(),
             low=values.min(1).tolist(),
             high=values.max(1).tolist(),

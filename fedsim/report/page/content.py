@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.report.mark import mark_of
-from fedsim.report.page import attacks, charts, pictures, setting
+from fedsim.report.page import attacks, charts, pictures, setting, traffic
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
@@ -51,6 +51,7 @@ class Result(NamedTuple):
       score: `final`, `best` or `mean_last_k`.
       runs: rows of `summary.csv`.
       compared: rows of `compare.csv`; none where nothing is compared, or not all of it has ended.
+      sent: rows of `bytes.csv`, likewise.
       baseline: the method that the others are compared with, if any.
       chance: the accuracy of guessing, by variation.
       standings: of the methods, by variation.
@@ -62,6 +63,7 @@ class Result(NamedTuple):
     runs: list[Row]
     compared: list[Row]
     baseline: str | None
+    sent: list[Row]
     chance: dict[str, float]
     standings: dict[str, list[Standing]]
     names: list[str]
@@ -74,6 +76,7 @@ def _result(sources: Sequence[Source]) -> Result:
     compare = sources[0].table("compare") if alone and not mark_of(record) else None
     compared = [] if compare is None else rows_of(compare)
     baseline = record.get("baseline") if alone else None
+    sent = sources[0].table("bytes") if alone else None
     chance = chance_levels(sources[0].table("partition"), metric_of(runs)) if alone else {}
     tables = [table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None]
     names = [*order_of(runs, None, score), *(str(name) for table in tables for name in table["method"].unique())]
@@ -83,6 +86,7 @@ def _result(sources: Sequence[Source]) -> Result:
         runs=runs,
         compared=compared,
         baseline=baseline,
+        sent=[] if sent is None else rows_of(sent),
         chance=chance,
         standings=standings(compared, runs, baseline or "", score, chance),
         names=list(dict.fromkeys(names)),
@@ -107,10 +111,12 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "refresh": refresh,
         **_findings(sources, result, [] if rounds is None or len(names) > 1 else rows_of(rounds)),
         "groups": groups,
+        "axes": charts.byte_axes(rounds),
         "rest_open": len(groups) - 1 <= FEW and all(len(group["panels"]) == 1 for group in groups),
         "columns": COLUMNS,
         "names": list(classes.items()),
         "strong": STRONG,
+        "traffic": traffic.traffic(result.sent, result.baseline or "", scenario),
         "attacks": attacks.grids(result.runs, names, result.score, scenario),
         "forests": pictures.forests(result.compared, names, scenario),
         "table": table_of(result.runs, result.compared, result.score, scenario),
@@ -153,6 +159,7 @@ def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("result", "Result", True),
         ("attacks", "Attacks", shown["attacks"]),
         ("curves", "Curves", shown["groups"]),
+        ("bytes", "Bytes", shown["traffic"]),
         ("table", "All numbers", shown["table"] and len(shown["table"]["rows"]) > 1),
         ("differences", "Differences", shown["forests"]),
         ("clients", "Clients", shown["spreads"]),

@@ -21,7 +21,10 @@
     }
     const f = log ? Math.log10 : (v) => v;
     const at = (v) => begin + (f(log ? Math.max(v, low) : v) - f(low)) / (f(high) - f(low)) * (end - begin);
-    const back = (p) => f(low) + (p - begin) / (end - begin) * (f(high) - f(low));
+    const back = (p) => {
+      const value = f(low) + (p - begin) / (end - begin) * (f(high) - f(low));
+      return log ? 10 ** value : value;
+    };
     return { low, high, log, at, back };
   };
   const ticks = (a) => {
@@ -62,7 +65,14 @@
     const inside = within(chart);
     return shown(chart).flatMap((c) => c.x[state.axis].flatMap((v, i) => inside(v) ? [(c.low || c.mean)[i], (c.high || c.mean)[i]] : []));
   });
-  const lengths = (chart) => shown(chart).flatMap((c) => c.x[state.axis]);
+  const factors = (group) => {  // whether some curves of a metric send many times the bytes of others
+    const ends = charts.filter((c) => c.group === group).flatMap((chart) => chart.curves.map((c) => c.x[state.axis].at(-1))).filter((v) => v > 0);
+    return ["bytes", "up", "down"].includes(state.axis) && Math.max(...ends) > 10 * Math.min(...ends);
+  };
+  const lengths = (chart) => {
+    const log = factors(chart.group);
+    return shown(chart).flatMap((c) => c.x[state.axis]).filter((v) => v > 0 || !log);
+  };
   const paper = (figure) => {  // a picture's size in print, by how many stand in a row
     const panels = figure.closest(".panels").classList;
     return panels.contains("c1") ? [680, 300] : panels.contains("c2") ? [330, 220] : [225, 180];
@@ -73,7 +83,7 @@
     if (!W) return;  // in a closed fold
     svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const span = state.zoom.get(group);
-    const x = axis(span || lengths(chart), L, W - R, false, true), y = axis(heights(group), H - B, T, share, false, log);
+    const many = factors(group), x = axis(span || lengths(chart), L, W - R, false, true, many), y = axis(heights(group), H - B, T, share, false, log);
     Object.assign(chart, { x, y, W, H });
     const frame = svg.querySelector("clipPath rect");
     frame.setAttribute("width", W - L - R); frame.setAttribute("height", H - T - B);
@@ -86,7 +96,7 @@
     }
     for (const t of ticks(x)) grid.append(element("text", { x: x.at(t).toFixed(1), y: H - B + 16, "text-anchor": "middle" }, short(t)));
     if (span) {  // the part that is shown, of the whole
-      const whole = axis(lengths(chart), L, W - R, false, true), clip = (v) => Math.min(Math.max(whole.at(v), L), W - R);
+      const whole = axis(lengths(chart), L, W - R, false, true, many), clip = (v) => Math.min(Math.max(whole.at(v), L), W - R);
       grid.append(element("line", { class: "part", x1: L, x2: W - R, y1: 4, y2: 4 }), element("line", { class: "part now", x1: clip(span[0]), x2: clip(span[1]), y1: 4, y2: 4 }));
     }
     const line = plot.querySelector("line.target");
@@ -97,13 +107,13 @@
     all(".series", plot).forEach((one) => {
       const c = curves.find((curve) => curve.name === one.dataset.name), xs = c.x[state.axis];
       one.classList.toggle("off", state.off.has(c.name));
-      const points = (values) => xs.map((v, i) => [v, values[i]]);
+      const points = (values) => xs.map((v, i) => [v, values[i]]).filter(([v]) => v > 0 || !x.log);
       one.querySelector(".line").setAttribute("d", path(points(c.mean), x, y));
       const band = one.querySelector(".band");
       if (band) band.setAttribute("d", path([...points(c.high), ...points(c.low).reverse()], x, y) + "Z");
     });
     const name = svg.querySelector(".name");
-    name.textContent = document.querySelector(`[data-axis="${state.axis}"]`).textContent;
+    name.textContent = document.querySelector(`[data-axis="${state.axis}"]`).textContent + (x.log ? ", logarithmic" : "");
     name.setAttribute("x", (L + W - R) / 2); name.setAttribute("y", H - 8);
     svg.setAttribute("aria-label", `${figure.querySelector("figcaption").textContent} by ${state.axis}`);
     chart.cursor.setAttribute("y2", H - B); chart.chosen.setAttribute("height", H - T - B);
@@ -184,7 +194,7 @@
   all("[data-zoom]").forEach((button) => button.addEventListener("click", () => {
     for (const group of new Set(charts.map((c) => c.group))) {
       const [low, high] = state.zoom.get(group) || (() => { const xs = charts.filter((c) => c.group === group).flatMap(lengths); return [Math.min(...xs), Math.max(...xs)]; })();
-      zoom(group, button.dataset.zoom === "out" ? null : [low + (high - low) / 2, high]);  // the later half: where methods part
+      zoom(group, button.dataset.zoom === "out" ? null : [factors(group) ? Math.sqrt(low * high) : low + (high - low) / 2, high]);  // the later half: where methods part
     }
   }));
 

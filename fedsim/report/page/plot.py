@@ -21,7 +21,7 @@ class Curve(NamedTuple):
       name: of the method.
       place: in the order of the result.
       look: the classes of its line.
-      x: `[R]` by name of the axis: round, bytes, seconds.
+      x: `[R]` by name of the axis: round, bytes, seconds; up and down where messages differ in size.
       mean: `[R]`.
       low: `[R]`.
       high: `[R]`.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.study.words import axis, shown, variation
+from fedsim.study.words import axis, call_of, shown, value_in_short, variation
 
 
 def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
@@ -37,7 +37,8 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     else:
         steps.append(("server", " → ".join(map(_named, scenario["server"]))))
     steps += [
-        ("varied", f"{axis(path, scenario)} ({path}): {', '.join(map(str, values))}") for path, values in vary.items()
+        ("varied", f"{axis(path, scenario)} ({path}): {', '.join(map(value_in_short, values))}")
+        for path, values in vary.items()
     ]
     seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
     against = f", {len(methods)} methods compared with {record.get('baseline')}" if len(methods) > 1 else ""
@@ -55,9 +56,15 @@ def _named(part: Mapping[str, Any]) -> str:
     """A link as it would be written, `krum(f=6)`."""
     values = shown(part)
     rest = [
-        f"{k}={v}" for k, v in values.items() if k != "kind" and isinstance(v, int | float | str | list) and v != []
+        f"{k}={call_of(v) if _has_kind(v) else v}"
+        for k, v in values.items()
+        if k != "kind" and (_has_kind(v) or (isinstance(v, int | float | str | list) and v != []))
     ]
     return f"{part['kind']}({', '.join(rest)})" if rest else str(part["kind"])
+
+
+def _has_kind(value: Any) -> bool:
+    return isinstance(value, Mapping) and "kind" in value
 
 
 def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,0 +1,312 @@
+"""What scores cost in bytes: the table, its sentences, pictures and page, and the bench of codecs."""
+
+import json
+import math
+import re
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
+from fedsim.compose import FAMILIES
+from fedsim.disk import tables
+from fedsim.report.derived import derived_files
+from fedsim.report.figures.traffic import figures_of_traffic, in_units
+from fedsim.report.page.charts import byte_axes, charts
+from fedsim.report.traffic_table import traffic_tables
+from fedsim.scenario import read
+from fedsim.study.methods import methods_of
+from fedsim.study.statistics import interval, median_interval
+from fedsim.study.traffic import compares_codecs, direction, groups, name_of, on_front, traffic, traffic_lines
+from fedsim.study.words import attacks, call_of, codec_axes, variation
+
+TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
+KEPT = Path(__file__).parents[1] / "reports/compression"
+SCORES = {"dense": 0.9, "cast": 0.899, "top_k": 0.7, "bad": 0.6}
+UP = {"dense": 400, "cast": 200, "top_k": 10, "bad": 300}
+
+
+def summary(seeds: int = 6, **scores) -> list[dict]:
+    """Runs of four methods; `top_k` reaches the target under half of the seeds, `bad` never."""
+    rows = []
+    for method, seed in product(SCORES, range(seeds)):
+        arrives = method in ("dense", "cast") or (method == "top_k" and seed % 2)
+        score = {**SCORES, **scores}[method] + 0.004 * (-1) ** (seed + len(method))
+        target = 1000.0 * UP[method] + seed if arrives else None
+        rows.append({"method": method, "seed": seed, "metric": "test_accuracy", "final": score, "best": score,
+                     "mean_last_k": score, "bytes_to_target": target, "diverged": 0})  # fmt: skip
+    return rows
+
+
+def rounds(seeds: int = 6) -> list[dict]:
+    """Ten clients a round, three rounds; dense models down."""
+    rows = []
+    for method, seed, number in product(SCORES, range(seeds), range(4)):
+        rows.append({"method": method, "seed": seed, "round": number, "bytes_up": 10 * number * UP[method],
+                     "bytes_down": 4000 * number, "clients_sampled": 10 if number else 0, "virtual_seconds": float(number),
+                     "test_loss": 1.0, "test_accuracy": SCORES[method] * number / 3})  # fmt: skip
+    return rows
+
+
+def row(rows: list[dict], method: str) -> dict:
+    return next(row for row in rows if row["method"] == method)
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+def test_rows_hold_scores_bytes_and_the_front():
+    runs = summary()
+    rows = traffic(runs, rounds(), "final")
+    cast = row(rows, "cast")
+    values = np.array([run["final"] for run in runs if run["method"] == "cast"])
+    assert (cast["mean"], cast["ci_low"], cast["ci_high"]) == pytest.approx((values.mean(), *interval(values)))
+    assert (cast["bytes_up"], cast["bytes_down"]) == (6000, 12000)
+    assert (cast["up_per_client_round"], cast["down_per_client_round"]) == (200, 400)
+    assert [r["front"] for r in rows] == [1, 1, 1, 0] and direction(rows) == "up"
+    assert set(cast) == set(tables.BYTES)
+
+
+def test_the_front_is_what_no_other_row_beats():
+    rng = np.random.default_rng(0)
+    rows = [{"metric": "test_loss", "mean": float(a), "up_per_client_round": float(b), "down_per_client_round": 1.0}
+            for a, b in rng.integers(0, 6, (40, 2))]  # fmt: skip
+    pairs = [(r["mean"], r["up_per_client_round"]) for r in rows]
+    for one, (loss, sent) in zip(rows, pairs, strict=True):
+        beaten = any((a < loss and b <= sent) or (a <= loss and b < sent) for a, b in pairs)
+        assert on_front(one, rows, "up") is not beaten
+
+
+def test_seeds_that_never_arrived_count_as_without_bound():
+    rows = traffic(summary(), rounds(), "final")
+    assert row(rows, "dense")["bytes_to_target"] == 400_002.5 and row(rows, "dense")["reached"] == 6
+    some, never = row(rows, "top_k"), row(rows, "bad")
+    assert (some["reached"], some["bytes_to_target"], some["target_low"], some["target_high"]) == (
+        3,
+        math.inf,
+        10_001,
+        math.inf,
+    )
+    assert (never["reached"], never["bytes_to_target"], never["target_low"]) == (0, math.inf, math.inf)
+    text = tables.to_csv(rows, tables.BYTES)
+    assert ",inf," in text and "nan" not in text
+
+
+def test_an_interval_of_the_median_covers_it_as_often_as_it_says():
+    """By the binomial distribution 93.75 % of five values, which is too little, and 97.85 % of ten."""
+    assert median_interval([1, 2, 3, 4, 5])[1:] == (None, None)
+    assert median_interval(range(10)) == (4.5, 1, 8)
+    x = np.random.default_rng(0).exponential(size=(4000, 10))
+    ends = [median_interval(part)[1:] for part in x]
+    covered = np.mean([low <= math.log(2) <= high for low, high in ends])
+    assert abs(covered - (1 - 2 * 11 / 1024)) < 5 * math.sqrt(0.0215 * 0.9785 / 4000)
+
+
+def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
+    same = [{**r, "bytes_up": 10 * r["round"]} for r in rounds()]
+    rows = traffic(summary(), same, "final")
+    assert len(rows) == 4 and "front" not in rows[0] and rows[0]["reached"] == 6
+    assert (
+        figures_of_traffic(rows, pd.DataFrame(same), {}) == []
+        and traffic_lines(rows, summary(), "dense", "final") == []
+    )
+    assert traffic([{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
+
+
+def test_a_run_that_diverged_is_the_worst_there_is():
+    runs = [{**r, "diverged": int(r["method"] == "dense"), "final": None if r["method"] == "dense" else r["final"]}
+            for r in summary()]  # fmt: skip
+    assert row(traffic(runs, rounds(), "final"), "dense")["mean"] == 0.0
+    failed = [{**r, "status": "failed" if r["method"] == "bad" else None} for r in summary()]
+    assert {r["method"] for r in traffic(failed, rounds(), "final")} == {"dense", "cast", "top_k"}
+
+
+# ------------------------------------------------------------------------------------------------ in sentences
+
+
+def test_the_first_sentence_says_what_can_be_saved():
+    runs = summary()
+    first, second = traffic_lines(traffic(runs, rounds(), "final"), runs, "dense", "final")
+    assert re.fullmatch(
+        r"cast sends 2 times fewer bytes up than dense at test accuracy 0\.\d+ against 0\.\d+ \([-+]\S+, 95 % -\S+ to \+\S+\)\.",
+        first,
+    )
+    least, most = ("0.2 MB (95 % 0.2 MB to 0.2 MB)", "0.4 MB (95 % 0.4 MB to 0.4 MB)")
+    assert second == f"To the target cast takes fewest bytes, {least} in the median; dense: {most}."
+
+
+def test_a_saving_that_costs_score_is_none():
+    runs = summary(cast=0.8)
+    lines = traffic_lines(traffic(runs, rounds(), "final"), runs, "dense", "final")
+    assert lines[0].startswith("None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.9")
+
+
+def test_rows_of_one_method_are_named_by_their_codecs():
+    wires = ["[]", "[cast]", "[{kind: error_feedback, codec: {kind: top_k, k: 9}}]"]
+    rows = [{"method": "fedavg", "variant": f"wire={wire}, client.lr={lr}"} for wire, lr in product(wires, (1, 2))]
+    assert list(groups(rows)) == ["client.lr=1", "client.lr=2"] and codec_axes(r["variant"] for r in rows) == {"wire"}
+    names = [name_of(r, rows) for r in groups(rows)["client.lr=1"]]
+    assert names == ["nothing on the wire", "cast on the wire", "error_feedback(top_k(k=9)) on the wire"]
+    more = [*rows, {**rows[0], "method": "scaffold"}]
+    assert name_of(rows[2], more) == "fedavg, cast on the wire"
+    assert codec_axes(["wire=[sign_flip]", "wire=[]"]) == codec_axes(["wire=[cast, sign_flip]"]) == set()
+
+
+def test_codecs_are_written_as_calls_wherever_they_are_named():
+    assert call_of([TOP_K, "cast"]) == "error_feedback(top_k(k=9)) → cast" and call_of([]) == "as sent"
+    assert (
+        variation("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
+        == "error_feedback(top_k(k=9)) on the wire"
+    )
+    assert variation("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]") == "ef21(top_k(k=9)) in the broadcast"
+    assert variation("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
+    (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
+    assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
+    assert compares_codecs({"compare": {"methods": [method.written]}}) and not compares_codecs(
+        {"compare": {"methods": ["fedavg"]}}
+    )
+    assert compares_codecs({"compare": {"vary": {"wire": ["[]", "[cast]"]}}}) and not compares_codecs(None)
+    assert not attacks("wire=[{kind: top_k, k: 5}]") and attacks("wire=[{kind: sign_flip, scale: 5}]")
+
+
+# ----------------------------------------------------------------------------------------- pictures and the page
+
+
+def test_the_figure_has_curves_and_a_front():
+    rows = traffic(summary(), rounds(), "final")
+    (figure,) = figures_of_traffic(rows, pd.DataFrame(rounds()), {"name": "bytes"})
+    above, below = figure.axes
+    curves = {line.get_label(): line for line in above.lines}
+    assert set(curves) == set(SCORES) and above.get_xscale() == below.get_xscale() == "log"
+    x, y = curves["cast"].get_data()
+    assert list(x) == [2000, 4000, 6000] and list(y) == pytest.approx([0.899 / 3, 0.899 * 2 / 3, 0.899])
+    front = next(line for line in below.lines if line.get_label() == "front")
+    assert list(front.get_xdata()) == [10, 200, 400]
+    pale = {line.get_label() for line in below.lines if line.get_color() == "#B8B8B8"} & set(SCORES)
+    assert pale == {"bad"}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1 dense", "2 cast", "3 top_k", "4 bad"]
+
+
+def test_points_that_coincide_share_their_numbers():
+    runs, sent = summary(), rounds()
+    twins = [{**r, "method": "twin"} for r in runs if r["method"] == "cast"]
+    again = [{**r, "method": "twin"} for r in sent if r["method"] == "cast"]
+    (figure,) = figures_of_traffic(traffic(runs + twins, sent + again, "final"), None, {"name": "bytes"})
+    assert "2, 3" in {text.get_text() for text in figure.axes[0].texts}
+
+
+def test_ticks_are_bytes():
+    assert [in_units(v) for v in (0, 1, 999, 1000, 2.5e6, 1e9)] == ["0", "1 B", "999 B", "1 kB", "2.5 MB", "1 GB"]
+
+
+def test_axes_of_bytes_are_there_where_messages_differ():
+    frame = pd.DataFrame(rounds())
+    assert [axis for axis, _ in byte_axes(frame)] == ["bytes", "up", "down"]
+    assert [axis for axis, _ in byte_axes(frame[frame["method"] == "cast"])] == ["bytes"]
+    looks = {name: f"s{i} d{i}" for i, name in enumerate(SCORES)}
+    _, data = charts(frame, looks, {}, "test_accuracy")
+    assert data["axes"][0] == {"round": [0, 1, 2, 3], "bytes": [0, 8000, 16000, 24000], "up": [0, 4000, 8000, 12000],
+                               "down": [0, 4000, 8000, 12000], "seconds": [0, 1, 2, 3]}  # fmt: skip
+
+
+def test_bytes_behind_entropy_codes_are_one_picture():
+    frame = pd.DataFrame(rounds())
+    frame["a/entropy_bytes"] = np.where((frame["method"] == "cast") & (frame["round"] > 0), 7.0, np.nan)
+    frame["b/entropy_bytes"] = np.where((frame["method"] == "top_k") & (frame["round"] > 0), 9.0, np.nan)
+    looks = dict.fromkeys(SCORES, "s0 d0")
+    shown, data = charts(frame, looks, {}, "test_accuracy")
+    (group,) = [group for group in shown if group["words"] == "bytes of a message behind an entropy code"]
+    curves = data["charts"][group["panels"][0]["id"]]["curves"]
+    assert [(c["name"], c["mean"]) for c in curves] == [("cast", [7.0] * 3), ("top_k", [9.0] * 3)]
+
+
+def test_the_table_of_a_paper_names_the_front_and_the_saving():
+    (table,) = traffic_tables(traffic(summary(), rounds(), "final"), "dense", {})
+    assert table.names == ["dense", "cast", "top_k", "bad"]
+    cells = [dict(zip(table.head, (shown for shown, _ in cell), strict=True)) for cell in table.cells]
+    assert [c["× fewer"] for c in cells] == ["baseline", "2", "40", "1.33"] and [c["front"] for c in cells] == [
+        "yes"
+    ] * 3 + [""]
+    assert (
+        cells[2]["reached"] == "3 of 6"
+        and cells[2]["MB to target"] == "∞ (0.01 to ∞)"
+        and cells[1]["up"] == "200 bytes"
+    )
+
+
+# --------------------------------------------------------------------------------------------------- as users do it
+
+
+@pytest.mark.long
+def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
+    scenario = {
+        "name": "codecs",
+        "rounds": 6,
+        "seeds": 2,
+        "data": {"kind": "digits", "clients": 10},
+        "client": {"lr": 0.1, "batch": 10, "epochs": 1},
+        "evaluate": {"every": 2, "target": 0.5},
+    }
+    methods = [{"method": "fedavg", "label": "as sent"}, {"method": "fedavg", "set": {"wire": [TOP_K]}}]
+    compared = fedsim.compare(scenario, methods=methods, baseline="as sent", out=tmp_path / "out")
+    kept = tables.read_table(tmp_path / "out", "bytes")
+    assert kept is not None and kept["method"].tolist() == compared.bytes["method"].tolist() == [
+        m.label for m in methods_of(methods)
+    ]
+    d = 64 * 10 + 10
+    assert kept["up_per_client_round"].tolist() == [4 * d, 9 * (32 + 10) // 8 + 1]
+    last = compared.rounds.query("round == 6")
+    assert kept["bytes_up"].tolist() == [last[last["method"] == m]["bytes_up"].mean() for m in kept["method"]]
+    assert any("sends fewer bytes" in line or "times fewer bytes up" in line for line in compared.verdict[:1])
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    files = derived_files(compared.frames(), record)
+    assert files["figures/bytes.png"].startswith(b"\x89PNG") and b"booktabs" in files["tables/bytes.tex"]
+    page = files["report.html"].decode()
+    assert (
+        "What it costs in bytes" in page
+        and 'data-axis="up"' in page
+        and "error_feedback(top_k(k=9))" in page.replace("<wbr>", "")
+    )
+    from fedsim.runs.checks import of_comparison
+
+    assert of_comparison(tmp_path / "out", record) == []
+    text = (tmp_path / "out" / "bytes.csv").read_text()
+    (tmp_path / "out" / "bytes.csv").write_text(text.replace("as sent", "other"))
+    assert of_comparison(tmp_path / "out", record) == ["bytes.csv does not follow from summary.csv"]
+
+
+@pytest.mark.long
+def test_every_codec_is_timed_beside_a_round(root):
+    small = ("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6")
+    first, *others = bench_codecs(read(root / "scenarios/bench/w1.yaml", small), lambda text: None, 7, 600)
+    assert first["workload"] == "w1" and all(r["times_lanes"] == r["seconds"] / first["seconds"] for r in others)
+    assert [r["workload"].split()[0] for r in others] == sorted(FAMILIES["codec"]) and all(
+        r["seconds"] > 0 for r in others
+    )
+    sizes = {r["workload"].split()[0]: r["message_bytes"] for r in others}
+    assert sizes["cast"] == 1200 and sizes["top_k"] == sizes["error_feedback"] == math.ceil(6 * (32 + 10) / 8)
+
+
+@pytest.mark.skipif(not KEPT.is_dir(), reason="reports/compression is not kept yet")
+def test_the_comments_of_the_shipped_comparison_say_what_the_kept_one_says(root):
+    lines = (root / "scenarios/compression/bytes.yaml").read_text().splitlines()
+    cells = [re.split(r"\s{2,}", line[4:].strip()) for line in lines if line.startswith("#   ")]
+    head, *said = [line for line in cells if len(line) > 1]
+    kept, compared = (pd.read_csv(KEPT / f"{name}.csv").set_index("method") for name in ("bytes", "compare"))
+    assert len(said) == len(kept) >= 10 and (kept["seeds"] >= 10).all()
+    for line in said:
+        claim = dict(zip(head, line, strict=False))
+        method = claim["method"]
+        assert kept["mean"][method] == pytest.approx(float(claim["score"]), abs=0.01), method
+        assert kept["up_per_client_round"][method] == pytest.approx(float(claim["bytes_up"]), rel=0.05), method
+        if "difference" in claim:
+            assert compared["difference"][method] == pytest.approx(float(claim["difference"]), abs=0.01), method
+
+
+def test_the_bench_has_parameters_for_every_codec():
+    for kind in FAMILIES["codec"]:
+        assert codec_of({"kind": kind, **PARAMETERS.get(kind, {})}).name

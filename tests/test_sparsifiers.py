@@ -1,0 +1,421 @@
+"""Codecs that send some coordinates, some messages, or code words: by oracles, plain NumPy, limits and variances."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose, assert_array_equal
+from test_codecs import CASES, SIZES, D, cases, problem_arrays, quadratics, run, value
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.codecs.lazy import step
+from fedsim.codecs.product_quantise import drawn as drawn_by_weight
+from fedsim.codecs.product_quantise import scaled, started
+from fedsim.codecs.rand_k import drawn
+from fedsim.codecs.selection import by_search, largest
+from fedsim.codecs.sizes import plus, size, subset_bits, subset_bits_of
+from fedsim.codecs.top_k import Kept
+from fedsim.compose import FAMILIES, in_bytes, most_bytes
+from fedsim.engine.keys import Phase, round_key
+from fedsim.errors import ScenarioError
+from fedsim.kinds import tag_of
+from fedsim.scenario.json_schema import editor_schema
+
+CODECS = FAMILIES["codec"]
+CAST = {"kind": "cast", "dtype": "float16"}
+ROUNDS = [[0, 3], [1, 3, 6], [4, 6], [0, 1]]
+
+
+@pytest.mark.long
+def test_top_k_follows_its_oracle():
+    with jax.enable_x64(True):
+        for case in cases("topk"):
+            x, k = value(case["inputs"]["x"]), case["params"]["k"]
+            codec = CODECS["top_k"](k=k)
+            payload, _, _ = codec.encode(jnp.asarray(x), (), None)
+            y = codec.decode(payload, len(x))
+            assert payload.places.tolist() == sorted(case["expected"]["idx"]), case["name"]
+            assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
+            assert_allclose(((x - y) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-12)
+            assert ((x - y) ** 2).sum() <= case["expected"]["contraction_bound"] + 1e-12
+
+
+@pytest.mark.long
+def test_rand_k_follows_its_oracle():
+    with jax.enable_x64(True):
+        for case in cases("randk"):
+            x, places, k = value(case["inputs"]["x"]), value(case["inputs"]["idx"]).astype(int), case["params"]["k"]
+            y = CODECS["rand_k"](k=k).decode(Kept(jnp.asarray(x)[places], places), len(x))
+            assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
+            assert_allclose((len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12)
+
+
+def test_bits_are_those_of_the_oracle():
+    (case,) = [case for case in CASES if case["fn"] == "bits"]
+    for d, bits in case["expected"].items():
+        for name, number in [(name, number) for name, number in bits.items() if number is not None]:
+            codec, *rest = name.split("_")
+            k = int(rest[0][1:]) if rest and rest[0][1:].isdigit() else 0
+            if codec == "topk" and rest[1:] == ["entropy", "index"]:
+                assert 32 * k + subset_bits(int(d), k) == number
+            elif codec in ("topk", "randk"):
+                kind = {"topk": "top_k", "randk": "rand_k"}[codec]
+                assert most_bytes(CODECS[kind](k=k), jnp.zeros(int(d))) == -(-number // 8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_both_searches_keep_the_same_coordinates(dtype):
+    """Of equal ones those of the lowest places: a stable sort."""
+    with jax.enable_x64(dtype == "float64"):
+        rng = np.random.default_rng(0)
+        rows = np.abs(
+            np.stack(
+                [rng.normal(size=130), rng.integers(-2, 3, 130), np.zeros(130), 3e38 * rng.normal(size=130).clip(-1, 1)]
+            )
+        ).astype(dtype)
+        for k in (1, 2, 64, 129, 130):
+            want = np.sort(np.argsort(-rows, axis=1, kind="stable")[:, :k], axis=1)
+            for search in (by_search, largest):
+                assert_array_equal(jax.jit(jax.vmap(lambda x, k=k, f=search: f(x, k)))(rows), want)
+
+
+def test_sizes_are_exact_beyond_an_int32():
+    for count, each, fixed in ((100_000_000, 59, 32), (1, 32 * 500_000_000, 1), (0, 32 * 500_000_000, 1), (7, 13, 32)):
+        counted = size(jnp.int32(count), each, fixed)
+        assert int(in_bytes(counted)) == -(-(count * each + fixed) // 8)
+        assert int(in_bytes(plus(counted, 5))) == int(in_bytes(plus(5, counted))) == -(-(count * each + fixed + 5) // 8)
+    assert plus(3, 4) == 7 and int(in_bytes(plus(jnp.int32(3), 6))) == 2
+
+
+def test_sets_are_counted():
+    for d, k in ((5, 0), (5, 5), (1, 1), (100, 1), (100, 10), (100, 99), (10_000, 300), (1_000_000, 999_100)):
+        exact = math.log2(math.comb(d, k))
+        assert_allclose(float(subset_bits_of(d, jnp.int32(k))), exact, rtol=1e-6, atol=2e-3)
+        assert subset_bits(d, k) == (math.comb(d, k) - 1).bit_length()
+    assert subset_bits(20_000, 5000) == (math.comb(20_000, 5000) - 1).bit_length()  # by the gamma function
+
+
+@pytest.mark.long
+def test_values_are_sent_by_a_codec():
+    x = np.random.default_rng(0).normal(size=(2, 40)).astype(np.float32)
+    plain, _ = fedsim.transmit({"kind": "top_k", "k": 5}, x)
+    short, bits = fedsim.transmit({"kind": "top_k", "k": 5, "values": CAST}, x)
+    assert_array_equal(short, plain.astype(np.float16).astype(np.float32))
+    assert bits.tolist() == [-(-5 * (16 + 6) // 8)] * 2
+    scaled, bits = fedsim.transmit({"kind": "rand_k", "k": 5, "values": CAST}, x)
+    assert bits.tolist() == [-(-(5 * 16 + 32) // 8)] * 2
+    assert_array_equal(scaled, np.where(scaled != 0, x.astype(np.float16).astype(np.float32) * 8, 0))
+    twice, bits = fedsim.transmit({"kind": "top_k", "k": 5, "values": {"kind": "threshold", "value": 2.0}}, x)
+    assert_array_equal(twice, np.where(np.abs(plain) >= 2, plain, 0))
+    assert bits.tolist() == [-(-(32 + n * (32 + 3) + 5 * 6) // 8) for n in (np.abs(plain) >= 2).sum(1)]
+    most = {kind: most_bytes(CODECS[kind](k=5, values=CODECS["threshold"](2.0)), x[0]) for kind in ("top_k", "rand_k")}
+    assert most == {"top_k": -(-(32 + 5 * 35 + 30) // 8), "rand_k": -(-(32 + 5 * 35 + 32) // 8)}
+
+
+def test_a_codec_for_values_is_found_where_kinds_are():
+    shown = CliRunner().invoke(cli, ["explain", "top_k"]).output
+    assert "values" in shown and "a codec for the values" in shown
+    assert "values" in CliRunner().invoke(cli, ["list", "codecs"]).output
+    schema = editor_schema(plugins=False)["definitions"]
+    values = str(schema["codec.top_k"]["properties"]["values"])
+    assert "codec.cast" in values and "codec.top_k" not in values and "codec.error_feedback" not in values
+
+
+REFUSED = {
+    "linear": (
+        {"kind": "top_k", "k": 3, "values": "count_sketch"},
+        "wire[0]: top_k: count_sketch cannot send values: its",
+    ),
+    "memory": (
+        {"kind": "rand_k", "k": 3, "values": {"kind": "lazy", "probability": 0.5}},
+        "wire[0]: rand_k: lazy cannot send values: it has a memory",
+    ),
+    "sparse": ({"kind": "top_k", "k": 3, "values": {"kind": "top_k", "k": 2}}, "wire[0].values"),
+    "length": (
+        {"kind": "top_k", "k": 3, "values": {"kind": "threshold", "value": 1}, "entropy": True},
+        "entropy: the bits of threshold depend on the values",
+    ),
+    "neither": ({"kind": "rand_k"}, "wire[0]: rand_k: give one of k and density"),
+    "two memories": (
+        {"kind": "error_feedback", "codec": {"kind": "lazy", "probability": 0.5}},
+        "lazy remembers what was received, and needs no memory around it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_makes_no_sense_is_refused(name):
+    link, text = REFUSED[name]
+    with pytest.raises(ScenarioError) as error:
+        run(wire=[link])
+    assert text in str(error.value)
+
+
+def test_codecs_of_leaves_send_no_values():
+    leaves = CODECS["cast"]()._replace(shaped=lambda shapes: CODECS["cast"]())
+    with pytest.raises(ValueError, match="cast cannot send values: it encodes the leaves of a model one by one"):
+        CODECS["top_k"](k=3, values=leaves)
+
+
+@pytest.mark.long
+def test_random_places_are_unbiased_with_the_variance_of_the_paper():
+    x, k, n = np.random.default_rng(1).normal(size=12), 3, 40_000
+    d, norm = len(x), (x**2).sum()
+    for scale, mean, variance in ((True, x, (d / k - 1) * norm), (False, k / d * x, (1 - k / d) * norm)):
+        link = {"kind": "rand_k", "k": k, "scale": scale}
+        y = np.concatenate([fedsim.transmit(link, np.tile(x, (n // 4, 1)), seed=seed)[0] for seed in range(4)])
+        assert (np.abs(y.mean(0) - mean) < 5 * y.std(0) / np.sqrt(n)).all()
+        error = ((y - x) ** 2).sum(1)
+        assert abs(error.mean() - variance) < 5 * error.std() / np.sqrt(n)
+        assert ((y != 0).sum(1) == k).all()
+    pairs = (y != 0).astype(float).T @ (y != 0) / n  # P(i and j) = k (k − 1) / (d (d − 1))
+    p = k * (k - 1) / (d * (d - 1))
+    assert (np.abs(pairs[~np.eye(d, dtype=bool)] - p) < 5 * np.sqrt(p / n)).all()
+
+
+def federated(send, lr: float = 0.1, server_lr: float = 0.5):
+    """FedAvg on quadratics in plain NumPy; `send(round, client, update) -> what arrives` remembers what it likes."""
+    (H, a), x = problem_arrays(), np.full(D, 2.0)
+    for number, ids in enumerate(ROUNDS, start=1):
+        total, weight = np.zeros(D), 0
+        for i in (i for i in ids if SIZES[i]):
+            y = x.copy()
+            for _ in range(3):
+                y = y - lr * H[i] @ (y - a[i])
+            total, weight = total + SIZES[i] * send(number, i, y - x), weight + SIZES[i]
+        x = x + server_lr * total / weight
+    return x
+
+
+def simulated(link) -> fedsim.Result:
+    return quadratics(
+        rounds=len(ROUNDS),
+        cohort={"kind": "listed", "rounds": ROUNDS},
+        client={"lr": 0.1, "batch": "full", "steps": 3},
+        wire=[link],
+        server=["mean", {"kind": "sgd", "lr": 0.5}],
+    )
+
+
+def key_of(name: str, number: int, client: int):
+    """The key of a client's codec in a round of seed 0."""
+    key = round_key(jax.random.key(0), number, Phase.WIRE)
+    for data in (tag_of(name), 0, client):
+        key = jax.random.fold_in(key, data)
+    return key
+
+
+def with_feedback(compress):
+    errors = np.zeros((len(SIZES), D))
+
+    def send(number, i, update):
+        whole = update + errors[i]
+        sent = compress(number, i, whole)
+        errors[i] = whole - sent
+        return sent
+
+    return send, errors
+
+
+@pytest.mark.long
+def test_threshold_under_error_feedback_is_that_of_plain_numpy():
+    counts = []
+
+    def compress(number, i, whole):
+        counts.append((np.abs(whole) >= 0.4).sum())
+        return np.where(np.abs(whole) >= 0.4, whole, 0)
+
+    send, errors = with_feedback(compress)
+    x = federated(send)
+    result = simulated({"kind": "error_feedback", "codec": {"kind": "threshold", "value": 0.4}})
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert_allclose(result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12)
+    assert 0 < np.mean(counts) < D
+    assert result.rounds["bytes_up"].iloc[-1] == sum(-(-(32 + n * 34) // 8) for n in counts)
+
+
+@pytest.mark.long
+def test_top_k_with_short_values_under_error_feedback_is_that_of_plain_numpy():
+    def compress(number, i, whole):
+        keep = np.argsort(-np.abs(whole), kind="stable")[:2]
+        return np.where(np.isin(np.arange(D), keep), whole.astype(np.float16).astype(float), 0)
+
+    send, errors = with_feedback(compress)
+    x = federated(send)
+    result = simulated({"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2, "values": CAST}})
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert_allclose(result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("feedback", [False, True])
+def test_random_places_are_those_of_plain_numpy(feedback):
+    """The same draws, by the key of round and client; under error feedback without the scale."""
+    name = "error_feedback" if feedback else "rand_k"
+
+    def compress(number, i, whole):
+        places = np.asarray(drawn(D, 2, jax.random.fold_in(key_of(name, number, i), 0)))
+        return np.where(np.isin(np.arange(D), places), whole * (1 if feedback else D / 2), 0)
+
+    send, errors = with_feedback(compress)
+    x = federated(send if feedback else compress)
+    codec = {"kind": "rand_k", "k": 2, "scale": not feedback}
+    result = simulated({"kind": "error_feedback", "codec": codec} if feedback else codec)
+    assert_allclose(result.model(), x, rtol=1e-12)
+    if feedback:
+        assert_allclose(result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12)
+
+
+def test_error_feedback_needs_the_unscaled_codec():
+    """Every draw multiplies the error of its coordinate by 1 − d/k: −3 for the scaled codec, 0 without."""
+    x, norms = jnp.ones(8), []
+    for scale in (True, False):
+        codec = CODECS["error_feedback"](codec=CODECS["rand_k"](k=2, scale=scale))
+        memory, encode = codec.memory(jnp.zeros(8)), jax.jit(codec.encode)
+        for t in range(60):
+            memory = encode(x, memory, jax.random.key(t))[2]
+        norms.append(float(jnp.abs(memory["error"]).max()))
+    assert norms[0] > 1e3 and norms[1] < 60
+
+
+@pytest.mark.long
+def test_lazy_clients_are_those_of_plain_numpy():
+    """The last vector stands for a client that is silent, zeros before it; 4 d + 1 bytes, or one."""
+    known, sends = np.zeros((len(SIZES), D)), {}
+
+    def send(number, i, update):
+        sends[number, i] = float(jax.random.uniform(key_of("lazy", number, i), (), np.float32)) < 0.5
+        with jax.enable_x64(True):
+            known[i] = step(update, known[i], sends[number, i]).received
+        return known[i]
+
+    x = federated(send)
+    result = simulated({"kind": "lazy", "probability": 0.5})
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert_allclose(result.state()["client"]["lazy"]["received"], known, rtol=1e-9, atol=1e-12)
+    assert set(sends.values()) == {True, False}
+    spent = [sum(4 * D + 1 if sent else 1 for (r, _), sent in sends.items() if r == number) for number in range(1, 5)]
+    assert np.diff(result.rounds["bytes_up"]).tolist() == spent
+
+
+@pytest.mark.long
+def test_lazy_messages_have_the_stated_error():
+    x, received, p, n = np.arange(1.0, 5.0), np.array([0.0, 1.0, 0.0, 2.0]), 0.3, 20_000
+    codec = CODECS["lazy"](probability=p)
+    keys = jax.random.split(jax.random.key(0), n)
+    payload, bits, memory = jax.vmap(
+        lambda key: codec.encode(jnp.asarray(x), {"received": jnp.asarray(received)}, key)
+    )(keys)
+    error = ((np.asarray(payload.received) - x) ** 2).sum(1)
+    assert abs(error.mean() - (1 - p) * ((received - x) ** 2).sum()) < 5 * error.std() / np.sqrt(n)
+    assert_array_equal(memory["received"], payload.received)
+    assert_array_equal(jax.vmap(in_bytes)(bits), np.where(payload.sends, 17, 1))
+    always = CODECS["lazy"](probability=1.0)
+    assert_array_equal(always.encode(jnp.asarray(x), {"received": jnp.zeros(4)}, jax.random.key(0))[0].received, x)
+
+
+@pytest.mark.long
+def test_of_a_lazy_server_clients_keep_the_start_model():
+    """They get it whole when they first take part; then a silent server sends one bit to each of them."""
+    broadcast = [{"kind": "lazy", "probability": 1e-6}]
+    silent = run(wire=[], broadcast=broadcast, rounds=2, client={"lr": 0.0}, cohort="all")
+    start = jax.tree.leaves(run(wire=[], rounds=0).model())
+    for a, b in zip(jax.tree.leaves(silent.model()), start, strict=True):
+        assert_array_equal(a, b)
+    assert np.diff(silent.rounds["bytes_down"]).tolist() == [10 * 4 * sum(map(np.size, start)), 10]
+
+
+CODE_WORDS = {"kind": "product_quantise", "block": 2, "codewords": 3}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("link", "numerics"),
+    [
+        ({"kind": "top_k", "k": 9, "values": CODE_WORDS}, {"block": 2}),
+        ({"kind": "lazy", "probability": 0.5}, {"block": 5, "lanes": 3}),
+    ],
+)
+def test_no_layout_changes_what_is_sent(link, numerics):
+    one, other = run(wire=[link]), run(wire=[link], numerics=numerics)
+    assert one.rounds["bytes_up"].tolist() == other.rounds["bytes_up"].tolist()
+    for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.long
+def test_entropy_codes_are_a_column():
+    links = {
+        "top_k": (
+            {"kind": "top_k", "k": 9, "values": CAST, "entropy": True},
+            lambda d: (16 * 9 + subset_bits(d, 9)) / 8,
+        ),
+        "threshold": ({"kind": "threshold", "value": 0, "entropy": True}, lambda d: 4 + 4 * d),
+    }
+    d = sum(np.size(leaf) for leaf in jax.tree.leaves(run(rounds=0).model()))
+    for name, (link, want) in links.items():
+        column = run(wire=[link], rounds=1).rounds[f"{name}/entropy_bytes"].iloc[-1]
+        assert column == math.ceil(want(d))
+
+
+def numpy_k_means(x, block, start, iterations):
+    """Lloyd's algorithm from given code words, in plain NumPy -> what is decoded."""
+    sub = np.pad(x, (0, -len(x) % block)).reshape(-1, block)
+    words = start.copy()
+    for _ in range(iterations):
+        codes = ((sub[:, None] - words[None]) ** 2).sum(2).argmin(1)
+        for c in range(len(words)):
+            if (codes == c).any():
+                words[c] = sub[codes == c].mean(0)
+    codes = ((sub[:, None] - words[None]) ** 2).sum(2).argmin(1)
+    return words[codes].reshape(-1)[: len(x)]
+
+
+def test_product_quantisation_is_that_of_plain_numpy():
+    x = np.random.default_rng(2).normal(size=203)
+    with jax.enable_x64(True):
+        codec, key = CODECS["product_quantise"](block=4, codewords=10, iterations=3), jax.random.key(4)
+        payload, bits, _ = codec.encode(jnp.asarray(x), (), key)
+        sub, unit = scaled(jnp.pad(jnp.asarray(x), (0, 1)).reshape(-1, 4).T)
+        start = np.asarray(started(sub, jax.random.uniform(key, (10,))) * unit).T
+        assert all((np.pad(x, (0, 1)).reshape(-1, 4) == word).all(1).any() for word in start)
+        assert len(np.unique(start, axis=0)) == 10
+        assert_allclose(codec.decode(payload, 203), numpy_k_means(x, 4, start, 3), rtol=1e-12, atol=1e-14)
+    assert bits == 32 * 10 * 4 + 51 * 4
+
+
+@pytest.mark.long
+def test_code_words_are_drawn_by_their_weights():
+    weights, n = jnp.asarray(np.r_[np.zeros(600), 1.0, 0, 2.0, np.zeros(700), 5.0, 0], jnp.float32), 10_000
+    places = np.asarray(jax.jit(jax.vmap(lambda u: drawn_by_weight(weights, u)))(jnp.linspace(0, 1, n, endpoint=False)))
+    want = {600: 1 / 8, 602: 2 / 8, 1303: 5 / 8}
+    assert {place: count / n for place, count in zip(*np.unique(places, return_counts=True), strict=True)} == want
+
+
+@pytest.mark.long
+def test_more_code_words_leave_less_error_and_enough_of_them_none():
+    rng = np.random.default_rng(3)
+    x, errors = rng.standard_t(3, size=(2, 500)).astype(np.float32), []
+    for codewords in (2, 32, 125):
+        arrived, bits = fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": codewords}, x)
+        errors.append(((arrived - x) ** 2).sum())
+        assert bits.tolist() == [-(-(codewords * 4 * 32 + 125 * (codewords - 1).bit_length()) // 8)] * 2
+    assert errors == sorted(errors, reverse=True) and errors[0] > 2 * errors[1] > errors[2] == 0
+    few = rng.normal(size=(7, 4))[rng.integers(0, 7, 60)].reshape(1, -1).astype(np.float32)
+    few = few * np.float32([[1], [1e37], [1e-30]])
+    assert_array_equal(fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": 7}, few)[0], few)
+
+
+@pytest.mark.long
+def test_large_messages_are_encoded_without_a_large_array():
+    """A million coordinates and 256 code words: arrays of n numbers, none of n × codewords."""
+    from fedsim.engine.footprint import coding_bytes
+
+    x = jax.ShapeDtypeStruct((1_000_000,), np.float32)
+    for kind, arguments in {"product_quantise": {}, "rand_k": {"density": 0.1}, "top_k": {"density": 0.1}}.items():
+        assert coding_bytes(CODECS[kind](**arguments), x) <= 8 * 1_000_000
