@@ -9,14 +9,13 @@ from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 from jaxtyping import Bool, Float
 
 from fedsim.compose import availability
 from fedsim.fleet.clients import Clients
 
 Share = Annotated[float, Ge(0), Le(1)]
-Positive = Annotated[float, Gt(0)]
 
 
 class Moment(NamedTuple):
@@ -103,7 +102,10 @@ class Chain:
 
 @availability
 def diurnal(
-    low: Share = 0.1, high: Share = 0.9, period: Positive = 86_400.0, zones: Annotated[int, Ge(1)] = 24
+    low: Share = 0.1,
+    high: Share = 0.9,
+    period: Annotated[float, Ge(1e-6)] = 86_400.0,
+    zones: Annotated[int, Ge(1), Le(1000)] = 24,
 ) -> Availability:
     """Clients live in time zones and can be reached mostly at night.
 
@@ -188,7 +190,9 @@ def size_dependent(exponent: float = 0.5) -> Availability:
 
 
 @availability
-def lognormal(sigma: Annotated[float, Ge(0)] = 0.5, period: Annotated[int, Ge(1)] | None = None) -> Availability:
+def lognormal(
+    sigma: Annotated[float, Ge(0), Le(10)] = 0.5, period: Annotated[int, Ge(1)] | None = None
+) -> Availability:
     """Every client has a probability of its own, log-normal, relative to the largest; it may rise and fall over the rounds.
 
     p_i = c_i / max c with log c_i ~ N(0, σ²); with a period T, p_i(r) = (0.4 sin(2π (r mod T) / (T − 1)) + 0.5) p_i.

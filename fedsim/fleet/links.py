@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Le
 from jaxtyping import Float
 
 from fedsim.compose import link
 from fedsim.fleet.clients import Clients
 
-Positive = Annotated[float, Gt(0)]
+Positive = Annotated[float, Ge(1e-9)]
 
 
 class Rates(NamedTuple):
@@ -44,7 +44,7 @@ def constant(up: Positive | None = None, down: Positive | None = None, latency: 
 def lognormal(
     up: Positive = 1e6,
     down: Positive = 1e7,
-    sigma: Annotated[float, Ge(0)] = 0.5,
+    sigma: Annotated[float, Ge(0), Le(10)] = 0.5,
     latency: Annotated[float, Ge(0)] = 0.0,
 ) -> Draw:
     """Rates are drawn once for each client, log-normal; both directions have the same factor.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import Ge, Gt, Le, MinLen
 from jaxtyping import Float
 
 from fedsim.compose import speed
@@ -42,7 +42,7 @@ def uniform(low: Annotated[float, Ge(0)] = 0.5, high: Annotated[float, Ge(0)] = 
 
 
 @speed
-def lognormal(median: Positive = 1.0, sigma: Annotated[float, Ge(0)] = 0.5) -> Steps:
+def lognormal(median: Positive = 1.0, sigma: Annotated[float, Ge(0), Le(10)] = 0.5) -> Steps:
     """Seconds of a local step are drawn once for each client, log-normal.
 
     Args:
@@ -53,7 +53,7 @@ def lognormal(median: Positive = 1.0, sigma: Annotated[float, Ge(0)] = 0.5) -> S
 
 
 @speed
-def pareto(least: Positive = 1.0, shape: Positive = 2.0) -> Steps:
+def pareto(least: Positive = 1.0, shape: Annotated[float, Ge(0.1)] = 2.0) -> Steps:
     """Seconds of a local step are drawn once for each client, with a heavy tail: P(s > t) = (least / t)^shape.
 
     Args:
