@@ -47,6 +47,9 @@ TITLES = {  # family -> heading, and where it stands in a scenario
     "augmentation": ("Augmentations", "`data.augment`"),
     "cohort": ("Cohorts", "`cohort:`"),
     "timetable": ("Timetables", "`schedule:`"),
+    "speed": ("Speeds", "`fleet.speed`"),
+    "link": ("Links", "`fleet.links`"),
+    "availability": ("Availability", "`fleet.availability`"),
     "model": ("Models", "`model:`"),
 }
 TABLES = {

@@ -9,7 +9,7 @@ from conftest import oracle
 import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Local, Plan, Planner, Population, Timetable, selection
+from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, selection
 from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.streams import Stream, generator
 from fedsim.fleet.timetables import fedbuff
@@ -29,8 +29,8 @@ def federation():
 def plan_of(federation, timetable, cohort=None, speed=1.0, rounds=5, **sent) -> Plan:
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
     cohort = cohort or selection.listed([list(range(6))])
-    step = Speed(np.asarray(speed))
-    return Plan(federation, cohort, local, 3, rounds, timetable=timetable, speed=step, **sent)
+    fleet = Fleet(speed=lambda clients, rng: np.broadcast_to(speed, clients.N))
+    return Plan(federation, cohort, local, 3, rounds, timetable=timetable, fleet=fleet, **sent)
 
 
 def played(plan, rounds, planner=None) -> list:

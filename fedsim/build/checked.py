@@ -25,14 +25,15 @@ from fedsim.build.feasibility import (
 )
 from fedsim.build.federation import evenly_partitioned
 from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link, shared_leaves
-from fedsim.build.links import factory_of
+from fedsim.build.links import factory_of, locate_link_errors
+from fedsim.build.machines import drawn_cohort, fleet_of, unmeant_fleet
 from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
 from fedsim.build.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
 from fedsim.data import Federation
-from fedsim.fleet import Cohort, Local, Timetable
+from fedsim.fleet import Cohort, Fleet, Local, Timetable
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Updates
@@ -45,6 +46,7 @@ class Checked(NamedTuple):
     federations: dict[int, Federation]  # by seed
     cohort: Cohort  # who takes part in a round
     timetable: Timetable  # when the server steps
+    fleet: Fleet  # clients as machines
     message: int  # bytes of what one client sends
     local: Local  # how much a client trains, on which learning rate
     learned: tuple  # model, loss, classes, client and augmentation, as `training` and `serving` take them
@@ -85,6 +87,10 @@ def checked(
     problems.check(unknown_clients, scenario, N)
     problems.check(unknown_members, scenario, cohort, N)
     problems.check(large_cohort, scenario, cohort, eligible)
+    problems.check(unmeant_fleet, scenario)
+    fleet = problems.attempt(locate_link_errors(fleet_of), scenario)
+    if not problems.errors:
+        cohort = drawn_cohort(scenario, cohort, eligible)
     _check_links(problems, links, cohort, K)
     problems.check(second_codec, links)
     problems.check(linear_partners, links)
@@ -129,6 +135,7 @@ def checked(
         federations=federations,
         cohort=cohort,
         timetable=timetable,
+        fleet=fleet,
         message=_message_bytes(shown[0]),
         local=local,
         learned=learned,

@@ -127,6 +127,7 @@ def build(
             adversary=adversary_of(spec.fleet.malicious, federation.N),
             labelled="labels" in trained.client.needs,
             timetable=inputs.timetable,
+            fleet=inputs.fleet,
             down=tree.payload_bytes(sent(trained.client, shapes)),
             up=inputs.message,
         )

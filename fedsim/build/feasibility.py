@@ -112,9 +112,11 @@ def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
 
 def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule) -> Found:
     """A rule that divides by what a round has on average, behind a cohort or a schedule that does not tell."""
-    asynchronous = scenario.spec.schedule.kind != "sync"
-    if "expected" in rule.needs and (cohort.share is None or asynchronous):
+    asynchronous, fleet = scenario.spec.schedule.kind != "sync", scenario.spec.fleet
+    selective = fleet.availability or fleet.dropout != 0.0 or fleet.deadline or fleet.over_select > 1
+    if "expected" in rule.needs and (cohort.share is None or asynchronous or selective):
         kind = scenario.spec.schedule.kind if asynchronous else scenario.spec.cohort.kind
+        kind = "the fleet" if selective else kind
         text = f"{kind} does not tell how often a client is drawn"
         yield (*path, "denominator"), f"{text}; write actual, or take the cohort uniform or poisson"
 

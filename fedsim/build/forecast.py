@@ -72,7 +72,7 @@ def _received(experiment: Experiment, cohorts: list[Any]) -> int:
     counted, size = downlink(client, codec, shared, plan.federation.N), None
     if codec is not None:
         size = counted.whole - counted.model + most_bytes(codec, travelling(client, shared["params"]))
-    return int(statistics.mean(counted.deliver(ids, size) for ids in cohorts)) if cohorts else 0
+    return int(statistics.mean(int(counted.deliver(ids, size).sum()) for ids in cohorts)) if cohorts else 0
 
 
 def memory(experiment: Experiment) -> tuple[dict[str, int], int]:

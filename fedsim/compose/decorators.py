@@ -266,6 +266,49 @@ def schedule(factory: F) -> F:
     return register("schedule", factory)
 
 
+def speed(factory: F) -> F:
+    """Decorator: your own speeds of clients, as a kind of `fleet.speed`.
+
+    Example::
+
+        @fedsim.speed
+        def two_classes(slow: float = 5.0):
+            return lambda clients, rng: np.where(rng.random(clients.N) < 0.5, 1.0, slow)
+
+    Args:
+      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> seconds` `[N]` of a local step, drawn once for a seed;
+        `clients` has `N`, `samples` `[N]` and `labels` `[N, C]`.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("speed", factory)
+
+
+def link(factory: F) -> F:
+    """Decorator: your own links of clients, as a kind of `fleet.links`.
+
+    Args:
+      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> fedsim.fleet.Rates`, drawn once for a seed.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("link", factory)
+
+
+def availability(factory: F) -> F:
+    """Decorator: your own availability of clients, as a kind of `fleet.availability`.
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.fleet.Availability`.
+
+    Returns:
+      The factory, as it was.
+    """
+    return register("availability", factory)
+
+
 def timetable(factory: F) -> F:
     """Decorator: when the server steps, as a kind of `schedule`.
 

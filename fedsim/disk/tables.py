@@ -27,6 +27,7 @@ LISTED = 100_000  # clients up to which `clients.csv` and `partition.csv` list a
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled", "clients_reported",
     "malicious_reported", "n_nonfinite", "skipped",
+    "clients_late", "clients_left", "steps_wasted", "bytes_wasted",
     "staleness_mean", "staleness_max", "train_loss", "test_loss", "test_accuracy", "test_r2",
     "test_mae", "validation_loss", "validation_accuracy", "validation_r2", "validation_mae", "attack_success",
     "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
@@ -34,7 +35,8 @@ ROUNDS = (
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes", "rounds_joined", "bytes_up", "bytes_down", "global_loss", "global_accuracy",
+    "method", "seed", "client", "samples", "classes", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
+    "global_loss", "global_accuracy",
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")

@@ -31,8 +31,8 @@ class Downlink:
         self.sent = np.zeros((), np.int64)  # bytes of all messages so far
         self.last = np.full(clients, -1, np.int64)  # `sent` when a client got its last one; -1: it never came
 
-    def deliver(self, ids: Int[np.ndarray, " K"], size: int | None) -> int:
-        """The clients of a round get the variables, which take `size` bytes (None: they are sent as they are) -> bytes."""
+    def deliver(self, ids: Int[np.ndarray, " K"], size: int | None) -> Int[np.ndarray, " K"]:
+        """The clients of a round get the variables, in `size` bytes (None: they are sent as they are) -> bytes of each."""
         bytes_ = np.full(len(ids), self.whole if size is None else size, np.int64)
         if self.recursive and size is not None:
             self.sent = self.sent + (size - (self.whole - self.model))
@@ -40,7 +40,7 @@ class Downlink:
             bytes_ = self.whole - self.model + missed
             self.last[ids] = self.sent
         np.add.at(self.received, ids, bytes_)
-        return int(bytes_.sum())
+        return bytes_
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What a commit keeps."""

@@ -155,8 +155,9 @@ def lay_out(
             assert part is not None
             job = (*part.plan.order, draw, client)
             rows, count = known.get(job) or known.setdefault(job, part.batches(draw, client))
-            end = t + len(rows)
-            index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows, count, k
+            steps = int(integers["steps"][k])  # of partial work fewer than there are batches
+            end = t + steps
+            index[t:end, lane, : rows.shape[1]], valid[t:end, lane], slot[t:end, lane] = rows[:steps], count[:steps], k
             t = end
     return Layout(index, valid, slot, ends_from(slot), integers, numbers, labels, shift, R), total
 

@@ -28,6 +28,9 @@ from fedsim.fleet import Plan, Planner, RoundPlan
 EMPTY_ROUNDS = 10  # so many rounds running whose updates were all unusable end a run
 
 
+WASTED = ("clients_late", "clients_left", "steps_wasted", "bytes_wasted")  # columns where a fleet leaves clients out
+
+
 class Row(NamedTuple):
     """An evaluated round: its line of `rounds.csv`, its line of `timing.csv`, and the server after it."""
 
@@ -125,6 +128,7 @@ class Run:
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
         self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
+        self.late, self.left = np.zeros(f.N, np.int64), np.zeros(f.N, np.int64)  # rounds in which it was, or did so
         self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
         self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
@@ -192,14 +196,14 @@ class Run:
         self.totals["virtual_seconds"] += cohort.seconds
         sent = played.extra + np.sum([np.asarray(part, np.int64)[: len(cohort.ids)] for part in played.sent], axis=0)
         self.totals["bytes_up"] += int(sent.sum())  # lost messages included
-        self.totals["bytes_down"] += self.downlink.deliver(cohort.ids, None if played.got is None else int(played.got))
+        missing = self._settle_others(cohort, None if played.got is None else int(played.got))
         np.add.at(self.joined, cohort.ids, 1)
         np.add.at(self.sent, cohort.ids, sent)
         if not self.plan.pure:
             self._settle_plan(played)
         s = self.since
         self.since = s._replace(
-            sampled=s.sampled + len(cohort.ids),
+            sampled=s.sampled + len(cohort.ids) + (0 if cohort.others is None else len(cohort.others.ids)),
             reported=s.reported + reported,
             nonfinite=s.nonfinite + int(outcome.nonfinite),
             skipped=s.skipped + int(outcome.skipped),
@@ -207,7 +211,7 @@ class Run:
             seen=_continued(s.seen, [block.seen for block in played.stats]),
             useful=s.useful + played.steps,
             lane_steps=s.lane_steps + played.lane_steps,
-            info=_reported(s.info, outcome.info | self._malicious(cohort)) | self.plan.columns(cohort),
+            info=_reported(s.info, outcome.info | self._malicious(cohort) | missing) | self.plan.columns(cohort),
             **_diagnosed(s, played),
         )
         if self.round == 1:
@@ -215,6 +219,23 @@ class Run:
         self._judge(played)
         if tests is not None or self.status != "running":
             yield self._row(self.evaluate(self.server) if tests is None else tests)
+
+    def _settle_others(self, cohort: RoundPlan, got: int | None) -> dict[str, int]:
+        """Count what everybody that the round drew was sent, and what those did whose messages do not count."""
+        others, K = cohort.others, len(cohort.ids)
+        if others is None:
+            self.totals["bytes_down"] += int(self.downlink.deliver(cohort.ids, got).sum())
+            return {} if not self.plan.machines.fleet.selective else dict.fromkeys(WASTED, 0)
+        reached, senders = others.ids[others.reached], others.ids[others.sent]
+        down = self.downlink.deliver(np.concatenate([cohort.ids, reached]), got)
+        up = int(self.plan.cost.up)  # of each: what it would have sent is not known beyond its most
+        self.totals["bytes_down"] += int(down.sum())
+        self.totals["bytes_up"] += up * len(senders)
+        np.add.at(self.sent, senders, up)
+        np.add.at(self.late, others.ids[others.late], 1)
+        np.add.at(self.left, others.ids[others.left], 1)
+        counts = (others.late.sum(), others.left.sum(), others.steps.sum(), down[K:].sum() + up * len(senders))
+        return dict(zip(WASTED, map(int, counts), strict=True))
 
     def _malicious(self, cohort: RoundPlan) -> dict[str, int]:
         """How many of those that reported the attacker controls; nothing where it controls nobody."""
@@ -332,12 +353,20 @@ class Run:
             "open_since": self.open_since._asdict(),
             "before": [b + now for b, now in zip(self.before, self.last, strict=True)],
         }
-        arrays = {"joined": self.joined, "sent": self.sent, **self.downlink.arrays(), **self.store.arrays(portable)}
+        arrays = {
+            **{name: getattr(self, name) for name in self._counted()},
+            **self.downlink.arrays(),
+            **self.store.arrays(portable),
+        }
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
             arrays |= self.versions.arrays(self.planner.settled, self.plan.flown(self.planner.state))
         return Snapshot(values, {**named("server", self.server), **arrays})
+
+    def _counted(self) -> tuple[str, ...]:
+        """Counters of every client that a commit keeps."""
+        return ("joined", "sent", *(("late", "left") if self.plan.machines.fleet.selective else ()))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, perhaps of a run that ended earlier than this one is to.
@@ -347,7 +376,8 @@ class Run:
         """
         values, arrays = snapshot
         self.server = jax.device_put(fitted("server", arrays, self.server))
-        self.joined, self.sent = (fitted(name, arrays, getattr(self, name)).copy() for name in ("joined", "sent"))
+        for name in self._counted():
+            setattr(self, name, fitted(name, arrays, getattr(self, name)).copy())
         self.downlink.restore(arrays)
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._store(True)

@@ -1,6 +1,13 @@
 """The fleet: who takes part when, on which samples. NumPy only; ends in a `Plan`."""
 
+from fedsim.fleet import links as links
+from fedsim.fleet import speeds as speeds
 from fedsim.fleet.adversary import Adversary as Adversary
+from fedsim.fleet.availability import Availability as Availability
+from fedsim.fleet.clients import Clients as Clients
+from fedsim.fleet.links import Rates as Rates
+from fedsim.fleet.machines import Dropout as Dropout
+from fedsim.fleet.machines import Fleet as Fleet
 from fedsim.fleet.plan import Local as Local
 from fedsim.fleet.plan import Plan as Plan
 from fedsim.fleet.plan import RoundPlan as RoundPlan

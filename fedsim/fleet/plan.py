@@ -14,8 +14,10 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.fleet.adversary import Adversary
-from fedsim.fleet.clock import Cost, Speed, seconds
+from fedsim.fleet.clients import Clients
+from fedsim.fleet.clock import Cost
 from fedsim.fleet.flights import Flights, State, nobody
+from fedsim.fleet.machines import Fleet, Machines
 from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.selection import all as everybody
 from fedsim.fleet.streams import Draws, Stream, generator
@@ -57,11 +59,23 @@ class RoundPlan(NamedTuple):
     start: np.ndarray  # version of the model that each trains from: how many steps the server had taken
     draw: np.ndarray  # of the batches of each
     shift: int  # classes that the clients' labels have moved on by
+    others: "Others | None" = None  # that were drawn and whose messages do not count
 
     @property
     def age(self) -> np.ndarray:
         """Steps that the server took since it sent the model that each client trained from `[K]`."""
         return self.round - 1 - self.start
+
+
+class Others(NamedTuple):
+    """Clients that a round drew and that it does not count; arrays `[m]` in the order of their ids."""
+
+    ids: np.ndarray
+    late: np.ndarray  # whether the round ended before them
+    left: np.ndarray  # whether they left it
+    steps: np.ndarray  # local steps that they did
+    reached: np.ndarray  # whether they got the model
+    sent: np.ndarray  # whether they sent a message
 
 
 class Plan:
@@ -92,13 +106,13 @@ class Plan:
         labelled: bool = False,
         *,
         timetable: Timetable = SYNC,
-        speed: Speed = Speed(),  # noqa: B008 (immutable)
+        fleet: Fleet = Fleet(),  # noqa: B008 (immutable)
         down: int = 0,
         up: int = 0,
         batches: Stream = Stream.BATCHES,
     ):
         self.federation, self.cohort, self.local, self.seed = federation, cohort, local, seed
-        self.timetable, self.pure = timetable, not (timetable.asynchronous or cohort.needs)
+        self.timetable = timetable
         self.nominal = timetable.buffer or cohort.nominal(federation.N)
         self.rounds, self.adversary = rounds, adversary
         self.malicious = adversary.mask(federation.N, seed, 1)
@@ -112,7 +126,9 @@ class Plan:
             self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
         self.cost = Cost(self.steps, down, up)
-        self.seconds = seconds(self.cost, speed)
+        self.machines = Machines(fleet, Clients(self.sizes, federation.label_counts), self.cost, seed)
+        self.seconds = self.machines.seconds
+        self.pure = not (timetable.asynchronous or cohort.needs or self.machines.clocked)
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
         self.held = 1
         self.moves = bool(federation.moves)
@@ -121,7 +137,7 @@ class Plan:
     @cached_property
     def expected(self) -> tuple[float, float]:
         """Clients that a round draws on average, and their samples together: Σ_k π_k and Σ_k π_k n_k; 0 where unknown."""
-        if self.cohort.share is None or self.timetable.asynchronous:
+        if self.cohort.share is None or self.timetable.asynchronous or self.machines.fleet.selective:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
         return float(share.sum()), float(share @ self.population.samples)
@@ -137,7 +153,7 @@ class Plan:
     def begin(self) -> State:
         """What round 1 goes on from; nothing where the plan is pure, or looks at losses alone."""
         if not self.timetable.asynchronous:
-            return {}
+            return {"clock": np.array(0.0)} if self.machines.clocked else {}
         flights = self._flights(nobody())
         for _ in range(self.timetable.concurrency):
             flights.start(0)
@@ -153,16 +169,35 @@ class Plan:
         """
         if self.timetable.asynchronous:
             return self._flush(r, self.begin() if state is None else state)
-        population = self.population
-        if losses is not None:
-            population = population._replace(loss=losses[population.ids])
-        drawn = np.sort(self.cohort.draw(population, r, generator(self.seed, Stream.COHORT, r)))
+        clock = float((self.begin() if state is None else state)["clock"]) if self.machines.clocked else 0.0
+        drawn = np.sort(self._drawn(r, clock, losses))
         ids, count = drawn, np.ones(len(drawn), int)
         if self.cohort.repeats:
             ids, count = np.unique(drawn, return_counts=True)
-        longest = float(self.seconds[ids].max()) if len(ids) else 0.0
-        lr, same = self.local.lr(r), np.ones(len(ids), np.int64)
-        return self._work(r, ids, count, lr, longest, (r - 1) * same, r * same), {}
+        fates = self.machines.fates(r, ids)
+        joined, lr = fates.joined, self.local.lr(r)
+        same = np.ones(int(joined.sum()), np.int64)
+        work = self._work(
+            r, ids[joined], count[joined], lr, fates.seconds, (r - 1) * same, r * same, fates.steps[joined]
+        )
+        if not joined.all():
+            columns = (fates.late, fates.left, fates.wasted, fates.reached, fates.sent)
+            work = work._replace(others=Others(ids[~joined], *(column[~joined] for column in columns)))
+        return work, {"clock": np.array(clock + fates.seconds)} if self.machines.clocked else {}
+
+    def _drawn(self, r: int, clock: float, losses: np.ndarray | None) -> np.ndarray:
+        """Clients that round r draws, of those that can be reached."""
+        population, rng = self.population, generator(self.seed, Stream.COHORT, r)
+        if losses is not None:
+            population = population._replace(loss=losses[population.ids])
+        reachable = self.machines.reachable(r, clock)
+        if reachable is None:
+            return self.cohort.draw(population, r, rng)
+        if self.cohort.ordered:
+            drawn = self.cohort.draw(population, r, rng)
+            return drawn[reachable[drawn]]
+        population = population.part(reachable[population.ids])
+        return self.cohort.draw(population, r, rng) if len(population.ids) else population.ids
 
     def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
         """The messages of step r of an asynchronous server."""
@@ -174,8 +209,10 @@ class Plan:
         elapsed = flights.clock - float(state["clock"])
         return self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw), flights.state()
 
-    def _work(self, r: int, ids: np.ndarray, count: np.ndarray, lr, elapsed: float, start, draw) -> RoundPlan:
-        n, steps = self.sizes[ids], self.steps[ids]
+    def _work(
+        self, r: int, ids: np.ndarray, count: np.ndarray, lr, elapsed: float, start, draw, done=None
+    ) -> RoundPlan:
+        n, steps = self.sizes[ids], self.steps[ids] if done is None else done
         return RoundPlan(
             round=r,
             ids=ids,

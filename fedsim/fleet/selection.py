@@ -21,6 +21,10 @@ class Population(NamedTuple):
     samples: np.ndarray  # n_k of each
     loss: np.ndarray | None = None  # of each in its last round, where the cohort needs it; NaN: none yet, ∞: not finite
 
+    def part(self, kept: np.ndarray) -> "Population":
+        """Some of them."""
+        return Population(self.ids[kept], self.samples[kept], None if self.loss is None else self.loss[kept])
+
 
 class Cohort(NamedTuple):
     """A way to choose a round's clients."""
@@ -31,6 +35,9 @@ class Cohort(NamedTuple):
     repeats: bool = False  # whether a client can be drawn twice
     needs: frozenset[str] = frozenset()  # of `loss`: what must be known of earlier rounds; draws at most `nominal` then
     share: Callable[[Population], Any] | None = None  # how often a round draws each client, on average; None: unknown
+    ordered: bool = (
+        False  # whether rounds name clients whether or not they can be reached; those that cannot are left out
+    )
 
 
 def _equal(size: int) -> Callable[[Population], float]:
@@ -53,7 +60,7 @@ def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     Args:
       size: clients per round.
     """
-    draw = lambda population, round, rng: rng.choice(population.ids, size, replace=False)
+    draw = lambda population, round, rng: rng.choice(population.ids, min(size, len(population.ids)), replace=False)
     return Cohort(draw, lambda N: size, share=_equal(size))
 
 
@@ -99,7 +106,7 @@ def cyclic(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     def draw(population, round, rng):
         return population.ids[((round - 1) * size + np.arange(size)) % len(population.ids)]
 
-    return Cohort(draw, lambda N: size, share=_equal(size))
+    return Cohort(draw, lambda N: size, share=_equal(size), ordered=True)
 
 
 @cohort
@@ -114,7 +121,7 @@ def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(
     repeats = builtins.any(len(set(ids)) < len(ids) for ids in rounds)
     often = np.bincount(np.concatenate(rounds).astype(int)) / len(rounds)  # of each client up to the largest id
     share = lambda population: np.append(often, np.zeros(population.ids.max() + 1))[population.ids]
-    return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=repeats, share=share)
+    return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=repeats, share=share, ordered=True)
 
 
 @cohort
@@ -140,7 +147,7 @@ def power_of_choice(size: Annotated[int, Ge(1)] = 10, candidates: Annotated[int,
 
     def draw(population, round, rng):
         p = population.samples / population.samples.sum()
-        drawn = np.sort(rng.choice(len(p), candidates, replace=False, p=p))
+        drawn = np.sort(rng.choice(len(p), min(candidates, len(p)), replace=False, p=p))
         last = population.loss[drawn]
         rank = np.where(np.isnan(last), np.inf, np.where(np.isinf(last), -np.inf, last))
         return population.ids[drawn[np.argsort(-rank, kind="stable")[:size]]]

@@ -18,6 +18,11 @@ class Stream(IntEnum):
     SPARE = 10  # who starts where draws of a cohort name nobody that could
     POISON = 11  # what the attacker makes of a client's samples
     REFERENCE = 12  # batches of the server's own training
+    SPEED = 14
+    LINKS = 15
+    AVAILABILITY = 16  # what availability has fixed for every client
+    AVAILABLE = 17  # who can be reached in a round
+    DROPOUT = 18
     SCORED = 13  # clients that the final model is scored on, where not all are
 
 

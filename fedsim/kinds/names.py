@@ -28,6 +28,9 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "optimizer",
         "schedule",
         "timetable",
+        "speed",
+        "link",
+        "availability",
         "method",
     )
 }

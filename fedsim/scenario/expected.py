@@ -29,6 +29,9 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "optimizer": "server (after the rule) or client.optimizer",
     "schedule": "client.lr",
     "timetable": "schedule",
+    "speed": "fleet.speed",
+    "link": "fleet.links",
+    "availability": "fleet.availability",
     "method": "method",
 }
 

@@ -148,7 +148,7 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
         "method": (str | None, None, "Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."),
         "data": (Data, ..., "Where samples come from, and which client holds which."),
         "model": (some("model", ModelCommon), "logistic", "What is trained."),
-        "fleet": (Fleet, {}, "The clients as machines, and who controls them."),
+        "fleet": (_fleet(among), {}, "The clients as machines, and who controls them."),
         "cohort": (some("cohort"), "all", "Who takes part in a round."),
         "schedule": (some("timetable"), "sync", "When the server steps."),
         "client": (Client, {}, "How one client trains."),
@@ -172,6 +172,17 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
     }
     kept = {"defer_build": among is None}
     return create_model("Scenario", __base__=Section, __cls_kwargs__=kept, **_validated(fields))
+
+
+def _fleet(among: Among) -> type[BaseModel]:
+    """The model of `fleet`, whose kinds depend on what is registered."""
+    families = {"speed": "speed", "links": "link", "availability": "availability"}
+    fields = {
+        key: (union(family, among=among) | None, None, Fleet.model_fields[key].description)
+        for key, family in families.items()
+    }
+    kept = {"defer_build": among is None}
+    return create_model("Fleet", __base__=Fleet, __cls_kwargs__=kept, **_validated(fields))
 
 
 _named: set[str] = DEFAULTS | BY_DATA

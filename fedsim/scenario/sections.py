@@ -140,7 +140,30 @@ class Malicious(Section):
     """Whether they are drawn once per seed, or anew in every round."""
 
 
+class Dropout(Section):
+    before: Annotated[float, Ge(0), Le(1)] = 0.0
+    """Probability that a client of a round leaves before it gets the model."""
+    during: Annotated[float, Ge(0), Le(1)] = 0.0
+    """That it leaves while it trains, at a moment drawn uniform."""
+    after: Annotated[float, Ge(0), Le(1)] = 0.0
+    """That its message is sent and lost."""
+
+
 class Fleet(Section):
+    speed: Any = None
+    """Seconds of a local step; left out: one, for all clients."""
+    links: Any = None
+    """Bytes a second to the clients and back; left out: infinitely many."""
+    availability: Any = None
+    """Who can be reached when a round begins; left out: everybody."""
+    dropout: Annotated[float, Ge(0), Le(1)] | Dropout = 0.0
+    """Probability that a client of a round leaves while it trains, or `{before: 0.1, during: 0.1, after: 0.1}`."""
+    deadline: Annotated[float, Gt(0)] | None = None
+    """Seconds of the virtual clock after which a round ends, whoever is missing."""
+    partial_work: bool = False
+    """Whether a client that would be late sends the local steps that it has done in time."""
+    over_select: Annotated[float, Ge(1), Le(100)] = 1.0
+    """The cohort is drawn so many times as large, and the round ends when as many as `cohort.size` have reported."""
     malicious: Annotated[float, Ge(0), Le(1)] | list[Index] | Malicious = 0.0
     """Clients that the attacker controls: a share, drawn once per seed, or these; `{count: 5}`, `{share: 0.2, per: round}`."""
 

@@ -41,6 +41,7 @@ SECONDS = 300  # after which a case hangs, however slow the machine is
 DATA = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60, "clients": 4}
 TINY = {"name": "tiny", "rounds": 2, "data": DATA, "client": {"batch": 4, "steps": 2}}
 NEEDED = {
+    "seconds": [1.0],
     "f": 0,
     "codec": {"kind": "top_k", "k": 1},
     "rounds": [[0, 1]],
@@ -58,6 +59,9 @@ PLACES = (
     "stage",
     "attack",
     "codec",
+    "speed",
+    "link",
+    "availability",
     "optimizer",
     "schedule",
 )
@@ -182,6 +186,10 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
             return {**TINY, "server": [written, "mean"]}
         case "attack":
             return {**TINY, "fleet": {"malicious": 0.25}, "wire": [written]}
+        case "speed" | "availability":
+            return {**TINY, "fleet": {family: written}}
+        case "link":
+            return {**TINY, "fleet": {"links": written}}
         case "codec":
             return {**TINY, "wire": [written]}
         case "optimizer":

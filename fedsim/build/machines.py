@@ -1,0 +1,57 @@
+"""Clients as machines, from the section `fleet` of a scenario."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fedsim.build.links import factory_of
+from fedsim.fleet import Cohort, Dropout, Fleet
+from fedsim.scenario.reader import Path
+from fedsim.scenario.schema import Scenario
+
+
+def fleet_of(scenario: Scenario) -> Fleet:
+    """The machines of all seeds; factories that refuse their arguments raise a LinkError."""
+    section = scenario.spec.fleet
+    made = {key: factory_of(part)() for key in ("speed", "links", "availability") if (part := getattr(section, key))}
+    shares = section.dropout
+    dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
+    return Fleet(
+        **made,
+        dropout=dropout,
+        deadline=np.inf if section.deadline is None else section.deadline,
+        partial=section.partial_work,
+        keep=getattr(scenario.spec.cohort, "size", None) if section.over_select > 1 else None,
+    )
+
+
+def drawn_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Cohort:
+    """The cohort that is drawn, larger than the one that is kept where a scenario selects more; the size stays nominal."""
+    section, factor = scenario.spec.cohort, scenario.spec.fleet.over_select
+    if factor == 1:
+        return cohort
+    size = min(math.ceil(section.size * factor - 1e-9), eligible)
+    larger = {"size": size} | ({"candidates": max(section.candidates, size)} if hasattr(section, "candidates") else {})
+    return factory_of(section.model_copy(update=larger))()._replace(nominal=cohort.nominal, share=None)
+
+
+def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """Keys of a fleet that would change nothing, or cannot be followed."""
+    spec, fleet = scenario.spec, scenario.spec.fleet
+    if fleet.over_select > 1 and not isinstance(getattr(spec.cohort, "size", None), int):
+        text = f"{spec.cohort.kind} has no size to end a round at; take the cohort uniform, or take it out"
+        yield ("fleet", "over_select"), text
+    if not isinstance(fleet.dropout, float) and sum(fleet.dropout.model_dump().values()) > 1 + 1e-9:
+        text = "before, during and after are probabilities of the same client, and more than 1 together; lower one"
+        yield ("fleet", "dropout"), text
+    if fleet.partial_work and fleet.deadline is None:
+        yield ("fleet", "partial_work"), "nobody is late without a deadline; write fleet.deadline, or take it out"
+    if spec.schedule.kind == "sync":
+        return
+    keys: dict[str, Any] = {"availability": None, "dropout": 0.0, "deadline": None, "over_select": 1.0}
+    for key, default in keys.items():
+        if getattr(fleet, key) != default:
+            text = f"{key} is about rounds of one cohort, and {spec.schedule.kind} has none"
+            yield ("fleet", key), f"{text}; take schedule: sync, or take it out"
