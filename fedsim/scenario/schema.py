@@ -177,9 +177,10 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
 def _fleet(among: Among) -> type[BaseModel]:
     """The model of `fleet`, whose kinds depend on what is registered."""
     families = {"speed": "speed", "links": "link", "availability": "availability"}
+    common = {key: Fleet.model_fields[key] for key in families}
     fields = {
-        key: (union(family, among=among) | None, None, Fleet.model_fields[key].description)
-        for key, family in families.items()
+        key: (union(families[key], among=among) | None, field.default, field.description)
+        for key, field in common.items()
     }
     kept = {"defer_build": among is None}
     return create_model("Fleet", __base__=Fleet, __cls_kwargs__=kept, **_validated(fields))
