@@ -409,3 +409,18 @@ MORE = [
         seen_in="ByzFL",
     ),
 ]
+
+CODECS = [
+    Mutant(
+        "DRIVE scale computed on the unpadded length",
+        "codecs/drive.py",
+        {"scale = sum_of_sizes / len(y) if biased": "scale = sum_of_sizes / len(x) if biased"},
+        ("test_rotations.py::test_the_scale_of_drive_is_over_the_padded_vector",),
+    ),
+    Mutant(
+        "k-level quantiser with k instead of k-1 intervals",
+        "codecs/stochastic_quantise.py",
+        {"safe(high - low) * (levels - 1)": "safe(high - low) * levels"},
+        ("test_quantisers.py::test_numbers_that_are_levels_arrive_as_they_are",),
+    ),
+]

@@ -146,8 +146,8 @@ def test_a_name_with_two_meanings_is_asked_for_by_family():
     assert [meaning["family"] for meaning in explanations("column/method")] == ["column"]
     assert list(explanations("clients.csv/bytes_up")[0]["entries"]) == ["clients.csv"]
     assert [meaning["kind"] for meaning in explanations("rule/median")] == ["median"]
-    with pytest.raises(ScenarioError, match="nothing is called 'key/median'"):
-        explanations("key/median")
+    with pytest.raises(ScenarioError, match="nothing is called 'key/krum'"):
+        explanations("key/krum")
 
 
 # ---- short options

@@ -44,7 +44,7 @@ def test_on_your_own_stack(mine):
     assert fedsim.aggregate("loudest", [[1.0], [-3.0], [2.0]]).tolist() == [-3.0]
     assert fedsim.aggregate({"kind": "loudest", "scale": 2}, [[1.0], [-3.0]], weights=[1, 0]).tolist() == [2.0]
     arrived, sent = fedsim.transmit("silence", np.ones((3, 2)), malicious=[1])
-    assert arrived.tolist() == [[1, 1], [0, 0], [1, 1]] and sent.tolist() == [16, 16, 16]
+    assert arrived.tolist() == [[1, 1], [0, 0], [1, 1]] and sent.tolist() == [8, 8, 8]
 
 
 def test_hyper_parameters_are_checked_by_the_signature(mine):

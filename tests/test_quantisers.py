@@ -77,6 +77,13 @@ def test_with_its_draws_a_quantiser_is_that_of_its_oracle(fn):
                 assert np.abs(levels).tolist() == want["levels"]
 
 
+def test_numbers_that_are_levels_arrive_as_they_are():
+    with jax.enable_x64(True):
+        x, codec = jnp.tile(jnp.arange(4.0), 8), made("stochastic_quantise", levels=4)
+        payload, _, _ = codec.encode(x, (), jax.random.key(0))
+        assert_allclose(codec.decode(payload, len(x)), x, rtol=1e-12)
+
+
 def test_the_scaled_sign_is_that_of_its_oracle():
     with jax.enable_x64(True):
         codec = made("sign")

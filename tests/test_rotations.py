@@ -90,6 +90,13 @@ def test_drive_is_that_of_its_oracle():
                     assert_allclose(((y - x) ** 2).sum() / (x**2).sum(), want["vnmse_biased"], rtol=1e-10)
 
 
+def test_the_scale_of_drive_is_over_the_padded_vector():
+    with jax.enable_x64(True):
+        x, key = jnp.linspace(-1.0, 2.0, 5), jax.random.key(3)
+        (scale, _, _), _, _ = FAMILIES["codec"]["drive"](biased=True).encode(x, (), key)
+        assert_allclose(scale, np.abs(rotate(x, signs(key, 8))).mean(), rtol=1e-12)
+
+
 def test_eden_is_that_of_its_oracle():
     with jax.enable_x64(True):
         for case in cases("eden"):

@@ -111,7 +111,7 @@ def transmit(
 
     >>> arrived, sent = transmit({"kind": "sign_flip", "scale": 2}, [[1.0, 2.0], [3.0, 4.0]], malicious=[1])
     >>> arrived.tolist(), sent.tolist()
-    ([[1.0, 2.0], [-6.0, -8.0]], [16, 16])
+    ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """
     links, against = (tuple(map(Written, checked_links(*part))) for part in (("wire", wire), ("server", defence)))
     prepared = _transmission(links, against)

@@ -142,7 +142,9 @@ class Machines:
             joined = np.zeros(len(ids), bool)
             joined[first] = True
             return joined, min(float(end[first[-1]]), deadline)
-        return reports, min(float(end.max(initial=0.0)), deadline) if len(ids) else self.idle
+        if not len(ids):  # the clock goes on, so that somebody can be reached again
+            return reports, 0.0 if self.fleet.availability is None else self.idle
+        return reports, min(float(end.max()), deadline)
 
     def _in_time(self, end: Any) -> Any:
         """Whether something ends by the deadline, but for rounding."""
