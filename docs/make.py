@@ -38,6 +38,8 @@ TITLES = {  # family -> heading, and where it stands in a scenario
     "rule": ("Rules", "`server:`, one of them"),
     "stage": ("Stages", "`server:` before the rule, `wire:`"),
     "attack": ("Attacks", "`wire:`, on the clients of `fleet.malicious`"),
+    "aggregate_stage": ("Steps on the aggregate", "`server:` between the rule and the optimisers"),
+    "codec": ("Codecs", "`wire:`, one of them, and `broadcast:`"),
     "optimizer": ("Optimisers", "`client.optimizer`, `server:` behind the rule"),
     "schedule": ("Schedules", "`client.lr`, `lr` of optimisers behind the rule"),
     "dataset": ("Data sets", "`data.kind`"),

@@ -269,12 +269,6 @@ def schedule(factory: F) -> F:
 def speed(factory: F) -> F:
     """Decorator: your own speeds of clients, as a kind of `fleet.speed`.
 
-    Example::
-
-        @fedsim.speed
-        def two_classes(slow: float = 5.0):
-            return lambda clients, rng: np.where(rng.random(clients.N) < 0.5, 1.0, slow)
-
     Args:
       factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> seconds` `[N]` of a local step, drawn once for a seed;
         `clients` has `N`, `samples` `[N]` and `labels` `[N, C]`.
