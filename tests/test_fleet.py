@@ -256,6 +256,16 @@ def test_a_fleet_without_differences_changes_nothing():
     assert plain.rounds.equals(same.rounds)
 
 
+def test_a_codec_shortens_the_time_of_slow_links():
+    """By its bytes as `check` foretells them, in both directions: 60 bytes a second, 840 of the dense model."""
+    slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}
+    codec = [{"kind": "top_k", "k": 10}]
+    seconds = [run(fleet=slow, **part).rounds["virtual_seconds"].iloc[1] for part in ({}, {"wire": codec})]
+    cast = run(fleet=slow, broadcast=["cast"]).rounds["virtual_seconds"].iloc[1]
+    assert_allclose(seconds, [4 + 1 + 840 / 60 + 840 / 120, 4 + 1 + 50 / 60 + 840 / 120])
+    assert_allclose(cast, 4 + 1 + 840 / 60 + 420 / 120)
+
+
 def test_what_is_wasted_adds_up():
     result = run(fleet=FLEETS["chain"])
     rounds, clients = result.rounds, result.clients

@@ -32,11 +32,12 @@ from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
 from fedsim.build.rates import client_rate
 from fedsim.build.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
+from fedsim.compose import most_bytes
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
-from fedsim.types import Updates
+from fedsim.types import Codec, Updates
 
 
 class Checked(NamedTuple):
@@ -47,7 +48,8 @@ class Checked(NamedTuple):
     cohort: Cohort  # who takes part in a round
     timetable: Timetable  # when the server steps
     fleet: Fleet  # clients as machines
-    message: int  # bytes of what one client sends
+    up: int  # the most bytes of what one client sends in a round
+    down: int  # and of what it gets
     local: Local  # how much a client trains, on which learning rate
     learned: tuple  # model, loss, classes, client and augmentation, as `training` and `serving` take them
     trained: Training  # what `training` makes of them
@@ -136,7 +138,8 @@ def checked(
         cohort=cohort,
         timetable=timetable,
         fleet=fleet,
-        message=_message_bytes(shown[0]),
+        up=_encoded_bytes(_message(shown[0]), travelling["params"], links),
+        down=_encoded_bytes(travelling, travelling["params"], sent),
         local=local,
         learned=learned,
         trained=trained,
@@ -165,10 +168,18 @@ def links_of(spec: Any) -> list[tuple[Path, Any]]:
     return [((name, i), section) for name in ("wire", "server") for i, section in enumerate(getattr(spec, name))]
 
 
-def _message_bytes(updates: Updates) -> int:
-    """Bytes of one client's message, from the shapes of a stack."""
+def _message(updates: Updates) -> Any:
+    """Shapes of one client's message, from those of a stack."""
     sent = (updates.delta, updates.stats, updates.aux)
-    return tree.payload_bytes(jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), sent))
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), sent)
+
+
+def _encoded_bytes(message: Any, params: Any, links: list) -> int:
+    """The most bytes of a message, whose parameters a codec among the links encodes."""
+    codec = next((made for *_, made in links if isinstance(made, Codec)), None)
+    if codec is None:
+        return tree.payload_bytes(message)
+    return tree.payload_bytes(message) - tree.payload_bytes(params) + most_bytes(codec, params)
 
 
 def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]:

@@ -24,7 +24,6 @@ from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
-from fedsim.engine.shared_leaves import sent
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
 from fedsim.scenario.schema import Scenario
@@ -128,8 +127,8 @@ def build(
             labelled="labels" in trained.client.needs,
             timetable=inputs.timetable,
             fleet=inputs.fleet,
-            down=tree.payload_bytes(sent(trained.client, shapes)),
-            up=inputs.message,
+            down=inputs.down,
+            up=inputs.up,
         )
         for seed, federation in federations.items()
     }
