@@ -251,11 +251,13 @@ def run(**sections) -> fedsim.Result:
     return fedsim.run({**TINY, **sections})
 
 
+@pytest.mark.long
 def test_a_fleet_without_differences_changes_nothing():
     plain, same = run(), run(fleet={"speed": "constant", "links": "constant", "availability": None})
     assert plain.rounds.equals(same.rounds)
 
 
+@pytest.mark.long
 def test_a_codec_shortens_the_time_of_slow_links():
     """By its bytes as `check` foretells them, in both directions: 60 bytes a second, 840 of the dense model."""
     slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}

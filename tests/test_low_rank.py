@@ -54,6 +54,7 @@ def test_a_power_step_follows_its_oracle():
             assert_allclose(((M - P @ Q.T) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-20)
 
 
+@pytest.mark.long
 def test_outputs_are_rows_and_other_leaves_travel_whole():
     """A kernel [3, 3, in, out] is a matrix out × rest; a vector, a scalar and a small matrix are sent as they are."""
     rng = np.random.default_rng(0)

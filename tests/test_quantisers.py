@@ -149,6 +149,7 @@ def omega(k: int) -> str:
     return code
 
 
+@pytest.mark.long
 def test_codes_are_as_long_as_their_digits():
     (case,) = cases("elias_omega_len")
     assert omega_bits(jnp.asarray(case["inputs"]["k"])).tolist() == case["expected"]["len"]

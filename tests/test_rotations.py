@@ -57,6 +57,7 @@ def test_a_long_transform_keeps_the_norm_and_finds_its_way_back():
         assert_allclose(jax.jit(transform)(jnp.zeros(n).at[j].set(n**0.5)), (-1.0) ** shared, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_signs_are_drawn_bit_by_bit():
     for n in (1, 5, 32, 100):
         assert set(np.unique(signs(jax.random.key(1), n))) <= {-1.0, 1.0} and len(signs(jax.random.key(1), n)) == n

@@ -301,6 +301,7 @@ def tables(d: int, rows: int, columns: int, seed: int = 0) -> tuple[Hashes, np.n
     return Hashes(jnp.asarray((j % columns + shift[:, j // columns]) % columns), jnp.asarray(sign)), shift, sign
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("d", "columns"), [(1, 1), (7, 3), (9, 40)])
 def test_runs_are_added_as_one_coordinate_after_another(d, columns):
     hashes, shift, sign = tables(d, 3, columns)
@@ -362,6 +363,7 @@ def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     assert result.rounds["bytes_up"].diff().tolist()[1:] == [len(ids) * 4 * rows * columns for ids in COHORTS]
 
 
+@pytest.mark.long
 def test_all_coordinates_and_no_momentum_leave_no_error_where_nothing_meets():
     hashes, *_ = tables(9, 3, 20)
     table = sketch(jnp.arange(9.0), hashes, 20)

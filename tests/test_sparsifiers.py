@@ -92,6 +92,7 @@ def test_sizes_are_exact_beyond_an_int32():
     assert plus(3, 4) == 7 and int(in_bytes(plus(jnp.int32(3), 6))) == 2
 
 
+@pytest.mark.long
 def test_sets_are_counted():
     for d, k in ((5, 0), (5, 5), (1, 1), (100, 1), (100, 10), (100, 99), (10_000, 300), (1_000_000, 999_100)):
         exact = math.log2(math.comb(d, k))
@@ -271,6 +272,7 @@ def test_random_places_are_those_of_plain_numpy(feedback):
         assert_allclose(result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 def test_error_feedback_needs_the_unscaled_codec():
     """Every draw multiplies the error of its coordinate by 1 − d/k: −3 for the scaled codec, 0 without."""
     x, norms = jnp.ones(8), []
