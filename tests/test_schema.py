@@ -219,7 +219,7 @@ def test_reader_and_schema_agree_on_every_single_value(validator):
         adapter = TypeAdapter(model)
         only = validator.evolve(schema={"$ref": f"#/definitions/{key}", "definitions": validator.schema["definitions"]})
         needed = [n for n, field in model.model_fields.items() if field.is_required() and n != "kind"]
-        some = {n: next(v for v in (1, 0.5, "x", [[0]], "cast") if valid(adapter, model, n, v)) for n in needed}
+        some = {n: next(v for v in (1, 0.5, "x", [[0]], [1.0], "cast") if valid(adapter, model, n, v)) for n in needed}
         for name, value in itertools.product([*model.model_fields, "nokey"], WRONG):
             mapping = {"kind": model.__name__, **some, name: value}
             if name != "kind":
