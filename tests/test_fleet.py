@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 from fedsim.compose import FAMILIES
@@ -266,6 +267,32 @@ def test_a_codec_shortens_the_time_of_slow_links():
     cast = run(fleet=slow, broadcast=["cast"]).rounds["virtual_seconds"].iloc[1]
     assert_allclose(seconds, [4 + 1 + 840 / 60 + 840 / 120, 4 + 1 + 50 / 60 + 840 / 120])
     assert_allclose(cast, 4 + 1 + 840 / 60 + 420 / 120)
+
+
+def test_partial_work_is_that_of_plain_numpy():
+    """Slow clients send the steps that fit, or nothing; some clients of each round, two without samples, half a server step."""
+    rounds, deadline, planned, (H, a) = [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]], 3.0, 4, problem_arrays()
+    result = quadratics(
+        rounds=len(rounds),
+        seeds=[3],
+        cohort={"kind": "listed", "rounds": rounds},
+        client={"lr": 0.1, "batch": "full", "steps": planned},
+        server=["mean", {"kind": "sgd", "lr": 0.5}],
+        fleet={"speed": {"kind": "lognormal", "sigma": 1.0}, "deadline": deadline, "partial_work": True},
+    )
+    step = np.exp(generator(3, Stream.SPEED).standard_normal(len(SIZES)))
+    done = np.minimum(np.floor(deadline / step), planned).astype(int)
+    assert {0, planned} < {*done.tolist()}  # some late, some in part, some in full
+    x = np.full(D, 2.0)
+    for ids in rounds:
+        total, weight = np.zeros(D), 0
+        for i in (i for i in ids if SIZES[i] and done[i]):
+            y = x.copy()
+            for _ in range(done[i]):
+                y = y - 0.1 * H[i] @ (y - a[i])
+            total, weight = total + SIZES[i] * (y - x), weight + SIZES[i]
+        x = x + 0.5 * total / max(weight, 1)
+    assert_allclose(result.model(), x, rtol=1e-12)
 
 
 def test_what_is_wasted_adds_up():
