@@ -28,6 +28,4 @@ def diana(codec: Codec, alpha: Annotated[float, Gt(0), Le(1)]) -> Codec:
       Mishchenko, Gorbunov, Takáč, Richtárik 2019, Distributed Learning with Compressed Gradient Differences,
       arXiv:1901.09269, Algorithm 1 without its momentum; there for gradients.
     """
-    if codec.linear:
-        raise ValueError(f"{codec.name} is decoded behind the rule, so that no client knows what the server received")
     return with_memory(codec, lambda inner: shifted(inner, alpha))

@@ -23,6 +23,4 @@ def ef21(codec: Codec) -> Codec:
       Feedback, arXiv:2106.05203, Algorithm 2; there for gradients. Broadcast: Gruntkowska, Tyurin, Richtárik 2023, EF21-P
       and Friends, arXiv:2209.15218.
     """
-    if codec.linear:
-        raise ValueError(f"{codec.name} is decoded behind the rule, so that no client knows what the server received")
     return with_memory(codec, shifted)
