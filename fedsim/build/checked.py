@@ -70,6 +70,7 @@ def checked(
     spec, problems = scenario.spec, Problems(scenario)
     cohort = problems.attempt(make_link, scenario, ("cohort",), spec.cohort)
     timetable = problems.attempt(make_link, scenario, ("schedule",), spec.schedule)
+    fleet = problems.attempt(locate_link_errors(fleet_of), scenario)
     client = problems.attempt(make_link, scenario, ("client",), spec.client)
     local = problems.attempt(local_of, spec.client)
     problems.attempt(factory_of(spec.client.optimizer), 0.1)
@@ -90,10 +91,9 @@ def checked(
     problems.check(unknown_members, scenario, cohort, N)
     problems.check(large_cohort, scenario, cohort, eligible)
     problems.check(unmeant_fleet, scenario)
-    fleet = problems.attempt(locate_link_errors(fleet_of), scenario)
     if not problems.errors:
         cohort = drawn_cohort(scenario, cohort, eligible)
-    _check_links(problems, links, cohort, K)
+    _check_links(problems, links, cohort, K, fleet)
     problems.check(second_codec, links)
     problems.check(linear_partners, links)
     for path, each, made in sent:
@@ -199,7 +199,7 @@ def _samples(problems: Problems, federations: Any, data: Any) -> tuple[Any, Any]
     return federation, section.clients if counted else UNKNOWN
 
 
-def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort: Any, K: Any) -> None:
+def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort: Any, K: Any, fleet: Any) -> None:
     """Every link can work on the nominal cohort of K clients, behind the others."""
     scenario = problems.scenario
     for path, section, made in links:
@@ -208,6 +208,6 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
         if section.family == "rule":
             problems.check(wrong_partners, scenario, path, section, made)
             problems.check(repeated_clients, scenario, cohort, made)
-            problems.check(unknown_shares, scenario, path, cohort, made)
+            problems.check(unknown_shares, scenario, path, cohort, made, fleet)
             if not problems.refused("data.server"):
                 problems.check(own_samples, scenario, path, section, made)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from fedsim.build.programs import Training
 from fedsim.build.wire import remembers
-from fedsim.fleet import Cohort, Timetable
+from fedsim.fleet import Cohort, Fleet, Timetable
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
@@ -110,13 +110,12 @@ def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
         yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
 
-def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule) -> Found:
-    """A rule that divides by what a round has on average, behind a cohort or a schedule that does not tell."""
-    asynchronous, fleet = scenario.spec.schedule.kind != "sync", scenario.spec.fleet
-    selective = fleet.availability or fleet.dropout != 0.0 or fleet.deadline or fleet.over_select > 1
-    if "expected" in rule.needs and (cohort.share is None or asynchronous or selective):
+def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule, fleet: Fleet) -> Found:
+    """A rule that divides by what a round has on average, behind a cohort, a schedule or a fleet that does not tell."""
+    asynchronous = scenario.spec.schedule.kind != "sync"
+    if "expected" in rule.needs and (cohort.share is None or asynchronous or fleet.selective):
         kind = scenario.spec.schedule.kind if asynchronous else scenario.spec.cohort.kind
-        kind = "the fleet" if selective else kind
+        kind = "the fleet" if fleet.selective else kind
         text = f"{kind} does not tell how often a client is drawn"
         yield (*path, "denominator"), f"{text}; write actual, or take the cohort uniform or poisson"
 
