@@ -63,8 +63,8 @@ def name_of(row: Record, rows: Sequence[Record], scenario: Mapping[str, Any] | N
     """What a row is called among those of its group: its method, its codecs, or both, as far as these differ."""
     codecs, methods = codec_axes(str(one.get("variant") or "") for one in rows), {one["method"] for one in rows}
     parts = top_level(str(row["variant"])) if row.get("variant") and codecs else []
-    own = [variation(part.strip(), scenario) for part in parts if part.partition("=")[0].strip() in codecs]
-    return ", ".join([*([row["method"]] if len(methods) > 1 or not own else []), *own])
+    named = [variation(part.strip(), scenario) for part in parts if part.partition("=")[0].strip() in codecs]
+    return ", ".join([*([row["method"]] if len(methods) > 1 or not named else []), *named])
 
 
 def compares_codecs(scenario: Mapping[str, Any] | None) -> bool:
@@ -147,8 +147,8 @@ def _behind(start: str, line: str) -> str:
 
 def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
     """The row that the others are measured by: of those of the baseline the one that sends most."""
-    own = [row for row in rows if row["method"] == baseline] or list(rows)
-    return max(own, key=lambda row: cost(row, way))
+    candidates = [row for row in rows if row["method"] == baseline] or list(rows)
+    return max(candidates, key=lambda row: cost(row, way))
 
 
 def _saved(rows: Sequence[Record], reference: Record, way: str, name: Any, scores: Mapping[int, Any]) -> str:

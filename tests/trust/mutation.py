@@ -42,7 +42,14 @@ WIDER = {  # what those that survive these meet as well
         "test_faults",
         "test_verify",
     ),
-    "statistics": ("test_breakdown", "test_compare", "test_power", "test_derived", "test_paper_figures", "test_paper_table"),
+    "statistics": (
+        "test_breakdown",
+        "test_compare",
+        "test_power",
+        "test_derived",
+        "test_paper_figures",
+        "test_paper_table",
+    ),
     "plan": ("test_loop", "test_bits", "test_partitions", "test_run_ends", "test_asynchronous", "test_flights"),
 }
 ONLY = {  # of the tests of rules, those that concern a module (-k)
