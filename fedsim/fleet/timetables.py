@@ -6,7 +6,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import timetable
+from fedsim.fleet.staleness import Staleness, staleness_factor
 
+Slope = Annotated[float, Gt(0)]
+Threshold = Annotated[int, Ge(0)]
 
 class Timetable(NamedTuple):
     """When the server takes a step."""
@@ -15,6 +18,7 @@ class Timetable(NamedTuple):
     concurrency: int = 0  # clients that train at any time, of an asynchronous server
     waits: bool = False  # whether clients start after a step of the server, in place of all that have ended
     discount: Callable[[Any], Any] | None = None  # age of an update -> factor on it; None: there is none
+    mixing: Callable[[Any], Any] | None = None  # age of a client's model -> its share of the next; None: updates are added
 
     @property
     def asynchronous(self) -> bool:
@@ -35,8 +39,10 @@ def sync() -> Timetable:
 def fedbuff(
     buffer: Annotated[int, Ge(1), Le(100_000)] = 10,
     concurrency: Annotated[int, Ge(1)] = 10,
-    staleness: Literal["polynomial", "constant"] = "polynomial",
+    staleness: Staleness = "polynomial",
     exponent: Annotated[float, Gt(0)] = 0.5,
+    slope: Slope = 10.0,
+    threshold: Threshold = 4,
     restart: Literal["once", "flush"] = "once",
 ) -> Timetable:
     """Clients train all the time; the server steps whenever its buffer is full. A round is a step of the server.
@@ -53,15 +59,52 @@ def fedbuff(
     Args:
       buffer: K_b, messages that make a step of the server.
       concurrency: clients that train at any time.
-      staleness: s(τ): `polynomial` (1 + τ)^−a, or `constant` 1.
+      staleness: s(τ): `polynomial` (1 + τ)^−a, `constant` 1, or `hinge` 1 if τ ≤ b else 1 / (a (τ − b) + 1).
       exponent: a of `polynomial`; 0.5 is FedBuff's 1/√(1 + τ).
+      slope: a of `hinge`.
+      threshold: b of `hinge`.
       restart: when the next client starts: `once` one has reported, or after a `flush` of the buffer, for all that have.
 
     References:
       Nguyen et al. 2022, Federated Learning with Buffered Asynchronous Aggregation, arXiv:2106.06639, Algorithm 1 and
-      section 6; polynomial staleness: Xie et al. 2019, arXiv:1903.03934.
+      section 6; staleness: Xie et al. 2019, Asynchronous Federated Optimization, arXiv:1903.03934.
     """
-    discount = (lambda age: (1.0 + age) ** -exponent) if staleness == "polynomial" else None
+    factor = staleness_factor(staleness, exponent, slope, threshold)
     if restart == "flush" and concurrency < buffer:
         raise ValueError(f"restart: flush needs {buffer} clients to fill the buffer, and {concurrency} train at a time")
-    return Timetable(buffer, concurrency, restart == "flush", discount)
+    return Timetable(buffer, concurrency, restart == "flush", None if staleness == "constant" else factor)
+
+
+@timetable
+def fedasync(
+    alpha: Annotated[float, Gt(0), Le(1)] = 0.6,
+    concurrency: Annotated[int, Ge(1)] = 10,
+    staleness: Staleness = "polynomial",
+    exponent: Annotated[float, Gt(0)] = 0.5,
+    slope: Slope = 10.0,
+    threshold: Threshold = 4,
+) -> Timetable:
+    """Clients train all the time; the server mixes every model that arrives into its own. A round is one message.
+
+    x ← (1 − α_τ) x + α_τ y_i,  y_i = Δ_i + the model that client i was given,  α_τ = α s(τ), where τ counts the server's
+    steps since. Behind rule and stages, which see the one update Δ_i, the optimisers get α_τ (y_i − x), so that
+    server: mean alone is the paper's; normalisation statistics are mixed alike. The paper's local proximal term is that of
+    `client: fedprox`. Who starts when is as under `fedbuff(buffer: 1)`.
+
+    Refused: rules and stages that need more than one message, and what `fedbuff` refuses.
+
+    Cost: one start model in memory for each version that a client still trains from.
+
+    Args:
+      alpha: α, share of a client's model where nothing happened since it was given its own.
+      concurrency: clients that train at any time.
+      staleness: s(τ): `polynomial` (1 + τ)^−a, `constant` 1, or `hinge` 1 if τ ≤ b else 1 / (a (τ − b) + 1).
+      exponent: a of `polynomial`.
+      slope: a of `hinge`.
+      threshold: b of `hinge`.
+
+    References:
+      Xie, Koyejo, Gupta 2019, Asynchronous Federated Optimization, arXiv:1903.03934, Algorithm 1 and section 5.
+    """
+    factor = staleness_factor(staleness, exponent, slope, threshold)
+    return Timetable(1, concurrency, mixing=lambda age: alpha * factor(age))
