@@ -113,6 +113,7 @@ UNIFORM = [{"kind": "mean", "weights": "uniform"}]
 KINDS = {
     "fedbuff": {"schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12}, "server": UNIFORM},
     "fedasync": {"schedule": {"kind": "fedasync", "concurrency": 12, "staleness": "hinge", "threshold": 2}},
+    "semi_sync": {"schedule": {"kind": "semi_sync", "seconds": 0.75, "concurrency": 8}, "server": ["median"]},
     "median": {"schedule": {"kind": "fedbuff", "buffer": 12, "concurrency": 40}, "server": ["median"]},
     "alone": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 1, "staleness": "constant"}},
     "power_of_choice": {"cohort": {"kind": "power_of_choice", "size": 5, "candidates": 12}},

@@ -1,10 +1,13 @@
 """Schedules with messages at any time against plain NumPy: models that are mixed, windows, clients that cannot be reached."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
 from conftest import oracle
 from federations import quadratic, trajectory
+from test_codecs import SIZES, problem_arrays, quadratics
 
 import fedsim
 from fedsim.fleet.staleness import staleness_factor
@@ -78,6 +81,67 @@ def test_staleness_is_the_papers():
     assert hinge is not None and hinge(ages) == pytest.approx(paper)
     mixing = fedasync(alpha=0.3, staleness="constant").mixing
     assert mixing is not None and mixing(ages) == pytest.approx(np.full(12, 0.3))
+
+
+# ------------------------------------------------------------------------------------------------- windows of time
+
+STEPS, ORDER = [1, 3, 1, 5, 2, 1, 7], [3, 6, 1, 2, 0, 4]  # clients 2 and 5 have no samples, and take no time
+
+
+def windows(seconds: float, concurrency: int, rounds: int) -> list[list[tuple[int, int]]]:
+    """(client, version of its model) of what arrives in each window."""
+    times = [steps if size else 0 for steps, size in zip(STEPS, SIZES, strict=True)]
+    queue, flights, log = itertools.cycle(ORDER), [], []
+    for r in range(rounds):
+        while len(flights) < concurrency:
+            client = next(queue)
+            flights.append((client, r, r * seconds + times[client]))
+        log.append([flight[:2] for flight in flights if flight[2] <= (r + 1) * seconds])
+        flights = [flight for flight in flights if flight[2] > (r + 1) * seconds]
+    return log
+
+
+def test_a_window_is_that_of_plain_numpy():
+    """Late clients, clients without samples, empty windows, half a server step."""
+    log, (H, a), versions = windows(2.0, 2, 12), problem_arrays(), [np.full(4, 2.0)]
+    assert {len(arrived) for arrived in log} == {0, 1, 2}
+    for r, arrived in enumerate(log):
+        total, weight = np.zeros(4), 0
+        for i, version in arrived:
+            y = versions[version]
+            for _ in range(STEPS[i] if SIZES[i] else 0):
+                y = y - 0.1 * H[i] @ (y - a[i])
+            s = 1 / (2.0 * (r - version - 1) + 1) if r - version > 1 else 1.0
+            total, weight = total + SIZES[i] * s * (y - versions[version]), weight + SIZES[i]
+        versions.append(versions[-1] + 0.5 * total / max(weight, 1))
+    schedule = {"kind": "semi_sync", "seconds": 2.0, "concurrency": 2, "staleness": "hinge", "slope": 2.0, "threshold": 1}
+    result = quadratics(
+        rounds=12,
+        schedule=schedule,
+        cohort={"kind": "listed", "rounds": [ORDER]},
+        client={"lr": 0.1, "batch": "full", "steps": STEPS},
+        server=["mean", {"kind": "sgd", "lr": 0.5}],
+    )
+    np.testing.assert_allclose(result.model(), versions[-1], rtol=1e-12)
+    rounds = result.rounds[1:]
+    assert rounds["virtual_seconds"].tolist() == [2.0 * r for r in range(1, 13)]
+    assert rounds["clients_sampled"].tolist() == [len(arrived) for arrived in log]
+    oldest = [max((r - version for _, version in arrived), default=np.nan) for r, arrived in enumerate(log)]
+    np.testing.assert_array_equal(rounds["staleness_max"], oldest)
+    some = [any(SIZES[i] for i, _ in arrived) for arrived in log]
+    assert rounds["skipped"].tolist() == [int(not any_) for any_ in some]
+
+
+def test_a_window_that_is_long_enough_is_a_synchronous_round():
+    """The same clients on the same batches, bit for bit; the clock alone counts windows."""
+    data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
+    written = {"name": "s", "rounds": 4, "data": data, "model": "logistic", "client": {"lr": 0.1, "batch": 8, "epochs": 2}}
+    sync = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": "sync"})
+    schedule = {"kind": "semi_sync", "seconds": float(sync.rounds["virtual_seconds"].max()), "concurrency": 5}
+    late = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": schedule})
+    same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
+    assert late.rounds[same].equals(sync.rounds[same]) and late.rounds["staleness_max"].max() == 0
+    assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, late)]))
 
 
 @pytest.mark.long

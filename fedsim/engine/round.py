@@ -305,7 +305,7 @@ def _start_models(work: RoundWork, room: int) -> list[Shared]:
     versions = work.run.versions
     if work.cohort is None or versions is None:
         return [work.sent.shared] * room
-    started = np.unique(work.cohort.start).tolist()
+    started = np.unique(work.cohort.start).tolist() or [work.cohort.round - 1]
     models = [versions.models[v] for v in started]
     return [*models, *models[-1:] * (room - len(models))]
 

@@ -4,13 +4,17 @@ A flight is one client's training, from the moment at which it is given a model 
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.fleet.timetables import Timetable
+
 PATIENCE = 1000  # draws in which everybody is in flight already, before somebody else is taken
+ROUNDING = 1e-12  # of a sum of seconds, by which a message may miss the end of a window
 State = dict[str, np.ndarray]
 """What a plan goes on from after a round: small arrays by name, as a commit holds them."""
 
@@ -33,7 +37,7 @@ class Flights:
       draw: number of a draw, from 1 -> clients in the order in which they start.
       spare: (number of a draw, clients in flight) -> a client that is not, where draws name none for long.
       twice: whether a client may start while it is in flight.
-      waits: whether the next clients start when the buffer is full, not each when one has ended.
+      timetable: of the server: when it steps, and when the next clients start.
       state: as `state` gave it; left out: of the start of the run, at which nobody is in flight.
     """
 
@@ -43,10 +47,10 @@ class Flights:
         draw: Callable[[int], np.ndarray],
         spare: Callable[[int, set[int]], int],
         twice: bool,
-        waits: bool,
+        timetable: Timetable,
         state: State,
     ):
-        self.seconds, self.draw, self.spare, self.twice, self.waits = seconds, draw, spare, twice, waits
+        self.seconds, self.draw, self.spare, self.twice, self.timetable = seconds, draw, spare, twice, timetable
         columns = zip(*(state[name].tolist() for name in ("order", "client", "version", "draw")), strict=True)
         self.heap = [Flight(finish, *rest) for finish, rest in zip(state["finish"].tolist(), columns, strict=True)]
         heapq.heapify(self.heap)
@@ -77,21 +81,27 @@ class Flights:
         self.clients.add(client)
         self.started += 1
 
-    def flush(self, version: int, buffer: int) -> list[Flight]:
+    def fill(self, version: int) -> None:
+        """Clients start now for all free places, from a version of the model."""
+        while len(self.heap) < self.timetable.concurrency:
+            self.start(version)
+
+    def flush(self, version: int) -> list[Flight]:
         """The next step of a server that has taken `version` steps -> the flights of its buffer, in the order they end."""
         ended: list[Flight] = []
-        while len(ended) < buffer:
+        buffer, waits, window = self.timetable.buffer, self.timetable.waits, self.timetable.window
+        until = (version + 1) * window if window else math.inf
+        while self.heap and len(ended) < buffer and self.heap[0].finish <= until * (1 + ROUNDING):
             flight = heapq.heappop(self.heap)
             self.clock = flight.finish
             self.clients.discard(flight.client)
             ended.append(flight)
-            if len(ended) == buffer:  # who starts by the message that fills the buffer, starts from the next version
-                version += 1
-                self.drawn = {client: draw for client, draw in self.drawn.items() if draw > version}
-            elif self.waits:
-                continue
-            for _ in range(len(ended) if self.waits else 1):
-                self.start(version)
+            if not waits and len(ended) < buffer:  # whose message fills the buffer, makes room for the next version
+                self.fill(version)
+        if window:
+            self.clock = until
+        self.drawn = {client: draw for client, draw in self.drawn.items() if draw > version + 1}
+        self.fill(version + 1)
         return ended
 
     def _next(self) -> int:

@@ -155,8 +155,7 @@ class Plan:
         if not self.timetable.asynchronous:
             return {"clock": np.array(0.0)} if self.machines.clocked else {}
         flights = self._flights(nobody())
-        for _ in range(self.timetable.concurrency):
-            flights.start(0)
+        flights.fill(0)
         return flights.state()
 
     def round(self, r: int, state: State | None = None, losses: np.ndarray | None = None) -> tuple[RoundPlan, State]:
@@ -202,8 +201,8 @@ class Plan:
     def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
         """The messages of step r of an asynchronous server."""
         flights = self._flights(state)
-        ended = sorted(flights.flush(r - 1, self.timetable.buffer), key=lambda flight: (flight.client, flight.order))
-        _, _, ids, start, draw = (np.array(column) for column in zip(*ended, strict=True))
+        ended = sorted(flights.flush(r - 1), key=lambda flight: (flight.client, flight.order))
+        ids, start, draw = np.array([flight[2:] for flight in ended], np.int64).reshape(-1, 3).T
         versions, place = np.unique(start, return_inverse=True)
         lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
         elapsed = flights.clock - float(state["clock"])
@@ -236,16 +235,18 @@ class Plan:
             free = np.setdiff1d(self.eligible, list(busy))
             return int(generator(self.seed, Stream.SPARE, number).choice(free))
 
-        return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable.waits, state)
+        return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable, state)
 
     def flown(self, state: State) -> list[int]:
         """Versions that clients in flight were given, in order; none of a synchronous server."""
         return np.unique(state["version"]).tolist() if self.timetable.asynchronous else []
 
-    def columns(self, work: RoundPlan) -> dict[str, float]:
+    def columns(self, work: RoundPlan) -> dict[str, float | None]:
         """Columns of `rounds.csv` of what the host alone knows of a round."""
         if not self.timetable.asynchronous:
             return {}
+        if not len(work.age):  # of an empty window
+            return {"staleness_mean": None, "staleness_max": None}
         return {"staleness_mean": float(work.age.mean()), "staleness_max": int(work.age.max())}
 
     def of_server(self) -> "Plan":

@@ -18,6 +18,7 @@ class Timetable(NamedTuple):
     concurrency: int = 0  # clients that train at any time, of an asynchronous server
     waits: bool = False  # whether clients start after a step of the server, in place of all that have ended
     discount: Callable[[Any], Any] | None = None  # age of an update -> factor on it; None: there is none
+    window: float = 0.0  # seconds after which the server steps with the messages that are there; 0: when the buffer is full
     mixing: Callable[[Any], Any] | None = None  # age of a client's model -> its share of the next; None: updates are added
 
     @property
@@ -108,3 +109,39 @@ def fedasync(
     """
     factor = staleness_factor(staleness, exponent, slope, threshold)
     return Timetable(1, concurrency, mixing=lambda age: alpha * factor(age))
+
+
+@timetable
+def semi_sync(
+    seconds: Annotated[float, Gt(0)] = 10.0,
+    concurrency: Annotated[int, Ge(1), Le(100_000)] = 10,
+    staleness: Staleness = "polynomial",
+    exponent: Annotated[float, Gt(0)] = 0.5,
+    slope: Slope = 10.0,
+    threshold: Threshold = 4,
+) -> Timetable:
+    """The server steps at fixed times, with whatever has arrived since the last one. A round is a window of time.
+
+    x ← x + η_g · 1/K Σ_{i that arrived in the window} s(τ_i) Δ_i  under  server: [mean(weights: uniform), sgd(lr: η_g)],
+    where τ_i counts the windows that ended since client i was given its model, and K the messages of this window. Clients
+    that have reported wait for the end of the window; then as many start from the newest model, drawn as under `fedbuff`. Who
+    takes longer than a window goes on, and counts in the window in which it ends. In an empty window the round is skipped.
+    In the paper every client trains until the window ends; here each does its own number of steps.
+
+    Cost: as `fedbuff`; messages of a round take room for all clients that train.
+
+    Args:
+      seconds: of a window.
+      concurrency: clients that train from the start of a window.
+      staleness: s(τ): `polynomial` (1 + τ)^−a, `constant` 1, or `hinge` 1 if τ ≤ b else 1 / (a (τ − b) + 1).
+      exponent: a of `polynomial`.
+      slope: a of `hinge`.
+      threshold: b of `hinge`.
+
+    References:
+      Stripelis, Thompson, Ambite 2022, Semi-Synchronous Federated Learning for Energy-Efficient Training and Accelerated
+      Convergence in Cross-Silo Settings, arXiv:2102.02849; late messages that count in a later step: Wu et al. 2021, SAFA,
+      arXiv:1910.01355.
+    """
+    factor = None if staleness == "constant" else staleness_factor(staleness, exponent, slope, threshold)
+    return Timetable(concurrency, concurrency, True, factor, window=seconds)
