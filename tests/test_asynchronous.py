@@ -148,7 +148,8 @@ def files_of(path) -> dict:
     }
     commits = [sorted(folder.glob("state-*.ckpt"))[-1] for folder in sorted((path / "checkpoints").iterdir())]
     arrays = [decode(commit.read_bytes()).arrays for commit in commits]
-    assert len(files) == 2 + 4 and len(arrays) == 2 and any(name.startswith("plan.") for name in arrays[0])
+    assert len(files) == 2 + 4 + ("staleness.csv" in files) and len(arrays) == 2
+    assert any(name.startswith("plan.") for name in arrays[0])
     return {**files, "commits": [{name: leaf.tobytes() for name, leaf in commit.items()} for commit in arrays]}
 
 

@@ -1,6 +1,7 @@
 """Schedules with messages at any time against plain NumPy: models that are mixed, windows, clients that cannot be reached."""
 
 import itertools
+from collections import Counter
 
 import jax
 import numpy as np
@@ -128,6 +129,8 @@ def test_a_window_is_that_of_plain_numpy():
     assert rounds["clients_sampled"].tolist() == [len(arrived) for arrived in log]
     oldest = [max((r - version for _, version in arrived), default=np.nan) for r, arrived in enumerate(log)]
     np.testing.assert_array_equal(rounds["staleness_max"], oldest)
+    counts = Counter(r - version for r, arrived in enumerate(log) for i, version in arrived if SIZES[i])
+    assert dict(zip(result.staleness["age"], result.staleness["messages"], strict=True)) == counts and len(counts) > 2
     some = [any(SIZES[i] for i, _ in arrived) for arrived in log]
     assert rounds["skipped"].tolist() == [int(not any_) for any_ in some]
 
