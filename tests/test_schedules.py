@@ -11,8 +11,13 @@ from federations import quadratic, trajectory
 from test_codecs import SIZES, problem_arrays, quadratics
 
 import fedsim
+from fedsim.build.federation import federations_of
+from fedsim.compose import FAMILIES
+from fedsim.fleet import Dropout, Fleet, Local, Plan, Timetable
+from fedsim.fleet.selection import uniform
 from fedsim.fleet.staleness import staleness_factor
 from fedsim.fleet.timetables import fedasync, fedbuff
+from fedsim.scenario import read
 
 N, D = 6, 3
 TIMES = [1, 2, 3, 5, 8, 2]
@@ -135,6 +140,7 @@ def test_a_window_is_that_of_plain_numpy():
     assert rounds["skipped"].tolist() == [int(not any_) for any_ in some]
 
 
+@pytest.mark.long
 def test_a_window_that_is_long_enough_is_a_synchronous_round():
     """The same clients on the same batches, bit for bit; the clock alone counts windows."""
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
@@ -145,6 +151,94 @@ def test_a_window_that_is_long_enough_is_a_synchronous_round():
     same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
     assert late.rounds[same].equals(sync.rounds[same]) and late.rounds["staleness_max"].max() == 0
     assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, late)]))
+
+
+# ------------------------------------------------------------------------- clients that cannot be reached, or leave
+
+LEAVING = {"before": 0.1, "during": 0.2, "after": 0.1}
+BLOBS = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
+
+
+def blobs(schedule, fleet: dict, rounds: int = 6, **sections) -> fedsim.Result:
+    written = {"name": "s", "rounds": rounds, "data": BLOBS, "model": "logistic", "fleet": fleet, "schedule": schedule}
+    client = {"lr": 0.1, "batch": 8, "steps": 4}
+    return fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "client": client, **sections})
+
+
+def test_a_buffer_of_all_that_train_is_the_synchronous_run_where_clients_leave():
+    """Whoever leaves takes its place in the buffer along; at equal speeds nothing else differs, bit for bit."""
+    fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}, "dropout": LEAVING, "links": {"kind": "constant"}}
+    buffer = {"kind": "fedbuff", "buffer": 5, "concurrency": 5, "restart": "flush"}
+    sync, fedbuff_ = blobs("sync", fleet), blobs(buffer, fleet)
+    wasted = ["clients_left", "steps_wasted", "bytes_wasted"]
+    assert (sync.rounds[wasted].sum() > 0).all() and fedbuff_.rounds["staleness_max"].max() == 0
+    same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
+    assert fedbuff_.rounds[same].equals(sync.rounds[same])
+    np.testing.assert_allclose(fedbuff_.rounds["virtual_seconds"], sync.rounds["virtual_seconds"], rtol=1e-12)
+    assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, fedbuff_)]))
+
+
+def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:  # noqa: B008 (immutable)
+    data = {"kind": "gaussian_blobs", "samples": 800, "clients": 40, "test": 0.0}
+    federation = federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
+    local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
+    speed = FAMILIES["speed"]["uniform"](low=0.5, high=2.0)
+    fleet = Fleet(speed=speed, availability=availability, dropout=dropout)
+    return Plan(federation, uniform(4), local, 3, 500, timetable=Timetable(**timetable), fleet=fleet)
+
+
+@pytest.mark.parametrize("window", [0.0, 2.0])
+def test_clients_start_only_while_they_can_be_reached(window):
+    """Day and night: of every flight, its client could be reached when it started, and a free place has nobody for it."""
+    nights = FAMILIES["availability"]["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
+    plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
+    state, started, idle = plan.begin(), 0, 0
+    for r in range(1, 120):
+        reached = plan.machines.reachable(r, float(state["clock"]))
+        assert reached is not None
+        fresh = state["client"][state["order"] >= started]
+        assert reached[fresh].all() and (state["version"][state["order"] >= started] == r - 1).all()
+        if len(state["client"]) < 12:
+            idle += 1
+            assert set(np.flatnonzero(reached)) <= set(state["client"].tolist())
+        started = int(state["counts"][0])
+        state = plan.round(r, state)[1]
+    assert 5 < idle < 115
+
+
+def test_a_client_that_leaves_frees_its_place():
+    """Shares of who leaves, what they did until then, and as many in flight after every step as may be."""
+    plan = plan_of(dropout=Dropout(**LEAVING), buffer=3, concurrency=6)
+    state, messages, counts, busy = plan.begin(), 0, np.zeros(3), []
+    for r in range(1, 401):
+        work, state = plan.round(r, state)
+        messages += len(work.ids)
+        assert len(state["client"]) == 6 == len(set(state["client"].tolist())) and len(work.ids) == 3
+        for o in [] if work.others is None else [work.others]:
+            assert o.left.all() and not o.late.any() and (o.steps[~o.reached] == 0).all() and (o.steps[o.sent] == 3).all()
+            counts += (~o.reached).sum(), (o.reached & ~o.sent).sum(), o.sent.sum()
+            busy += o.steps[o.reached & ~o.sent].tolist()
+    n = messages + counts.sum()
+    assert np.abs(counts / n - list(LEAVING.values())).max() < 5 * np.sqrt(0.2 * 0.8 / n)
+    assert set(busy) == {0, 1, 2} and abs(np.mean(busy) - 1) < 5 / np.sqrt(len(busy))
+
+
+NOBODY = {
+    "unreachable": {"availability": {"kind": "bernoulli", "rate": 0.0}},
+    "before": {"dropout": {"before": 1.0, "during": 0.0, "after": 0.0}},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("why", NOBODY)
+@pytest.mark.parametrize("kind", ["fedasync", "semi_sync"])
+def test_steps_for_which_nobody_comes_are_skipped(kind, why):
+    seconds = {"seconds": 3.0} if kind == "semi_sync" else {}
+    result = blobs({"kind": kind, "concurrency": 4, **seconds}, NOBODY[why], rounds=3)
+    assert result.status == "done" and result.rounds["skipped"].sum() == 3 and len(result.staleness) == 0
+    assert result.rounds["clients_reported"].sum() == 0 and result.rounds["staleness_max"].isna().all()
+    went_on = [0, 3, 6, 9] if kind == "semi_sync" else [0, 4, 8, 12] if why == "unreachable" else [0, 0, 0, 0]
+    assert result.rounds["virtual_seconds"].tolist() == went_on
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """Asynchronous clients: an event heap on the host decides who trains when, from which model, one event at a time.
 
-A flight is one client's training, from the moment at which it is given a model to the one at which its message arrives.
+A flight is one client's training, from the moment at which it is given a model to the one at which its message arrives, or
+it leaves.
 """
 
 import heapq
@@ -11,12 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.fleet.machines import Machines
 from fedsim.fleet.timetables import Timetable
 
 PATIENCE = 1000  # draws in which everybody is in flight already, before somebody else is taken
+HOPE = 1000  # flights one after another that bring no message, before the server steps with those that it has
 ROUNDING = 1e-12  # of a sum of seconds, by which a message may miss the end of a window
 State = dict[str, np.ndarray]
 """What a plan goes on from after a round: small arrays by name, as a commit holds them."""
+
+Mask = np.ndarray
+"""Of clients `[N]`."""
 
 
 class Flight(NamedTuple):
@@ -33,9 +39,10 @@ class Flights:
     """The flights of a run, as they are after a step of the server.
 
     Args:
-      seconds: that each client's training takes `[N]`.
-      draw: number of a draw, from 1 -> clients in the order in which they start.
-      spare: (number of a draw, clients in flight) -> a client that is not, where draws name none for long.
+      machines: of the clients: who can be reached when, how long each takes, and who leaves.
+      draw: (number of a draw, from 1; who can be reached, None: everybody) -> clients in the order in which they start.
+      spare: (number of a draw, clients that could start) -> one of them, where draws name none for long.
+      known: clients that a draw may ever name `[n]`.
       twice: whether a client may start while it is in flight.
       timetable: of the server: when it steps, and when the next clients start.
       state: as `state` gave it; left out: of the start of the run, at which nobody is in flight.
@@ -43,14 +50,16 @@ class Flights:
 
     def __init__(
         self,
-        seconds: np.ndarray,
-        draw: Callable[[int], np.ndarray],
-        spare: Callable[[int, set[int]], int],
+        machines: Machines,
+        draw: Callable[[int, Mask | None], np.ndarray],
+        spare: Callable[[int, np.ndarray], int],
+        known: np.ndarray,
         twice: bool,
         timetable: Timetable,
         state: State,
     ):
-        self.seconds, self.draw, self.spare, self.twice, self.timetable = seconds, draw, spare, twice, timetable
+        self.machines, self.draw, self.spare, self.known = machines, draw, spare, known
+        self.twice, self.timetable = twice, timetable
         columns = zip(*(state[name].tolist() for name in ("order", "client", "version", "draw")), strict=True)
         self.heap = [Flight(finish, *rest) for finish, rest in zip(state["finish"].tolist(), columns, strict=True)]
         heapq.heapify(self.heap)
@@ -61,58 +70,75 @@ class Flights:
 
     def state(self) -> State:
         """Small arrays from which the flights go on."""
-        finish, order, client, version, draw = zip(*sorted(self.heap), strict=True)
-        integers = {"order": order, "client": client, "version": version, "draw": draw, "queue": tuple(self.queue)}
+        flights = sorted(self.heap)
+        whole = np.array([flight[1:] for flight in flights], np.int64).reshape(-1, 4)
         return {
-            "finish": np.array(finish, np.float64),
-            **{name: np.array(values, np.int64) for name, values in integers.items()},
+            "finish": np.array([flight.finish for flight in flights], np.float64),
+            **dict(zip(("order", "client", "version", "draw"), whole.T, strict=True)),
+            "queue": np.array(self.queue, np.int64),
             "clock": np.array(self.clock),
             "counts": np.array([self.started, self.draws], np.int64),
             "drawn": np.array(sorted(self.drawn.items()), np.int64).reshape(-1, 2),
         }
 
-    def start(self, version: int) -> None:
-        """The next client starts now, from a version of the model."""
-        client = self._next()
-        draw = max(version + 1, self.drawn.get(client, 0) + 1)
-        self.drawn[client] = draw
-        finish = self.clock + float(self.seconds[client])
-        heapq.heappush(self.heap, Flight(finish, self.started, client, version, draw))
-        self.clients.add(client)
-        self.started += 1
-
     def fill(self, version: int) -> None:
-        """Clients start now for all free places, from a version of the model."""
-        while len(self.heap) < self.timetable.concurrency:
-            self.start(version)
+        """Clients start now for all free places, from a version of the model; a place stays free where none can."""
+        if len(self.heap) < self.timetable.concurrency:
+            reachable = self.machines.reachable(version + 1, self.clock)
+            while len(self.heap) < self.timetable.concurrency and (client := self._next(reachable)) is not None:
+                self._start(client, version)
 
-    def flush(self, version: int) -> list[Flight]:
-        """The next step of a server that has taken `version` steps -> the flights of its buffer, in the order they end."""
+    def flush(self, version: int) -> tuple[list[Flight], list[Flight]]:
+        """The next step of a server that has taken `version` steps -> (flights of its buffer, flights that left until then).
+
+        A step that nobody can reach, or for which all leave, is taken with the messages that are there.
+        """
         ended: list[Flight] = []
+        left: list[Flight] = []
         buffer, waits, window = self.timetable.buffer, self.timetable.waits, self.timetable.window
-        until = (version + 1) * window if window else math.inf
-        while self.heap and len(ended) < buffer and self.heap[0].finish <= until * (1 + ROUNDING):
+        until, hope = (version + 1) * window if window else math.inf, HOPE
+        while self.heap and len(ended) < buffer and hope and self.heap[0].finish <= until * (1 + ROUNDING):
             flight = heapq.heappop(self.heap)
             self.clock = flight.finish
             self.clients.discard(flight.client)
-            ended.append(flight)
+            leaves = self.machines.trip(flight.draw, flight.client).left
+            (left if leaves else ended).append(flight)
+            hope = hope - 1 if leaves else HOPE
             if not waits and len(ended) < buffer:  # whose message fills the buffer, makes room for the next version
                 self.fill(version)
         if window:
             self.clock = until
+        elif not ended and not left:  # the clock goes on, so that somebody can be reached again
+            self.clock += self.machines.idle
         self.drawn = {client: draw for client, draw in self.drawn.items() if draw > version + 1}
         self.fill(version + 1)
-        return ended
+        return ended, left
 
-    def _next(self) -> int:
+    def _start(self, client: int, version: int) -> None:
+        draw = max(version + 1, self.drawn.get(client, 0) + 1)
+        self.drawn[client] = draw
+        finish = self.clock + self.machines.trip(draw, client).seconds
+        heapq.heappush(self.heap, Flight(finish, self.started, client, version, draw))
+        self.clients.add(client)
+        self.started += 1
+
+    def _next(self, reachable: Mask | None) -> int | None:
+        """Who starts next; None: nobody that could can be reached."""
+        if reachable is not None and not len(self._free(reachable)):
+            return None
         for _ in range(PATIENCE):
             while self.queue:
                 client = self.queue.popleft()
-                if self.twice or client not in self.clients:
+                if (self.twice or client not in self.clients) and (reachable is None or reachable[client]):
                     return client
             self.draws += 1
-            self.queue.extend(self.draw(self.draws).tolist())
-        return self.spare(self.draws, self.clients)
+            self.queue.extend(self.draw(self.draws, reachable).tolist())
+        return self.spare(self.draws, self._free(reachable))
+
+    def _free(self, reachable: Mask | None) -> np.ndarray:
+        """Clients that could start."""
+        able = self.known if reachable is None else self.known[reachable[self.known]]
+        return able if self.twice else np.setdiff1d(able, list(self.clients))
 
 
 def nobody() -> State:

@@ -16,7 +16,7 @@ from fedsim.data import Federation
 from fedsim.fleet.adversary import Adversary
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
-from fedsim.fleet.flights import Flights, State, nobody
+from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.machines import Fleet, Machines
 from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.selection import all as everybody
@@ -201,12 +201,20 @@ class Plan:
     def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
         """The messages of step r of an asynchronous server."""
         flights = self._flights(state)
-        ended = sorted(flights.flush(r - 1), key=lambda flight: (flight.client, flight.order))
-        ids, start, draw = np.array([flight[2:] for flight in ended], np.int64).reshape(-1, 3).T
+        ended, left = flights.flush(r - 1)
+        ids, start, draw = _columns(ended)
         versions, place = np.unique(start, return_inverse=True)
         lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
         elapsed = flights.clock - float(state["clock"])
-        return self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw), flights.state()
+        work = self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw)
+        return work._replace(others=self._left(left) if left else None), flights.state()
+
+    def _left(self, flights: list[Flight]) -> Others:
+        """Clients that left an asynchronous server."""
+        ids, _, draws = _columns(flights)
+        trips = [self.machines.trip(draw, client) for draw, client in zip(draws.tolist(), ids.tolist(), strict=True)]
+        _, left, steps, reached, sent = map(np.array, zip(*trips, strict=True))
+        return Others(ids, late=~left, left=left, steps=steps, reached=reached, sent=sent)
 
     def _work(
         self, r: int, ids: np.ndarray, count: np.ndarray, lr, elapsed: float, start, draw, done=None
@@ -228,14 +236,17 @@ class Plan:
         )
 
     def _flights(self, state: State) -> Flights:
-        def draw(number: int) -> np.ndarray:
-            return self.cohort.draw(self.population, number, generator(self.seed, Stream.COHORT, number))
+        def draw(number: int, reachable: np.ndarray | None) -> np.ndarray:
+            able = self.population if reachable is None else self.population.part(reachable[self.eligible])
+            population = self.population if self.cohort.ordered else able
+            return self.cohort.draw(population, number, generator(self.seed, Stream.COHORT, number))
 
-        def spare(number: int, busy: set[int]) -> int:
-            free = np.setdiff1d(self.eligible, list(busy))
+        def spare(number: int, free: np.ndarray) -> int:
             return int(generator(self.seed, Stream.SPARE, number).choice(free))
 
-        return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable, state)
+        named = np.array(self.cohort.names, np.int64)
+        known = named if len(named) else self.eligible
+        return Flights(self.machines, draw, spare, known, bool(len(named)), self.timetable, state)
 
     def flown(self, state: State) -> list[int]:
         """Versions that clients in flight were given, in order; none of a synchronous server."""
@@ -339,6 +350,12 @@ class Plan:
         valid = np.full(epochs * per_epoch, B, np.int32)
         valid[per_epoch - 1 :: per_epoch] = used - (per_epoch - 1) * B
         return index.reshape(-1, B)[:steps], valid[:steps]
+
+
+def _columns(flights: list[Flight]) -> np.ndarray:
+    """Clients, versions of their models and draws of their batches, in the order of ids and starts `[3, K]`."""
+    ordered = sorted(flights, key=lambda flight: (flight.client, flight.order))
+    return np.array([flight[2:] for flight in ordered], np.int64).reshape(-1, 3).T
 
 
 def batches_per_epoch(n, local: Local):

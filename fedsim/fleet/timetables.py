@@ -53,7 +53,9 @@ def fedbuff(
     buffer gets s(τ_i) Δ_i behind all stages; its weights do not know s. Whoever reports makes room for the next client,
     which starts at once from the newest model; who ends first comes first, of two at the same time who started first.
     The next client is the next one that `cohort` draws (a draw's clients start in its order, then come those of the next
-    draw) and that does not train already; `cohort: listed` is followed as it is written.
+    draw) and that does not train already; `cohort: listed` is followed as it is written. Where the fleet says so, clients
+    start only while they can be reached, at the moment at which they start, and one that leaves makes room without a message
+    (under `restart: flush` after the step). A step for which nobody is left is taken with the messages that are there.
 
     Cost: one start model in memory for each version that a client still trains from.
 
