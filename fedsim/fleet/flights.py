@@ -16,7 +16,7 @@ from fedsim.fleet.machines import Machines
 from fedsim.fleet.timetables import Timetable
 
 PATIENCE = 1000  # draws in which everybody is in flight already, before somebody else is taken
-HOPE = 1000  # flights one after another that bring no message, before the server steps with those that it has
+LOST = 1000  # flights one after another that bring no message, before the server steps with those that it has
 ROUNDING = 1e-12  # of a sum of seconds, by which a message may miss the end of a window
 State = dict[str, np.ndarray]
 """What a plan goes on from after a round: small arrays by name, as a commit holds them."""
@@ -83,10 +83,14 @@ class Flights:
 
     def fill(self, version: int) -> None:
         """Clients start now for all free places, from a version of the model; a place stays free where none can."""
-        if len(self.heap) < self.timetable.concurrency:
-            reachable = self.machines.reachable(version + 1, self.clock)
-            while len(self.heap) < self.timetable.concurrency and (client := self._next(reachable)) is not None:
-                self._start(client, version)
+        places = self.timetable.concurrency - len(self.heap)
+        if not places:
+            return
+        reachable = self.machines.reachable(version + 1, self.clock)
+        if reachable is not None:
+            places = min(places, self._able(reachable))
+        for _ in range(places):
+            self._start(self._next(reachable), version)
 
     def flush(self, version: int) -> tuple[list[Flight], list[Flight]]:
         """The next step of a server that has taken `version` steps -> (flights of its buffer, flights that left until then).
@@ -96,14 +100,14 @@ class Flights:
         ended: list[Flight] = []
         left: list[Flight] = []
         buffer, waits, window = self.timetable.buffer, self.timetable.waits, self.timetable.window
-        until, hope = (version + 1) * window if window else math.inf, HOPE
-        while self.heap and len(ended) < buffer and hope and self.heap[0].finish <= until * (1 + ROUNDING):
+        until, lost = (version + 1) * window if window else math.inf, 0
+        while self.heap and len(ended) < buffer and lost < LOST and self.heap[0].finish <= until * (1 + ROUNDING):
             flight = heapq.heappop(self.heap)
             self.clock = flight.finish
             self.clients.discard(flight.client)
             leaves = self.machines.trip(flight.draw, flight.client).left
             (left if leaves else ended).append(flight)
-            hope = hope - 1 if leaves else HOPE
+            lost = lost + 1 if leaves else 0
             if not waits and len(ended) < buffer:  # whose message fills the buffer, makes room for the next version
                 self.fill(version)
         if window:
@@ -122,10 +126,15 @@ class Flights:
         self.clients.add(client)
         self.started += 1
 
-    def _next(self, reachable: Mask | None) -> int | None:
-        """Who starts next; None: nobody that could can be reached."""
-        if reachable is not None and not len(self._free(reachable)):
-            return None
+    def _able(self, reachable: Mask) -> int:
+        """How many can start, of those that can be reached; one that may start twice can fill any number of places."""
+        count = int(np.count_nonzero(reachable[self.known]))
+        if self.twice:
+            return self.timetable.concurrency if count else 0
+        return count - sum(bool(reachable[client]) for client in self.clients)
+
+    def _next(self, reachable: Mask | None) -> int:
+        """Who starts next, of those that can be reached."""
         for _ in range(PATIENCE):
             while self.queue:
                 client = self.queue.popleft()
@@ -133,12 +142,8 @@ class Flights:
                     return client
             self.draws += 1
             self.queue.extend(self.draw(self.draws, reachable).tolist())
-        return self.spare(self.draws, self._free(reachable))
-
-    def _free(self, reachable: Mask | None) -> np.ndarray:
-        """Clients that could start."""
         able = self.known if reachable is None else self.known[reachable[self.known]]
-        return able if self.twice else np.setdiff1d(able, list(self.clients))
+        return self.spare(self.draws, able if self.twice else np.setdiff1d(able, list(self.clients)))
 
 
 def nobody() -> State:
