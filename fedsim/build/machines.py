@@ -50,7 +50,7 @@ def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         yield ("fleet", "partial_work"), "nobody is late without a deadline; write fleet.deadline, or take it out"
     if spec.schedule.kind == "sync":
         return
-    keys: dict[str, Any] = {"availability": None, "dropout": 0.0, "deadline": None, "over_select": 1.0}
+    keys: dict[str, Any] = {"deadline": None, "over_select": 1.0}
     for key, default in keys.items():
         if getattr(fleet, key) != default:
             text = f"{key} is about rounds of one cohort, and {spec.schedule.kind} has none"

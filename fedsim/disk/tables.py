@@ -40,6 +40,7 @@ CLIENTS = (
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
+STALENESS = ("method", "seed", "age", "messages")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
     "virtual_seconds_to_target", "diverged",

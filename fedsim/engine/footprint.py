@@ -20,7 +20,7 @@ from fedsim.engine.pack import Width
 from fedsim.engine.round import Program
 from fedsim.engine.serving import RoundInfo
 from fedsim.fleet import Plan
-from fedsim.types import Codec
+from fedsim.types import Codec, Flown
 
 Shape = jax.ShapeDtypeStruct
 TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
@@ -94,6 +94,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
     if programs.scores:
         info = info._replace(own=shapes_of(own_samples(f)))
+    if plan.timetable.mixing is not None:
+        info = info._replace(flown=Flown(programs.passage.travelling(server.shared), number))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if tree.nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)

@@ -111,6 +111,7 @@ class Passage:
             server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
             reference=info.reference,
             server_loss=None if info.own is None else server_loss(self.task, server.shared, info.own),
+            flown=info.flown,
         )
 
     def arrive(

@@ -18,7 +18,7 @@ from fedsim.engine.deviation import HonestSum
 from fedsim.engine.diagnosis import Diagnosis, Sums, close_sums, measured
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs, placed
+from fedsim.engine.layout import Jobs, Part, placed
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.own_samples import OwnSamples, ServerTraining
@@ -41,7 +41,7 @@ from fedsim.engine.threads import beside
 from fedsim.engine.versions import Versions
 from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
-from fedsim.types import Shared, Task
+from fedsim.types import Flown, Shared, Task
 
 
 class Program(NamedTuple):
@@ -182,6 +182,8 @@ def plan(round: Round) -> tuple[Block, list[RoundWork]]:
         cohort = None if part is None else part.cohort
         memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
         info = RoundInfo(run.root, round.number, run.clients, run.samples, run.expected, run.own)
+        if part is not None:
+            info = info._replace(flown=_flown(run, part))
         sent = Sent(run.server, run.server.shared) if cohort is None else run.programs.sent(run.server, info)
         works.append(RoundWork(run, info, sent, cohort, memory, places))
     return block, works
@@ -303,9 +305,19 @@ def _start_models(work: RoundWork, room: int) -> list[Shared]:
     versions = work.run.versions
     if work.cohort is None or versions is None:
         return [work.sent.shared] * room
-    started = np.unique(work.cohort.start).tolist()
+    started = np.unique(work.cohort.start).tolist() or [work.cohort.round - 1]
     models = [versions.models[v] for v in started]
     return [*models, *models[-1:] * (room - len(models))]
+
+
+def _flown(run: RunState, part: Part) -> Flown | None:
+    """What the only client of a round trained from, where the schedule mixes models; nobody's has no share."""
+    mixing, cohort = part.plan.timetable.mixing, part.cohort
+    if mixing is None or run.versions is None:
+        return None
+    version, share = (cohort.start[0], mixing(cohort.age[0])) if len(cohort.ids) else (cohort.round - 1, 0.0)
+    params = run.programs.passage.travelling(run.versions.models[version])
+    return Flown(params, run.samples.dtype.type(share))
 
 
 def _remembered(works: list[RoundWork], jobs: list[Jobs]) -> tuple[Tree, list[Tree]]:

@@ -129,6 +129,7 @@ class Run:
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
         self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
         self.late, self.left = np.zeros(f.N, np.int64), np.zeros(f.N, np.int64)  # rounds in which it was, or did so
+        self.ages = np.zeros(1, np.int64)  # messages by their age, of an asynchronous server
         self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
         self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
@@ -253,6 +254,7 @@ class Run:
         )
         self.planner.settle(cohort, loss, seen)
         if self.versions is not None:
+            self.ages = _counted_on(self.ages, cohort.age[cohort.weight > 0])
             self.versions.release(cohort.round, self.plan.flown(self.planner.state))
 
     def _row(self, tests: dict[str, Scores]) -> Row:
@@ -361,6 +363,7 @@ class Run:
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
+            arrays["ages"] = self.ages
             arrays |= self.versions.arrays(self.planner.settled, self.plan.flown(self.planner.state))
         return Snapshot(values, {**named("server", self.server), **arrays})
 
@@ -387,6 +390,7 @@ class Run:
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
+            self.ages = np.array(arrays["ages"])
             self.versions.restore(arrays, self.round, self.server.shared, self.plan.flown(self.planner.state))
         self.before = tuple(values["before"])
         self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
@@ -411,6 +415,13 @@ def _reported(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     values = {name: np.asarray(value).item() for name, value in now.items()}
     summed = {name: before.get(name, 0) + v for name, v in values.items() if isinstance(v, int | bool)}
     return {name: summed.get(name, None if v != v else v) for name, v in values.items()}
+
+
+def _counted_on(counts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """How often each number occurs, with those counted before."""
+    more = np.bincount(numbers, minlength=len(counts))
+    more[: len(counts)] += counts
+    return more
 
 
 def _continued(total: float, parts: list) -> float:

@@ -249,6 +249,10 @@ class Server:
         rest = sections.closed(
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients
         )
+        if info.flown is not None:
+            before = server.shared["stats"]
+            moved = tree.scale(tree.subtract(rest["stats"], before), info.flown.share)
+            rest["stats"] = tree.add(before, moved)
         reports = uncounted(skipped, closed.info)
         outcome = Outcome(
             counts.reported, counts.nonfinite, counts.usable, skipped, is_finite(params), reports, closed.bytes

@@ -62,6 +62,16 @@ class Fates(NamedTuple):
     seconds: float
 
 
+class Trip(NamedTuple):
+    """What one client does between the moment at which it starts and the one at which it is free again."""
+
+    seconds: float
+    left: bool = False  # whether it leaves, and its message does not count
+    steps: int = 0  # local steps that it does then
+    reached: bool = True  # whether it gets the model
+    sent: bool = True  # whether it sends a message, which counts or not
+
+
 class Machines:
     """Draws of a seed, which no method changes.
 
@@ -132,6 +142,22 @@ class Machines:
             sent=joined | lost & gone | late & (end <= length),
             seconds=length,
         )
+
+    def trip(self, draw: int, client: int) -> Trip:
+        """What becomes of a client that starts by itself; `draw`: of its batches, which it never has twice."""
+        if not any(self.fleet.dropout):
+            return Trip(float(self.seconds[client]))
+        one = np.array([client])
+        (moment,) = self._leaving(draw, one)
+        if np.isinf(moment):
+            return Trip(float(self.seconds[client]))
+        (down,), (step,), _ = self._times(one)
+        planned = int(np.broadcast_to(self.cost.steps, self.clients.N)[client])
+        if moment >= 1:
+            return Trip(float(self.seconds[client]), True, planned)
+        spent = max(moment, 0.0) * planned * step
+        seconds_ = 0.0 if moment < 0 else float(down + spent)
+        return Trip(seconds_, True, int(_whole_steps(spent, step, planned)), bool(moment >= 0), False)
 
     def _closed(self, ids: Any, reports: Any, end: Any) -> tuple[Bool[np.ndarray, " m"], float]:
         """(whose messages count, when the round ends): with the last of those that are kept, or of all, or the deadline."""

@@ -16,7 +16,7 @@ from fedsim.data import Federation
 from fedsim.fleet.adversary import Adversary
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
-from fedsim.fleet.flights import Flights, State, nobody
+from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.machines import Fleet, Machines
 from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.selection import all as everybody
@@ -155,8 +155,7 @@ class Plan:
         if not self.timetable.asynchronous:
             return {"clock": np.array(0.0)} if self.machines.clocked else {}
         flights = self._flights(nobody())
-        for _ in range(self.timetable.concurrency):
-            flights.start(0)
+        flights.fill(0)
         return flights.state()
 
     def round(self, r: int, state: State | None = None, losses: np.ndarray | None = None) -> tuple[RoundPlan, State]:
@@ -202,12 +201,20 @@ class Plan:
     def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
         """The messages of step r of an asynchronous server."""
         flights = self._flights(state)
-        ended = sorted(flights.flush(r - 1, self.timetable.buffer), key=lambda flight: (flight.client, flight.order))
-        _, _, ids, start, draw = (np.array(column) for column in zip(*ended, strict=True))
+        ended, left = flights.flush(r - 1)
+        ids, start, draw = _columns(ended)
         versions, place = np.unique(start, return_inverse=True)
         lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
         elapsed = flights.clock - float(state["clock"])
-        return self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw), flights.state()
+        work = self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw)
+        return work._replace(others=self._left(left) if left else None), flights.state()
+
+    def _left(self, flights: list[Flight]) -> Others:
+        """Clients that left an asynchronous server."""
+        ids, _, draws = _columns(flights)
+        trips = [self.machines.trip(draw, client) for draw, client in zip(draws.tolist(), ids.tolist(), strict=True)]
+        _, left, steps, reached, sent = map(np.array, zip(*trips, strict=True))
+        return Others(ids, late=~left, left=left, steps=steps, reached=reached, sent=sent)
 
     def _work(
         self, r: int, ids: np.ndarray, count: np.ndarray, lr, elapsed: float, start, draw, done=None
@@ -229,23 +236,28 @@ class Plan:
         )
 
     def _flights(self, state: State) -> Flights:
-        def draw(number: int) -> np.ndarray:
-            return self.cohort.draw(self.population, number, generator(self.seed, Stream.COHORT, number))
+        def draw(number: int, reachable: np.ndarray | None) -> np.ndarray:
+            able = self.population if reachable is None else self.population.part(reachable[self.eligible])
+            population = self.population if self.cohort.ordered else able
+            return self.cohort.draw(population, number, generator(self.seed, Stream.COHORT, number))
 
-        def spare(number: int, busy: set[int]) -> int:
-            free = np.setdiff1d(self.eligible, list(busy))
+        def spare(number: int, free: np.ndarray) -> int:
             return int(generator(self.seed, Stream.SPARE, number).choice(free))
 
-        return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable.waits, state)
+        named = np.array(self.cohort.names, np.int64)
+        known = named if len(named) else self.eligible
+        return Flights(self.machines, draw, spare, known, bool(len(named)), self.timetable, state)
 
     def flown(self, state: State) -> list[int]:
         """Versions that clients in flight were given, in order; none of a synchronous server."""
         return np.unique(state["version"]).tolist() if self.timetable.asynchronous else []
 
-    def columns(self, work: RoundPlan) -> dict[str, float]:
+    def columns(self, work: RoundPlan) -> dict[str, float | None]:
         """Columns of `rounds.csv` of what the host alone knows of a round."""
         if not self.timetable.asynchronous:
             return {}
+        if not len(work.age):  # of an empty window
+            return {"staleness_mean": None, "staleness_max": None}
         return {"staleness_mean": float(work.age.mean()), "staleness_max": int(work.age.max())}
 
     def of_server(self) -> "Plan":
@@ -338,6 +350,12 @@ class Plan:
         valid = np.full(epochs * per_epoch, B, np.int32)
         valid[per_epoch - 1 :: per_epoch] = used - (per_epoch - 1) * B
         return index.reshape(-1, B)[:steps], valid[:steps]
+
+
+def _columns(flights: list[Flight]) -> np.ndarray:
+    """Clients, versions of their models and draws of their batches, in the order of ids and starts `[3, K]`."""
+    ordered = sorted(flights, key=lambda flight: (flight.client, flight.order))
+    return np.array([flight[2:] for flight in ordered], np.int64).reshape(-1, 3).T
 
 
 def batches_per_epoch(n, local: Local):

@@ -22,7 +22,8 @@ from fedsim.runs.unfinished import axes_of, csv_of, ended, frames_of, marked, re
 
 TABLES = (*ORDER, "compare", "bytes")  # from which everything else is derived
 NEEDED = {  # a column that every reader of a table relies on
-    "rounds": "round", "clients": "client", "partition": "client", "summary": "metric", "timing": "round",
+    "rounds": "round", "clients": "client", "partition": "client", "staleness": "age", "summary": "metric",
+    "timing": "round",
     "compare": "baseline", "bytes": "up_per_client_round",
 }  # fmt: skip
 DERIVED = re.compile(

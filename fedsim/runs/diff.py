@@ -20,7 +20,7 @@ from fedsim.runs.unfinished import csv_of, ended, records_so_far, runs_of
 from fedsim.scenario.schema import placeless
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
-TABLES = ("rounds", "clients", "partition", "summary")  # all but the one that may differ between equal runs
+TABLES = ("rounds", "clients", "partition", "staleness", "summary")  # all but the one that may differ between equal runs
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
     line = summarise(rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason)
     journal.add("summary", {**who, **line, **fairness(clients)})
     journal.add("clients", {**who, **clients})
+    if run.plan.timetable.asynchronous:
+        ages = np.flatnonzero(run.ages)
+        journal.add("staleness", {**who, "age": ages.tolist(), "messages": run.ages[ages].tolist()})
     seed = {"seed": who["seed"]} if several else {}
     journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
 

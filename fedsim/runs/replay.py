@@ -194,7 +194,7 @@ def _other_end(run: Run, was: Recorded, experiment: Experiment, folder: Path) ->
     journal = Journal(None, {})
     journal.add("rounds", *was.rows)
     add_final_tables(journal, run, was.who, spec.evaluate, several=len(spec.seeds) > 1)
-    for table in ("summary", "clients", "partition"):
+    for table in ("summary", "clients", "partition", "staleness"):
         problems += _other_table(table, was.tables.get(table, []), journal.records.get(table, []))
     return problems + _other_model(run, was, folder)
 
