@@ -26,7 +26,8 @@ class Planner:
         self.plan, self.settled, self.state = plan, 0, plan.begin()
         blank = {"sketch": np.full(SKETCH, np.nan, np.float32)}  # of the largest, half the bytes
         self.feedback = {
-            name: np.repeat(blank.get(name, np.full((), np.nan))[None], len(plan.sizes), 0) for name in plan.cohort.feedback
+            name: np.repeat(blank.get(name, np.full((), np.nan))[None], len(plan.sizes), 0)
+            for name in plan.cohort.feedback
         }
         self.ahead: dict[int, tuple[RoundPlan, State]] = {}
 

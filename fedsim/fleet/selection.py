@@ -13,7 +13,6 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from fedsim.compose import cohort
 
-
 FEEDBACK = {"loss": "losses", "norm": "update norms", "sketch": "updates"}  # of rounds that are over -> in words
 HISTORY = "drawn"
 SKETCH = 64  # numbers that stand for an update

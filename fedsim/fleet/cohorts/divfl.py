@@ -8,6 +8,7 @@ from annotated_types import Ge
 from fedsim.compose import cohort
 from fedsim.fleet.selection import Cohort, Population
 
+
 @cohort
 def divfl(size: Annotated[int, Ge(1)] = 10, candidates: Annotated[int, Ge(1)] = 100) -> Cohort:
     """The `size` of `candidates` clients whose last updates lie nearest to the last updates of all clients together.

@@ -60,9 +60,10 @@ def importance(
 def scores(last: np.ndarray, samples: np.ndarray, floor: float) -> np.ndarray:
     """s_k, of what was last known of every client: NaN is unknown, ∞ was not finite; their sum is 1."""
     known = np.isfinite(last)
-    mean = np.average(np.maximum(last[known], 0), weights=samples[known]) if known.any() else 1.0
-    largest = max(float(last[known].max(initial=0)), mean) or 1.0  # sums of large losses do not overflow
-    each = np.where(known, np.maximum(np.where(known, last, 0), 0), np.where(np.isnan(last), mean, 0)) / largest
+    value = np.maximum(np.where(known, last, 0), 0)
+    value = value / (value.max(initial=0) or 1.0)  # sums of large losses do not overflow
+    mean = np.average(value[known], weights=samples[known]) if known.any() else 1.0
+    each = np.where(np.isnan(last), mean, value)
     v, equal = samples * each, np.full(len(last), 1 / len(last))
     return (1 - floor) * v / v.sum() + floor * equal if v.sum() > 0 else equal
 

@@ -32,7 +32,9 @@ def tifl(
       Chai et al. 2020, TiFL: A Tier-based Federated Learning System, arXiv:2001.09249, section 4.3.
     """
     if weights is not None and (len(weights) != tiers or not sum(weights) > 0):
-        raise ValueError(f"{len(weights)} weights for {tiers} tiers, of which one must be above 0; write one for each tier")
+        raise ValueError(
+            f"{len(weights)} weights for {tiers} tiers, of which one must be above 0; write one for each tier"
+        )
     chances = np.full(tiers, 1 / tiers) if weights is None else np.array(weights) / sum(weights)
 
     def parts(population: Population) -> tuple[list[np.ndarray], np.ndarray]:
