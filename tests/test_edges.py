@@ -60,7 +60,8 @@ ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {  # of every parameter: value
         "listed": {"rounds": (([[0]], [[0, 0], [1]]), ([], [[]], [[-1]]))},
         "power_of_choice": {"size": FROM_1, "candidates": FROM_1}, "divfl": {"size": FROM_1, "candidates": FROM_1},
         "clustered": {"size": FROM_1}, "round_robin_by_class": {"size": FROM_1}, "least_participated": {"size": FROM_1},
-        "importance": {"size": FROM_1, "floor": ABOVE_0_TO_1}, "fedcs": {"seconds": ABOVE_0, "candidates": FROM_1, "size": FROM_1},
+        "importance": {"size": FROM_1, "floor": ABOVE_0_TO_1},
+        "fedcs": {"seconds": ABOVE_0, "candidates": FROM_1, "size": FROM_1},
         "tifl": {"size": FROM_1, "tiers": FROM_1, "weights": (([0.0], [1.0, 0.0]), ([], [-0.1]))},
         "oort": {
             "size": FROM_1, "explore": SHARE, "decay": ABOVE_0_TO_1, "least": SHARE, "preferred": ABOVE_0_TO_1, "alpha": FROM_0,

@@ -6,11 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from federations import quadratic, trajectory
 from numpy.testing import assert_allclose
-from test_asynchronous import D, N, problem
 from test_asynchronous import files_of as files
 from test_bits import digest, random_packing
+from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 from fedsim.build.federation import federations_of
@@ -454,58 +453,84 @@ def test_what_is_not_paired_is_said_of_what_a_cohort_looks_at():
     assert unpaired({"cohort": {"kind": "importance"}}, rows) == both
 
 
-@pytest.mark.long
-def test_importance_by_norms_is_its_simulation():
-    """Partial participation, a client without samples, half a server step, weights n_k / π_k, the mean over what is expected."""
-    inputs, lr, size = problem(3, sizes=(3, 1, 0, 2, 2, 5)), 0.05, 2
-    n, norms, x, steps = np.array(inputs["sizes"]), np.full(N, nan), inputs["x0"], 3
-    present, path, joined = np.flatnonzero(n), [], np.zeros(N, int)
-    for r in range(1, 9):
-        chances = inclusion(scores(norms[present], n[present], 0.1), size)
-        places = systematic(chances, generator(0, Stream.COHORT, r))
-        total = np.zeros(D)
-        for i, chance in zip(present[places], chances[places], strict=True):
-            y = x
-            for _ in range(steps):
-                y = y - lr * inputs["H"][i] @ (y - inputs["a"][i])
-            total, norms[i] = total + n[i] / chance * (y - x), np.linalg.norm(y - x)
-            joined[i] += 1
-        x = x + 0.5 * total / n.sum()
-        path.append(x)
-    server = [{"kind": "mean", "denominator": "expected"}, {"kind": "sgd", "lr": 0.5}]
-    written = {
-        "name": "s", "rounds": 8, "client": {"lr": lr, "batch": "full", "steps": steps}, "numerics": {"dtype": "float64"},
-        "cohort": {"kind": "importance", "size": size}, "server": server,
-    }  # fmt: skip
-    got, result = trajectory(written, **quadratic(inputs))
-    assert_allclose(got, path, rtol=1e-12)
-    assert result.clients["rounds_joined"].tolist() == joined.tolist()
-
-
 KINDS = {
-    "importance": {"size": 5, "by": "norm"},
-    "divfl": {"size": 5, "candidates": 10},
-    "oort": {"size": 5},
-    "least_participated": {"size": 5},
+    "importance": {"size": 3, "by": "norm"},
+    "divfl": {"size": 3, "candidates": 4},
+    "oort": {"size": 3},
+    "least_participated": {"size": 3},
+    "power_of_choice": {"size": 3, "candidates": 4},
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
+def test_what_clients_report_is_what_plain_numpy_knows(kind):
+    """Partial participation, clients without samples, half a server step; factors over what is expected."""
+    (H, a), n, lr, steps, rounds = problem_arrays(), np.array(SIZES), 0.05, 3, 9
+    N, x, joined = len(n), np.full(D, 2.0), np.zeros(len(n), int)
+    known = {"loss": np.full(N, nan), "norm": np.full(N, nan), "sketch": np.full((N, SKETCH), nan)}
+    known |= {"drawn": np.zeros(N, int), "last": np.zeros(N, int), "seconds": np.full(N, float(steps))}
+    cohort, present = COHORTS[kind](**KINDS[kind]), np.flatnonzero(n)
+    for r in range(1, rounds + 1):
+        whole = Population(present, n[present], **{name: column[present] for name, column in known.items()})
+        drawn = cohort.draw(whole, r, generator(3, Stream.COHORT, r))
+        ids, factors = drawn if isinstance(drawn, Drawn) else (drawn, np.ones(len(drawn)))
+        total, weight = np.zeros(D), n.sum() if cohort.factors else n[ids].sum()
+        for i, factor in zip(ids, factors, strict=True):
+            y, losses = x, []
+            for _ in range(steps):
+                losses.append(0.5 * (y - a[i]) @ H[i] @ (y - a[i]))
+                y = y - lr * H[i] @ (y - a[i])
+            total = total + n[i] * factor * (y - x)
+            known["loss"][i], known["norm"][i] = np.mean(losses), np.linalg.norm(y - x)
+            known["sketch"][i] = sketched(y - x)
+        known["drawn"][ids] += 1
+        known["last"][ids], x = r, x + 0.5 * total / weight
+        joined[ids] += 1
+    mean = {"kind": "mean", "denominator": "expected" if cohort.factors else "actual"}
+    result = quadratics(
+        rounds=rounds,
+        seeds=[3],
+        cohort={"kind": kind, **KINDS[kind]},
+        client={"lr": lr, "batch": "full", "steps": steps},
+        server=[mean, {"kind": "sgd", "lr": 0.5}],
+    )
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert result.clients["rounds_joined"].tolist() == joined.tolist()
+
+
+def sketched(update: np.ndarray) -> np.ndarray:
+    """Signs and places of the first coordinates, by the hash in Python's integers."""
+
+    def hashed(x: int) -> int:
+        x = (x ^ x >> 16) * 0x85EBCA6B % 2**32
+        x = (x ^ x >> 13) * 0xC2B2AE35 % 2**32
+        return x ^ x >> 16
+
+    row = np.zeros(SKETCH)
+    turn = hashed(0x9E3779B9)
+    for place in range(SKETCH):
+        j = (place + turn) % SKETCH
+        row[place] = update[j] * (1 - 2 * (hashed(j) >> 31)) if j < len(update) else 0
+    return row
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["importance", "divfl", "oort", "least_participated"])
 def test_neither_packing_nor_blocks_nor_a_stop_change_a_byte(kind, tmp_path):
     """With clients that are away and clients that leave."""
     fleet = {"speed": "lognormal", "availability": "markov", "dropout": {"during": 0.1}}
     written = {**TINY, "cohort": {"kind": kind, **KINDS[kind]}, "fleet": fleet, "numerics": {"lanes": 2}}
-    expected = digest(fedsim.run(written))
+    written["model"] = {"kind": "mlp", "hidden": [8]}
+    alone = fedsim.run(written)
+    expected = digest(alone)
     assert digest(fedsim.run(written, pack=random_packing(1))) == expected
     assert digest(fedsim.run({**written, "numerics": {"lanes": 2, "block": 2}})) == expected
     several, asked = {**written, "seeds": [0, 3], "checkpoint": {"rounds": 1}}, iter([False] * 3)
-    fedsim.run(several, out=tmp_path / "whole", pictures=False)
+    together = fedsim.run(several, out=tmp_path / "whole", pictures=False)
     with pytest.raises(Interrupted):
         fedsim.run(several, out=tmp_path / "left", ask=lambda: next(asked, True), pictures=False)
     fedsim.run(several, out=tmp_path / "left", resume=True, pictures=False)
     assert files(tmp_path / "left") == files(tmp_path / "whole")
-    rounds = fedsim.run(several).records["rounds"]
-    assert [row["test_loss"] for row in rounds if row["seed"] == 0] == [
-        row["test_loss"] for row in fedsim.run(written).records["rounds"]
-    ]
+    rows = [row["test_loss"] for row in together.records["rounds"] if row["seed"] == 0]
+    assert rows == [row["test_loss"] for row in alone.records["rounds"]]
