@@ -69,8 +69,10 @@ def oort(
                 _weighted(new, 1 / np.maximum(population.seconds[new], 1e-9), fresh, rng),
             ]
         )
-        others = np.setdiff1d(np.arange(len(loss)), chosen)
-        return population.ids[np.append(chosen, rng.choice(others, m - len(chosen), replace=False))]
+        if len(chosen) < m:
+            others = np.setdiff1d(np.arange(len(loss)), chosen)
+            chosen = np.append(chosen, rng.choice(others, m - len(chosen), replace=False))
+        return population.ids[chosen]
 
     def utilities(population: Population, old: np.ndarray, round: int) -> np.ndarray:
         """U of some clients."""
@@ -97,6 +99,9 @@ def _best(old: np.ndarray, utility: np.ndarray, count: int, cutoff: float, rng: 
 
 
 def _weighted(clients: np.ndarray, weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """So many of them without replacement, by weights of which none is quite 0."""
-    weight = np.maximum(weight, 1e-12 * max(float(weight.max(initial=0)), 1e-12))
-    return rng.choice(clients, count, replace=False, p=weight / weight.sum()) if count else clients[:0]
+    """So many of them without replacement, one after another by weights: the first to ring of clocks at these rates."""
+    if not count:
+        return clients[:0]
+    with np.errstate(divide="ignore"):
+        clocks = rng.standard_exponential(len(clients)) / weight
+    return clients[np.argpartition(clocks, count - 1)[:count]]
