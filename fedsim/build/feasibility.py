@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from fedsim.build.programs import Training
 from fedsim.build.wire import remembers
 from fedsim.fleet import Cohort, Fleet, Timetable
-from fedsim.fleet.selection import FEEDBACK, HISTORY
+from fedsim.fleet.selection import COLUMNS, FEEDBACK, HISTORY
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
@@ -39,8 +39,11 @@ def unmet_needs(scenario: Scenario, client: Client, classes: int, per_token: boo
         yield ("client", "kind"), f"{scenario.spec.client.kind} {NEEDS[missing[0]]}"
 
 
-def unknown_labels(scenario: Scenario, cohort: Cohort, classes: int, per_token: bool) -> Found:
-    """A cohort that looks at clients' classes, where there are none, or one for every token."""
+def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token: bool) -> Found:
+    """A cohort that looks at what nobody knows: at clients' classes, where there are none, or one for every token."""
+    if unknown := sorted(cohort.needs - COLUMNS):
+        text = f"{scenario.spec.cohort.kind} needs {unknown[0]}, and a cohort may need {', '.join(sorted(COLUMNS))}"
+        yield ("cohort", "kind"), f"{text}; change its `needs`"
     if "labels" in cohort.needs and (per_token or not classes):
         found = "every token has one" if per_token else "these targets are numbers"
         kind = scenario.spec.cohort.kind

@@ -15,6 +15,7 @@ from fedsim.compose import cohort
 
 FEEDBACK = {"loss": "losses", "norm": "update norms", "sketch": "updates"}  # of rounds that are over -> in words
 HISTORY = "drawn"
+COLUMNS = frozenset({*FEEDBACK, HISTORY, "seconds", "labels"})  # that a cohort may have
 SKETCH = 64  # numbers that stand for an update
 
 

@@ -11,22 +11,23 @@ from fedsim.fleet.selection import Cohort, Population
 
 @cohort
 def clustered(size: Annotated[int, Ge(1)] = 10, by: Literal["samples", "similarity"] = "samples") -> Cohort:
-    """`size` draws, each from a cluster of its own; on average client k is drawn size · n_k / Σ n times, as by `weighted`.
+    """`size` draws, each from a cluster of its own; on average client k is drawn size · n_k / Σ n times.
 
-    Client k has size · n_k balls, and they fill `size` urns of Σ n balls each; one ball of each urn is drawn. So nobody's
-    number of draws varies more than by `weighted`. With uniform weights an unbiased estimate of the mean over all clients:
-    `mean(weights: uniform)`. How the urns are filled:
+    Client k has size · n_k balls, and they fill `size` urns of Σ n balls each; one ball of each urn is drawn. So
+    nobody's number of draws varies more than by `weighted`, with the same mean. With uniform weights an unbiased
+    estimate of the mean over all clients: `mean(weights: uniform)`. How the urns are filled:
 
-    `samples`: in the order of falling n_k (ties by id), one urn after another; a client with n_k ≥ Σ n / size is drawn in every
-    round.
+    `samples`: in the order of falling n_k (ties by id), one urn after another; a client with n_k ≥ Σ n / size is
+    drawn in every round.
 
-    `similarity`: a client's balls fill whole urns while they can; what is left of all clients is grouped by Ward's method over
-    the directions of their last updates (sketches of 64 numbers, of length 1; 0 for clients that never took part or whose
-    update was not finite). From its top the tree is cut where a group has more balls than an urn. The groups with the most
-    balls get an urn each, and clients of the others fill what is free, group by group. So a round has clients that differ.
+    `similarity`: a client's balls fill whole urns while they can; what is left of all clients is grouped by Ward's
+    method over the directions of their last updates (sketches of 64 numbers, of length 1; 0 for clients that never
+    took part or whose update was not finite). From its top the tree is cut where a group has more balls than an
+    urn. The groups with the most balls get an urn each, and clients of the others fill what is free, group by
+    group. So a round has clients that differ.
 
-    By similarity cohorts depend on updates, and so on the method.    Cost: O(N log N) on the host; by similarity O(N²) numbers
-    and operations, for thousands of clients.
+    By similarity cohorts depend on updates, and so on the method.
+    Cost: O(N log N) on the host; by similarity O(N²) numbers and operations, for thousands of clients.
 
     Args:
       size: draws per round, and clusters.

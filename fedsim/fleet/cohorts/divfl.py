@@ -10,27 +10,27 @@ from fedsim.fleet.selection import Cohort, Population
 
 
 @cohort
-def divfl(size: Annotated[int, Ge(1)] = 10, candidates: Annotated[int, Ge(1)] = 100) -> Cohort:
+def divfl(size: Annotated[int, Ge(1)] = 10, candidates: Annotated[int, Ge(1)] = 30) -> Cohort:
     """The `size` of `candidates` clients whose last updates lie nearest to the last updates of all clients together.
 
-    Clients S are chosen one after another, each so that G(S) = Σ_k min_{i∈S} ‖Δ_k − Δ_i‖ over all clients k falls most (ties
-    to the lower id): greedy maximisation of a submodular function, the facility location. Δ_k is the update of the last round
-    in which k took part, by a sketch of 64 numbers whose distances are about those of the updates. Candidates are drawn anew in
-    every round, each set equally likely.
+    Clients S are chosen one after another, each so that G(S) = Σ_k min_{i∈S} ‖Δ_k − Δ_i‖ over all clients k falls
+    most (ties to the lower id): greedy maximisation of a submodular function, the facility location. Δ_k is the
+    update of the last round in which k took part, by a sketch of 64 numbers whose distances are about those of the
+    updates. Candidates are drawn anew in every round, each set equally likely.
 
-    Clients that never took part come first, each set equally likely, so that the first rounds are one pass over all clients;
-    those whose last update was not finite come last. All count alike, as in the paper's Algorithm 1.
+    Clients that never took part come first, each set equally likely, so that the first rounds are one pass over all
+    clients; those whose last update was not finite come last. All count alike, as in the paper's Algorithm 1.
 
-    Cohorts depend on updates, and so on the method.    Cost: O(N · candidates) on the host, of time and of memory; 256 bytes a
-    client are kept.
+    Cohorts depend on updates, and so on the method.
+    Cost: O(N · candidates) on the host, of time and of memory; 256 bytes a client are kept.
 
     Args:
       size: clients per round.
       candidates: that may be chosen, at least `size`; as many as there are clients: the paper's greedy choice.
     References:
-      Balakrishnan et al. 2022, Diverse Client Selection for Federated Learning via Submodular Maximization, ICLR 2022 (with the
-      updates of the last participation, as its experiments); Mirzasoleiman et al. 2015, Lazier Than Lazy Greedy,
-      arXiv:1409.7938.
+      Balakrishnan et al. 2022, Diverse Client Selection for Federated Learning via Submodular Maximization, ICLR 2022
+      (with the updates of the last participation, as its experiments); candidates: Mirzasoleiman et al. 2015, Lazier
+      Than Lazy Greedy, arXiv:1409.7938.
     """
     if candidates < size:
         raise ValueError(f"{candidates} candidates for a cohort of {size}; write at least {size}")

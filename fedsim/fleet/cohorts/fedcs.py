@@ -15,15 +15,15 @@ def fedcs(
     candidates: Annotated[int, Ge(1)] = 30,
     size: Annotated[int, Ge(1)] | None = None,
 ) -> Cohort:
-    """Of `candidates` clients drawn at random all that would be done in `seconds`, the fastest ones where they are too many.
+    """Of `candidates` clients drawn at random all that would be done in `seconds`, at most `size`.
 
-    S = {k ∈ C : t_k ≤ seconds}, with the seconds t_k that a round takes client k: the largest set of candidates whose round
-    is over in time, which is what the paper's greedy algorithm looks for. There, clients share the uplink and send one after
-    another, so that it weighs whom to take; here each has a link of its own, a round takes max t_k, and it takes them all. A
-    round in which nobody is fast enough leaves the model as it is.
+    S = {k ∈ C : t_k ≤ seconds}, with the seconds t_k that a round takes client k: the largest set of candidates
+    whose round is over in time, which is what the paper's greedy algorithm looks for. There, clients share the
+    uplink and send one after another, so that it weighs whom to take; here each has a link of its own, a round
+    takes max t_k, and it takes them all. A round in which nobody is fast enough leaves the model as it is.
 
-    Clients that are too slow never take part, and the model learns nothing from their samples: `rounds_joined` in `clients.csv`
-    says who they are.    Seconds depend on steps and bytes: methods that differ in these may have other cohorts.
+    Clients that are too slow never take part, and the model learns nothing from their samples: `rounds_joined` in
+    `clients.csv` says who they are.    Seconds depend on steps and bytes: methods that differ in these may have other cohorts.
     Cost: O(N) on the host.
 
     Args:

@@ -23,15 +23,17 @@ def importance(
 
         π_k = min(1, c · s_k),  with c such that Σ π_k = size,
 
-    the optimal probabilities of the paper for the scores s. A client that never took part has n_k times the sample-weighted
-    mean of what is known of the others (all have n_k while nothing is known); one whose last loss or update was not finite has
-    v_k = 0, as a negative loss has. So nobody has probability 0. The paper draws clients independently and by their norms of
-    the round itself, which cost a pass of everybody; these are of the last round in which each took part, and the draw is
-    systematic over a random order, so that every round has `size` clients.
+    the optimal probabilities of the paper for the scores s. A client that never took part has n_k times the
+    sample-weighted mean of what is known of the others (all have n_k while nothing is known); one whose last loss
+    or update was not finite has v_k = 0, as a negative loss has. So nobody has probability 0. The paper draws
+    clients independently and by their norms of the round itself, which cost a pass of everybody; these are of the
+    last round in which each took part, and the draw is systematic over a random order, so that every round has
+    `size` clients.
 
-    A client that was drawn counts with the factor 1 / π_k: `mean(denominator: expected)` is then an unbiased estimate of the
-    mean over all clients, `mean` the ratio of two such estimates. Only a rule that is a sum can weigh like that; with
-    `unbiased: false` nobody has a factor, any rule will do, and clients with large updates have more of a say.
+    A client that was drawn counts with the factor 1 / π_k: `mean(denominator: expected)` is then an unbiased
+    estimate of the mean over all clients, `mean` the ratio of two such estimates. Only a rule that is a sum can
+    weigh like that; with `unbiased: false` nobody has a factor, any rule will do, and clients with large updates
+    have more of a say.
 
     Cohorts depend on what clients reported, and so on the method.    Cost: O(N log N) on the host.
 
@@ -71,9 +73,7 @@ def scores(last: np.ndarray, samples: np.ndarray, floor: float) -> np.ndarray:
 def inclusion(score: np.ndarray, size: int) -> np.ndarray:
     """π_k = min(1, c · s_k) with Σ π_k = size, or everybody where there are no more; scores are above 0.
 
-    >>> inclusion(np.array([6.0, 1.0, 1.0]), 2).tolist()
-    [1.0, 0.5, 0.5]
-    """
+    >>> inclusion(np.array([6.0, 1.0, 1.0]), 2).tolist() [1.0, 0.5, 0.5]"""
     if size >= len(score):
         return np.ones(len(score))
     falling = np.sort(score)[::-1]

@@ -13,10 +13,11 @@ from fedsim.fleet.selection import Cohort, Population, equal
 def least_participated(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     """The `size` clients that were drawn least often so far; among equals, each set is equally likely.
 
-    Of the clients that can be reached, those with the fewest draws come first, so that nobody falls behind for long who is there
-    at all. Where everybody can be reached, all clients are drawn once, in a random order, before anybody is drawn again
-    (regularised participation), up to the round in which one pass ends and the next begins. What counts is being drawn, whether
-    the message then counted or not: somebody who is always late does not block the others.
+    Of the clients that can be reached, those with the fewest draws come first, so that nobody falls behind for long
+    who is there at all. Where everybody can be reached, all clients are drawn once, in a random order, before
+    anybody is drawn again (regularised participation), up to the round in which one pass ends and the next begins.
+    What counts is being drawn, whether the message then counted or not: somebody who is always late does not block
+    the others.
 
     Cost: O(N) on the host.
 

@@ -24,19 +24,19 @@ def oort(
     """Clients with large losses on many samples that are quick, beside some that never took part, the quick ones first.
 
     In round r, of m = `size` clients, ε_r m are new ones, with ε_r = max(least, explore · decay^(r−1)): drawn with
-    probabilities proportional to 1/t_k. The others are drawn, with probabilities proportional to their utility, of those whose
-    utility is at least `cutoff` times that of the ((1 − ε_r) m)-th best:
+    probabilities proportional to 1/t_k. The others are drawn, with probabilities proportional to their utility, of
+    those whose utility is at least `cutoff` times that of the ((1 − ε_r) m)-th best:
 
         U_k = (u_k + √(0.1 · ln r / r_k)) · (T/t_k)^alpha where T < t_k, else without the last factor;
 
-    u_k is n_k · loss_k of the last round in which the client took part, cut at the quantile `clip` of these numbers and
-    scaled to run from 0 to 1; r_k the last round that drew it; t_k the seconds that a round takes it, T their quantile
-    `preferred`. Where new or known clients are too few, the others fill the round. Clients whose last loss was not finite, and
-    with `most` those that so many rounds have drawn, come when nobody else is left.
+    u_k is n_k · loss_k of the last round in which the client took part, cut at the quantile `clip` of these numbers
+    and scaled to run from 0 to 1; r_k the last round that drew it; t_k the seconds that a round takes it, T their
+    quantile `preferred`. Where new or known clients are too few, the others fill the round. Clients whose last loss
+    was not finite, and with `most` those that so many rounds have drawn, come when nobody else is left.
 
-    Different from the paper: its |B| √(mean loss²) over samples is n_k times the mean loss over the batches of the round, since
-    that is what a client reports, and T stays where it is (the paper's pacer raises it when utilities fall). The scaling is
-    that of the authors' program.
+    Different from the paper: its |B| √(mean loss²) over samples is n_k times the mean loss over the batches of the
+    round, since that is what a client reports, and T stays where it is (the paper's pacer raises it when utilities
+    fall). The scaling is that of the authors' program.
 
     Cohorts depend on losses, and so on the method.    Cost: O(N log N) on the host.
 
@@ -78,12 +78,14 @@ def oort(
         """U of some clients."""
         if not len(old):
             return np.zeros(0)
-        loss, last, seconds = (column[old] for column in (population.loss, population.last, population.seconds))  # type: ignore[index]
-        stat = population.samples[old] * loss
+        known = population.part(old)
+        loss, last, seconds, everybody = known.loss, known.last, known.seconds, population.seconds
+        assert loss is not None and last is not None and seconds is not None and everybody is not None
+        stat = known.samples * loss
         stat = np.minimum(stat, np.quantile(stat, clip))
         u = (stat - stat.min()) / max(float(stat.max() - stat.min()), 1e-4)
         u = u + np.sqrt(0.1 * np.log(round) / np.maximum(last, 1))
-        T = np.quantile(population.seconds, preferred)  # type: ignore[arg-type]
+        T = np.quantile(everybody, preferred)
         slow = seconds > T
         return np.where(slow, u * (T / np.where(slow, seconds, 1)) ** alpha, u)
 

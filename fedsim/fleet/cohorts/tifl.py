@@ -15,12 +15,13 @@ def tifl(
     tiers: Annotated[int, Ge(1)] = 5,
     weights: Annotated[list[Annotated[float, Ge(0)]], MinLen(1)] | None = None,
 ) -> Cohort:
-    """`size` clients of one tier, and a tier is clients that are about equally fast: no round waits for the slowest of all.
+    """`size` clients of one tier, which are about equally fast: no round waits for the slowest of all.
 
-    The clients that can be reached, in the order of the seconds that a round takes them (ties by id), are cut into `tiers` parts
-    of equal number, up to one. A round draws a tier, with probabilities proportional to `weights`, and then of its clients each
-    set of `size` alike; all of a tier that has fewer. Equal weights are the paper's policy `uniform`; [0.7, 0.1, 0.1, 0.05,
-    0.05] its `random`, [1, 0, 0, 0, 0] its `fast`. Its adaptive policy, which looks at accuracies by tier, is not this one.
+    The clients that can be reached, in the order of the seconds that a round takes them (ties by id), are cut into
+    `tiers` parts of equal number, up to one. A round draws a tier, with probabilities proportional to `weights`,
+    and then of its clients each set of `size` alike; all of a tier that has fewer. Equal weights are the paper's
+    policy `uniform`; [0.7, 0.1, 0.1, 0.05, 0.05] its `random`, [1, 0, 0, 0, 0] its `fast`. Its adaptive policy,
+    which looks at accuracies by tier, is not this one.
 
     Seconds depend on steps and bytes: methods that differ in these may have other tiers.    Cost: O(N log N) on the host.
 
