@@ -18,6 +18,7 @@ from fedsim.build.feasibility import (
     small_cohort,
     too_many_rows,
     unknown_clients,
+    unknown_columns,
     unknown_members,
     unknown_shares,
     unmet_needs,
@@ -106,6 +107,7 @@ def checked(
     features = net is UNKNOWN or net.features is not None
     per_token = problems.attempt(lambda federation: federation.per_token, federation)
     problems.check(unmet_needs, scenario, client, classes, per_token, features)
+    problems.check(unknown_columns, scenario, cohort, classes, per_token)
     problems.check(foreign_metric, scenario, classes)
     learned = (
         net,

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from fedsim.build.programs import Training
 from fedsim.build.wire import remembers
 from fedsim.fleet import Cohort, Fleet, Timetable
+from fedsim.fleet.selection import COLUMNS, FEEDBACK, HISTORY
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
@@ -36,6 +37,17 @@ def unmet_needs(scenario: Scenario, client: Client, classes: int, per_token: boo
         yield ("client", "kind"), f"{scenario.spec.client.kind} {text}"
     elif missing := [name for name in sorted(client.needs) if not known[name]]:
         yield ("client", "kind"), f"{scenario.spec.client.kind} {NEEDS[missing[0]]}"
+
+
+def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token: bool) -> Found:
+    """A cohort that looks at what nobody knows: at clients' classes, where there are none, or one for every token."""
+    if unknown := sorted(cohort.needs - COLUMNS):
+        text = f"{scenario.spec.cohort.kind} needs {unknown[0]}, and a cohort may need {', '.join(sorted(COLUMNS))}"
+        yield ("cohort", "kind"), f"{text}; change its `needs`"
+    if "labels" in cohort.needs and (per_token or not classes):
+        found = "every token has one" if per_token else "these targets are numbers"
+        kind = scenario.spec.cohort.kind
+        yield ("cohort", "kind"), f"{kind} is for samples with one class each, and here {found}; take another cohort"
 
 
 def foreign_metric(scenario: Scenario, classes: int) -> Found:
@@ -105,8 +117,9 @@ def bounds_of(section: Any) -> list[str]:
 
 def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
     """A cohort that draws a client twice, before a rule that cannot weigh it."""
-    if cohort.repeats and rule.fold is None:
-        text = f"{scenario.spec.cohort.kind} draws a client twice, which only a rule that is a sum can weigh"
+    if (cohort.repeats or cohort.factors) and rule.fold is None:
+        does = "gives clients factors" if cohort.factors else "draws a client twice"
+        text = f"{scenario.spec.cohort.kind} {does}, which only a rule that is a sum can weigh"
         yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
 
@@ -173,11 +186,10 @@ def asynchronous(
     if not timetable.asynchronous:
         return
     instead = "take schedule: sync, or another"
-    if cohort.needs:
-        yield (
-            ("cohort",),
-            f"{spec.cohort.kind} looks at the losses of the round before, and {kind} has none; {instead} cohort",
-        )
+    if cohort.feedback or HISTORY in cohort.needs:
+        words = " and ".join(f"the {FEEDBACK[name]}" for name in cohort.feedback) or "who took part"
+        text = f"{spec.cohort.kind} looks at {words} of the round before, and {kind} has none"
+        yield ("cohort",), f"{text}; {instead} cohort"
     if timetable.concurrency > eligible:
         text = f"{timetable.concurrency} clients at a time of {eligible} with samples; write at most {eligible}"
         yield ("schedule", "concurrency"), text

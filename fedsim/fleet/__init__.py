@@ -1,5 +1,6 @@
 """The fleet: who takes part when, on which samples. NumPy only; ends in a `Plan`."""
 
+from fedsim.fleet import cohorts as cohorts
 from fedsim.fleet import links as links
 from fedsim.fleet import speeds as speeds
 from fedsim.fleet.adversary import Adversary as Adversary
@@ -13,5 +14,6 @@ from fedsim.fleet.plan import Plan as Plan
 from fedsim.fleet.plan import RoundPlan as RoundPlan
 from fedsim.fleet.planner import Planner as Planner
 from fedsim.fleet.selection import Cohort as Cohort
+from fedsim.fleet.selection import Drawn as Drawn
 from fedsim.fleet.selection import Population as Population
 from fedsim.fleet.timetables import Timetable as Timetable
