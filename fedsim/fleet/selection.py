@@ -23,7 +23,8 @@ class Population(NamedTuple):
 
     def part(self, kept: np.ndarray) -> "Population":
         """Some of them."""
-        return Population(self.ids[kept], self.samples[kept], None if self.loss is None else self.loss[kept])
+        at = np.flatnonzero(kept)  # a mask of a million clients takes four times as long
+        return Population(self.ids[at], self.samples[at], None if self.loss is None else self.loss[at])
 
 
 class Cohort(NamedTuple):
