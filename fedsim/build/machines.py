@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.build.data_files import path_of, section_at, settled_file
 from fedsim.build.links import factory_of
 from fedsim.fleet import Cohort, Dropout, Fleet
+from fedsim.scenario.named_files import FLEET
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 
@@ -15,7 +17,9 @@ from fedsim.scenario.schema import Scenario
 def fleet_of(scenario: Scenario) -> Fleet:
     """The machines of all seeds; factories that refuse their arguments raise a LinkError."""
     section = scenario.spec.fleet
-    made = {key: factory_of(part)() for key in ("speed", "links", "availability") if (part := getattr(section, key))}
+    made = {
+        place[-1]: factory_of(part)(**path_of(scenario, place)) for place in FLEET if (part := section_at(scenario, place))
+    }
     shares = section.dropout
     dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
     return Fleet(
@@ -24,6 +28,14 @@ def fleet_of(scenario: Scenario) -> Fleet:
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
         keep=getattr(scenario.spec.cohort, "size", None) if section.over_select > 1 else None,
+    )
+
+
+def settled_fleet(scenario: Scenario) -> Any:
+    """The section `fleet` as it was understood: where its traces lie, and their hashes."""
+    parts = {place[-1]: (part, settled_file(scenario, place)) for place in FLEET if (part := section_at(scenario, place))}
+    return scenario.spec.fleet.model_copy(
+        update={key: part.model_copy(update=known) for key, (part, known) in parts.items() if known}
     )
 
 

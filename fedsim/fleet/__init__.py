@@ -2,6 +2,7 @@
 
 from fedsim.fleet import links as links
 from fedsim.fleet import speeds as speeds
+from fedsim.fleet import traces as traces
 from fedsim.fleet.adversary import Adversary as Adversary
 from fedsim.fleet.availability import Availability as Availability
 from fedsim.fleet.clients import Clients as Clients
