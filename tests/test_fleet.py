@@ -244,6 +244,7 @@ FLEETS = {
     "partial": {**SLOW, "deadline": 4.0, "partial_work": True},
     "more": {**SLOW, "over_select": 2.0},
     "clocked": {**SLOW, "availability": {"kind": "diurnal", "period": 30.0}},
+    "stragglers": {**SLOW, "stragglers": {"share": 0.5, "work": "drop"}},
     "chain": {"availability": "markov", "dropout": {"before": 0.1, "during": 0.2, "after": 0.2}},
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.build.data_files import path_of, section_at, settled_file
 from fedsim.build.links import factory_of
-from fedsim.fleet import Cohort, Dropout, Fleet
+from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
 from fedsim.scenario.named_files import FLEET
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
@@ -22,9 +22,11 @@ def fleet_of(scenario: Scenario) -> Fleet:
     }
     shares = section.dropout
     dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
+    slow = section.stragglers
     return Fleet(
         **made,
         dropout=dropout,
+        stragglers=Stragglers() if slow is None else Stragglers(slow.share, slow.work == "drop"),
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
         keep=getattr(scenario.spec.cohort, "size", None) if section.over_select > 1 else None,
@@ -60,9 +62,14 @@ def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         yield ("fleet", "dropout"), text
     if fleet.partial_work and fleet.deadline is None:
         yield ("fleet", "partial_work"), "nobody is late without a deadline; write fleet.deadline, or take it out"
+    if fleet.stragglers is not None and fleet.stragglers.work == "partial":
+        name = "steps" if spec.client.steps is not None else "epochs"
+        if np.max(getattr(spec.client, name)) == 1:
+            text = f"a straggler does 1 to E − 1 of E {name}, and client.{name} is 1; write more, or work: drop"
+            yield ("fleet", "stragglers"), text
     if spec.schedule.kind == "sync":
         return
-    keys: dict[str, Any] = {"availability": None, "dropout": 0.0, "deadline": None, "over_select": 1.0}
+    keys: dict[str, Any] = {"availability": None, "dropout": 0.0, "deadline": None, "over_select": 1.0, "stragglers": None}
     for key, default in keys.items():
         if getattr(fleet, key) != default:
             text = f"{key} is about rounds of one cohort, and {spec.schedule.kind} has none"

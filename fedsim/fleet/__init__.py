@@ -15,4 +15,5 @@ from fedsim.fleet.plan import RoundPlan as RoundPlan
 from fedsim.fleet.planner import Planner as Planner
 from fedsim.fleet.selection import Cohort as Cohort
 from fedsim.fleet.selection import Population as Population
+from fedsim.fleet.stragglers import Stragglers as Stragglers
 from fedsim.fleet.timetables import Timetable as Timetable
