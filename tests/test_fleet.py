@@ -120,6 +120,14 @@ def test_probabilities_are_those_of_the_formulas():
     assert near(reached("label_dependent", R, by="fewest", strength=0.5).mean(0), kinds, R)
 
 
+def test_own_probabilities_are_log_normal_and_the_largest_is_1():
+    made = FAMILIES["availability"]["lognormal"](sigma=0.7)
+    p = made.share(made.begin(CLIENTS, rng()))
+    assert p.max() == 1 and abs(np.log(p).std() - 0.7) < 5 * 0.7 / np.sqrt(2 * N)
+    of_run = made.share(made.begin(CLIENTS, generator(7, Stream.AVAILABILITY)))
+    assert near(reached("lognormal", 400, sigma=0.7).mean(0), of_run, 400)
+
+
 def test_cycles_and_waves():
     held = LABELS > 0
     some = held.any(1)
@@ -299,7 +307,8 @@ def test_partial_work_is_that_of_plain_numpy():
 def test_what_is_wasted_adds_up():
     result = run(fleet=FLEETS["chain"])
     rounds, clients = result.rounds, result.clients
-    assert rounds["clients_sampled"].sum() == clients[["rounds_joined", "rounds_late", "rounds_left"]].to_numpy().sum()
+    assert rounds["clients_sampled"].sum() == clients["rounds_offered"].sum()
+    assert clients["rounds_offered"].equals(clients[["rounds_joined", "rounds_late", "rounds_left"]].sum(axis=1))
     assert rounds["bytes_up"].iloc[-1] == clients["bytes_up"].sum()
     assert rounds["bytes_down"].iloc[-1] == clients["bytes_down"].sum()
     model = rounds["bytes_down"].iloc[1] / 4

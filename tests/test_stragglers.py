@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
 from test_fleet import machines, run
 
+import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Dropout, Fleet, Stragglers
 from fedsim.fleet.stragglers import slowed
@@ -111,6 +112,21 @@ def test_a_run_with_stragglers_is_that_of_plain_numpy(work):
     assert_allclose(result.model(), x, rtol=1e-12)
     assert work == "partial" or result.rounds["clients_late"].sum() == late
     assert_allclose(result.rounds["virtual_seconds"].iloc[-1], planned * len(rounds))
+
+
+@pytest.mark.long
+def test_parts_of_the_work_are_worth_more_than_none_and_a_pull_more_yet(root):
+    """The orderings of the paper in the shipped scenario, shorter: of rounds 41 to 60, in one seed."""
+    loss, accuracy, seconds = [], [], []
+    for method, work in (("fedavg", "drop"), ("fedavg", "partial"), ("fedprox(mu=1)", "partial")):
+        edits = ("rounds=60", "seeds=1", f"fleet.stragglers.work={work}", f"method={method}")
+        rounds = fedsim.run(root / "scenarios" / "fleet" / "stragglers.yaml", edits=edits).rounds
+        loss.append(rounds["test_loss"].tail(20).mean())
+        accuracy.append(rounds["test_accuracy"].tail(20).mean())
+        seconds.append(rounds["virtual_seconds"].iloc[-1])
+    assert loss[0] > 1.2 * loss[1] and loss[1] > 1.2 * loss[2]
+    assert accuracy[0] < accuracy[1] - 0.05 and accuracy[1] < accuracy[2] - 0.01
+    assert seconds[0] == seconds[1] == seconds[2]
 
 
 REFUSED = {
