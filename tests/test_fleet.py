@@ -305,8 +305,11 @@ def test_partial_work_is_that_of_plain_numpy():
 
 
 def test_what_is_wasted_adds_up():
-    result = run(fleet=FLEETS["chain"])
+    result = run(fleet=FLEETS["chain"], evaluate={"target": 0.7})
     rounds, clients = result.rounds, result.clients
+    first = rounds[rounds["test_accuracy"] >= 0.7].iloc[0]
+    assert first["virtual_seconds"] > 0 and first["round"] == result.summary["rounds_to_target"].item()
+    assert first["virtual_seconds"] == result.summary["virtual_seconds_to_target"].item()
     assert rounds["clients_sampled"].sum() == clients["rounds_offered"].sum()
     assert clients["rounds_offered"].equals(clients[["rounds_joined", "rounds_late", "rounds_left"]].sum(axis=1))
     assert rounds["bytes_up"].iloc[-1] == clients["bytes_up"].sum()

@@ -116,16 +116,16 @@ def test_a_run_with_stragglers_is_that_of_plain_numpy(work):
 
 @pytest.mark.long
 def test_parts_of_the_work_are_worth_more_than_none_and_a_pull_more_yet(root):
-    """The orderings of the paper in the shipped scenario, shorter: of rounds 41 to 60, in one seed."""
+    """The orderings of the paper in the shipped scenario, shorter: of rounds 21 to 40, in one seed."""
     loss, accuracy, seconds = [], [], []
     for method, work in (("fedavg", "drop"), ("fedavg", "partial"), ("fedprox(mu=1)", "partial")):
-        edits = ("rounds=60", "seeds=1", f"fleet.stragglers.work={work}", f"method={method}")
+        edits = ("rounds=40", "seeds=1", f"fleet.stragglers.work={work}", f"method={method}")
         rounds = fedsim.run(root / "scenarios" / "fleet" / "stragglers.yaml", edits=edits).rounds
         loss.append(rounds["test_loss"].tail(20).mean())
         accuracy.append(rounds["test_accuracy"].tail(20).mean())
         seconds.append(rounds["virtual_seconds"].iloc[-1])
     assert loss[0] > 1.2 * loss[1] and loss[1] > 1.2 * loss[2]
-    assert accuracy[0] < accuracy[1] - 0.05 and accuracy[1] < accuracy[2] - 0.01
+    assert accuracy[0] < accuracy[1] - 0.05 and accuracy[1] < accuracy[2] - 0.005
     assert seconds[0] == seconds[1] == seconds[2]
 
 

@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
+import yaml
 from numpy.testing import assert_allclose, assert_array_equal
 
 import fedsim
@@ -94,8 +96,9 @@ def test_a_run_takes_the_time_of_its_traces(study):
         on = {k for k in range(6) if (k % 3 == 2 and clock % 10 < 4) or (k % 3 == 2 and 6 <= clock % 10 < 7.5)}
         on |= {k for k in range(6) if k % 3 == 1 and (2 <= clock % 10 < 3 or 9 <= clock % 10 < 10)}
         assert set(work.ids) <= on and len(work.ids) == min(3, len(on))
-        times = [2 * (1 + k % 2) + 2 * 0.5 * (k % 2) + (down / [200, 100][k % 2]) + (up / [20, 10][k % 2]) for k in work.ids]
-        assert_allclose(work.seconds, max(times, default=plan.machines.idle))
+        b = work.ids % 2  # of device b, else a
+        times = 2 * (1 + b) + 2 * 0.5 * b + down / (200 / (1 + b)) + up / (20 / (1 + b))
+        assert_allclose(work.seconds, times.max() if len(times) else plan.machines.idle)
         clock += work.seconds
         rounds.append(len(work.ids))
     assert max(rounds) > 0
@@ -170,7 +173,32 @@ def test_the_resolved_scenario_knows_the_file_and_not_its_place(study):
     written(study / "here", "moved.csv", ON + "3,0,1\n")
     assert built(read(study / "study" / "s.yaml", edit)).hash() != one.hash()
     with pytest.raises(DataError, match=r"moved\.csv: another file than the one meant"):
-        built(read(study / "study" / "s.yaml", [*edit, f"fleet.availability.sha256={one.spec.fleet.availability.sha256}"]))
+        edit.append(f"fleet.availability.sha256={one.spec.fleet.availability.sha256}")
+        built(read(study / "study" / "s.yaml", edit))
+
+
+def test_what_the_page_shows_is_understood(study, root):
+    text = (root / "docs" / "scenarios.md").read_text()
+    shown = yaml.safe_load(text.partition("<!-- traces -->\n```yaml\n")[2].partition("```")[0])
+    (study / "study" / "on.csv").rename(study / "study" / "online.csv")
+    fleet = json.dumps(shown["fleet"])
+    assert built(read(study / "study" / "s.yaml", [f"fleet={fleet}"])).spec.fleet.speed.kind == "trace"
+
+
+def test_the_nine_models_of_flgo_are_kinds(root):
+    """The table of the page, with β = 0.3; each model is named where its kind is described."""
+    text = (root / "docs" / "scenarios.md").read_text()
+    rows = re.findall(r"^\| `([A-Z]+)` \| `(.+)` \|$", text, re.M)
+    assert {name for name, _ in rows} == {"IDL", "HOMO", "LN", "SLN", "YMF", "YFF", "YC", "MDF", "LDF"}
+    for name, written in rows:
+        numbers = {"1 − β": "0.7", "−ln(1 − β)": "0.3567", "−β": "-0.3", "β": "0.3"}
+        for words, number in numbers.items():
+            written = written.replace(words, number)
+        section = yaml.safe_load(written)
+        section = {"kind": section} if isinstance(section, str) else section
+        factory = FAMILIES["availability"][section.pop("kind")]
+        factory(**section)
+        assert f"`{name}`" in factory.__doc__
 
 
 @pytest.mark.long

@@ -17,9 +17,8 @@ from fedsim.scenario.schema import Scenario
 def fleet_of(scenario: Scenario) -> Fleet:
     """The machines of all seeds; factories that refuse their arguments raise a LinkError."""
     section = scenario.spec.fleet
-    made = {
-        place[-1]: factory_of(part)(**path_of(scenario, place)) for place in FLEET if (part := section_at(scenario, place))
-    }
+    parts = [(place, part) for place in FLEET if (part := section_at(scenario, place))]
+    made = {place[-1]: factory_of(part)(**path_of(scenario, place)) for place, part in parts}
     shares = section.dropout
     dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
     slow = section.stragglers
@@ -35,9 +34,10 @@ def fleet_of(scenario: Scenario) -> Fleet:
 
 def settled_fleet(scenario: Scenario) -> Any:
     """The section `fleet` as it was understood: where its traces lie, and their hashes."""
-    parts = {place[-1]: (part, settled_file(scenario, place)) for place in FLEET if (part := section_at(scenario, place))}
-    return scenario.spec.fleet.model_copy(
-        update={key: part.model_copy(update=known) for key, (part, known) in parts.items() if known}
+    files = {place[-1]: settled_file(scenario, place) for place in FLEET}
+    fleet = scenario.spec.fleet
+    return fleet.model_copy(
+        update={key: getattr(fleet, key).model_copy(update=known) for key, known in files.items() if known}
     )
 
 
@@ -69,8 +69,8 @@ def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
             yield ("fleet", "stragglers"), text
     if spec.schedule.kind == "sync":
         return
-    keys: dict[str, Any] = {"availability": None, "dropout": 0.0, "deadline": None, "over_select": 1.0, "stragglers": None}
-    for key, default in keys.items():
+    absent: dict[str, Any] = dict.fromkeys(("availability", "deadline", "stragglers"))
+    for key, default in {**absent, "dropout": 0.0, "over_select": 1.0}.items():
         if getattr(fleet, key) != default:
             text = f"{key} is about rounds of one cohort, and {spec.schedule.kind} has none"
             yield ("fleet", key), f"{text}; take schedule: sync, or take it out"

@@ -42,7 +42,8 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
     table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
     if run.plan.machines.fleet.selective:
         late, left = run.late[listed], run.left[listed]
-        table |= {"rounds_offered": (joined + late + left).tolist(), "rounds_late": late.tolist(), "rounds_left": left.tolist()}
+        table["rounds_offered"] = (joined + late + left).tolist()
+        table |= {"rounds_late": late.tolist(), "rounds_left": left.tolist()}
     table |= {"bytes_down": run.downlink.received[listed].tolist()}
     chosen = scored_clients(federation, seed, scored)
     for of, (means, labels) in {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}.items():

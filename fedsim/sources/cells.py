@@ -127,7 +127,12 @@ def labels(cells: Sequence[str], numbers: Sequence[int], place: int, faults: Fau
 
 
 def ids(
-    cells: Sequence[str], numbers: Sequence[int], place: int, faults: Faults, noun: str = "client id", row: str = "sample"
+    cells: Sequence[str],
+    numbers: Sequence[int],
+    place: int,
+    faults: Faults,
+    noun: str = "client id",
+    row: str = "sample",
 ) -> np.ndarray:
     """Client ids `[n]`: whole numbers if all are written as such, so that 10 comes behind 9; else text."""
     cells = [cell.strip() for cell in cells]
