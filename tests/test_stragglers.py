@@ -115,6 +115,13 @@ def test_a_run_with_stragglers_is_that_of_plain_numpy(work):
 
 
 @pytest.mark.long
+def test_no_layout_changes_a_run_with_stragglers():
+    fleet = {"speed": {"kind": "lognormal", "sigma": 1.0}, "stragglers": {"share": 0.6}}
+    one, other = (run(fleet=fleet, numerics=numerics).rounds for numerics in ({}, {"block": 2, "lanes": 3}))
+    assert one.equals(other)
+
+
+@pytest.mark.long
 def test_parts_of_the_work_are_worth_more_than_none_and_a_pull_more_yet(root):
     """The orderings of the paper in the shipped scenario, shorter: of rounds 21 to 40, in one seed."""
     loss, accuracy, seconds = [], [], []

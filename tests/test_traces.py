@@ -136,6 +136,13 @@ def test_a_bad_file_is_a_line(name, study):
     assert line.startswith(f"{file}: ") and words in line and error.value.exit_code == 3
 
 
+def test_a_bad_file_beside_another_mistake_has_its_place(study):
+    written(study / "study", "on.csv", "client,start,end\n1,0,nan\n")
+    with pytest.raises(ScenarioError) as error:
+        built(read(study / "study" / "s.yaml", ["cohort.size=100"]))
+    assert [problem.where for problem in error.value.problems] == ["cohort.size", "fleet.availability"]
+
+
 def test_a_huge_file_is_not_read(study, monkeypatch):
     monkeypatch.setattr(sources, "MOST_BYTES", 10)
     with pytest.raises(DataError, match=r"devices\.csv: larger than"):

@@ -8,8 +8,9 @@ import numpy as np
 
 from fedsim.build.data_files import path_of, section_at, settled_file
 from fedsim.build.links import factory_of
+from fedsim.errors import DataError
 from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
-from fedsim.scenario.named_files import FLEET
+from fedsim.scenario.named_files import FLEET, Place
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 
@@ -18,7 +19,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
     """The machines of all seeds; factories that refuse their arguments raise a LinkError."""
     section = scenario.spec.fleet
     parts = [(place, part) for place in FLEET if (part := section_at(scenario, place))]
-    made = {place[-1]: factory_of(part)(**path_of(scenario, place)) for place, part in parts}
+    made = {place[-1]: _part(scenario, place, part) for place, part in parts}
     shares = section.dropout
     dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
     slow = section.stragglers
@@ -30,6 +31,15 @@ def fleet_of(scenario: Scenario) -> Fleet:
         partial=section.partial_work,
         keep=getattr(scenario.spec.cohort, "size", None) if section.over_select > 1 else None,
     )
+
+
+def _part(scenario: Scenario, place: Place, section: Any) -> Any:
+    """Speeds, links or availability, from the section at a place."""
+    try:
+        return factory_of(section)(**path_of(scenario, place))
+    except DataError as error:
+        error.section = place
+        raise
 
 
 def settled_fleet(scenario: Scenario) -> Any:
