@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("METHODS.csv")
 SCENARIOS = [str(path.relative_to(ROOT / "scenarios")) for path in shipped()]
 METHODS = sorted(name for name, factory in FAMILIES["method"].items() if factory.__module__.startswith("fedsim."))
-SMALL = ("data.clients=30", "model=logistic", "client.epochs=2", "evaluate.target=null")
+SMALL = ("data.clients=30", "model={kind: mlp, hidden: [8]}", "client.epochs=2", "evaluate.target=null")
 FLEETS = {  # column -> iid.yaml, smaller, on machines that differ
     "fleet: late": "{speed: {kind: lognormal, sigma: 1.0}, deadline: 12.0, partial_work: true, over_select: 1.5}",
     "fleet: missing": "{availability: {kind: diurnal, period: 40.0}, dropout: {before: 0.1, during: 0.2, after: 0.1}}",
