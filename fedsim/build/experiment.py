@@ -14,6 +14,7 @@ from fedsim.build.adversary import adversary_of
 from fedsim.build.checked import checked
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
+from fedsim.build.machines import settled_fleet
 from fedsim.build.memory import allocations, check_memory, run_footprint
 from fedsim.build.model import start_variables
 from fedsim.build.programs import Written, serving
@@ -168,6 +169,7 @@ def build(
         shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "model": inputs.model, "data": settled_data(scenario, data, some)}
+    settled_sections["fleet"] = settled_fleet(scenario)
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client, counted)
 

@@ -35,7 +35,8 @@ ROUNDS = (
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
+    "method", "seed", "client", "samples", "classes", "rounds_offered", "rounds_joined", "rounds_late", "rounds_left",
+    "bytes_up", "bytes_down",
     "global_loss", "global_accuracy",
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip

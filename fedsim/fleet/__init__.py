@@ -3,6 +3,7 @@
 from fedsim.fleet import cohorts as cohorts
 from fedsim.fleet import links as links
 from fedsim.fleet import speeds as speeds
+from fedsim.fleet import traces as traces
 from fedsim.fleet.adversary import Adversary as Adversary
 from fedsim.fleet.availability import Availability as Availability
 from fedsim.fleet.clients import Clients as Clients
@@ -16,4 +17,5 @@ from fedsim.fleet.planner import Planner as Planner
 from fedsim.fleet.selection import Cohort as Cohort
 from fedsim.fleet.selection import Drawn as Drawn
 from fedsim.fleet.selection import Population as Population
+from fedsim.fleet.stragglers import Stragglers as Stragglers
 from fedsim.fleet.timetables import Timetable as Timetable

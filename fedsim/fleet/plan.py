@@ -124,7 +124,7 @@ class Plan:
         if local.batch is not None:  # wider batches would be padding alone
             self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
-        self.cost = Cost(self.steps, down, up)
+        self.cost = Cost(self.steps, down, up, local.epochs if local.steps is None else None)
         self.machines = Machines(fleet, Clients(self.sizes, federation.label_counts), self.cost, seed)
         self.seconds = self.machines.seconds
         remembers = bool(cohort.feedback) or HISTORY in cohort.needs

@@ -46,7 +46,8 @@ class Population(NamedTuple):
 
     def part(self, kept: np.ndarray) -> "Population":
         """Some of them."""
-        return Population(*(None if column is None else column[kept] for column in self))  # type: ignore[arg-type]
+        at = np.flatnonzero(kept)  # a mask of a million clients takes four times as long
+        return Population(*(None if column is None else column[at] for column in self))  # type: ignore[arg-type]
 
 
 class Drawn(NamedTuple):

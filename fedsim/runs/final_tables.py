@@ -44,7 +44,9 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
     if run.plan.machines.fleet.selective:
-        table |= {"rounds_late": run.late[listed].tolist(), "rounds_left": run.left[listed].tolist()}
+        late, left = run.late[listed], run.left[listed]
+        table["rounds_offered"] = (joined + late + left).tolist()
+        table |= {"rounds_late": late.tolist(), "rounds_left": left.tolist()}
     table |= {"bytes_down": run.downlink.received[listed].tolist()}
     chosen = scored_clients(federation, seed, scored)
     for of, (means, labels) in {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}.items():

@@ -10,7 +10,7 @@ from fedsim.runs.environment import numerical, surroundings
 from fedsim.runs.journal import CHANGEABLE
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
-from fedsim.scenario.schema import placeless
+from fedsim.scenario.named_files import placeless
 
 
 def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:

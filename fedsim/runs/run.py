@@ -25,7 +25,7 @@ from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import read
 from fedsim.scenario.places import resolved_from
-from fedsim.scenario.schema import placeless
+from fedsim.scenario.named_files import placeless
 
 
 class Place(NamedTuple):
