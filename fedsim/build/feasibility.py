@@ -103,9 +103,23 @@ def bounds_of(section: Any) -> list[str]:
     return [name for name in BOUNDS if getattr(section, name, None) is not None]
 
 
-def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
+def merged_rows(links: list[tuple[Path, Any, Any]]) -> Found:
+    """A stage that makes rows of several clients, before a rule that remembers an update of each."""
+    rule = next(((section, made) for _, section, made in links if isinstance(made, Rule)), None)
+    if rule is None or not remembers(rule[1]):
+        return
+    for path, section, _ in links:
+        if section.kind == "bucket":
+            text = f"bucket makes rows of several clients, and {rule[0].kind} remembers something of each client"
+            yield path, f"{text}; take it out, or take another rule"
+
+
+def repeated_clients(scenario: Scenario, section: Any, cohort: Cohort, rule: Rule) -> Found:
     """A cohort that draws a client twice, before a rule that cannot weigh it."""
-    if cohort.repeats and rule.fold is None:
+    if cohort.repeats and remembers(rule):
+        text = f"{scenario.spec.cohort.kind} draws a client twice, and {section.kind} remembers one update of it"
+        yield ("cohort",), f"{text}; take the cohort uniform or poisson, or another rule"
+    elif cohort.repeats and rule.fold is None:
         text = f"{scenario.spec.cohort.kind} draws a client twice, which only a rule that is a sum can weigh"
         yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
@@ -186,11 +200,14 @@ def asynchronous(
         text = "a client remembers a row of its last round, and may send two messages between two steps of the server"
         where = ("client", "optimizer_state" if spec.client.optimizer_state == "carry" else "kind")
         yield where, f"{text} under {kind}; {instead} method"
-    elif any(remembers(link) for link in links):
+    elif any(remembers(link) and not isinstance(link, Rule) for link in links):
         yield (
             ("wire",),
             f"a link remembers a client's last message, and it may send two between two steps; {instead} link",
         )
+    if any(isinstance(link, Rule) and remembers(link) for link in links) and (cohort.names or not timetable.waits):
+        text = "the rule remembers one update of a client, and a buffer may have two"
+        yield ("schedule",), f"{text}; write restart: flush, and a cohort that is drawn, or take another rule"
     if spec.broadcast:
         yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"
     losses = any("loss" in getattr(link, "needs", ()) for link in links)

@@ -143,6 +143,8 @@ class Rule(NamedTuple):
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
     evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
     bound: Bound | None = None  # published: see `fedsim.rules.bounds`
+    before: RowStage | None = None  # what it does to every row first, behind all stages; its memory of a client is the
+    # server's: it counts where the rule counts the row, in a round that is not skipped
     name: str = ""
 
 
