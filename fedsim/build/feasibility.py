@@ -3,7 +3,7 @@
 Each function yields (path, what is wrong there and what to do) for `build.problems.Problems.check`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from fedsim.build.programs import Training
 from fedsim.build.wire import remembers
-from fedsim.fleet import Cohort, Fleet, Timetable
+from fedsim.fleet import Cohort, Fleet, Plan, Timetable
 from fedsim.scenario.expected import value_in_words
+from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 from fedsim.scenario.sections import Malicious
@@ -132,6 +133,26 @@ def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule, f
         kind = "the fleet" if fleet.selective else kind
         text = f"{kind} does not tell how often a client is drawn"
         yield (*path, "denominator"), f"{text}; write actual, or take the cohort uniform or poisson"
+
+
+def unknown_probabilities(scenario: Scenario, rule: Rule, plans: Iterable[Plan]) -> Found:
+    """A rule that divides by how often each client takes part, where nobody knows, or a client never does."""
+    if "share" not in rule.needs:
+        return
+    spec = scenario.spec
+    at = index_of_rule(spec.server)
+    for plan in plans:
+        if plan.shares is None:
+            kind = spec.schedule.kind if plan.timetable.asynchronous else spec.cohort.kind
+            under = "" if plan.timetable.asynchronous or not plan.machines.fleet.selective else " under this fleet"
+            instead = "write reported, take the rule fedau, or the cohort poisson and an availability that stays the same"
+            yield ("server", at, "shares"), f"how often {kind} has a client{under} is not known; {instead}"
+            return
+        never = plan.eligible[(plan.shares <= 0)[plan.eligible] | (plan.steps == 0)[plan.eligible]]
+        if len(never):
+            text = f"client {never[0]} never takes part, and no weights make up for it"
+            yield ("server", at, "shares"), f"{text}; write reported, or let it take part"
+            return
 
 
 def unknown_clients(scenario: Scenario, N: int) -> Found:

@@ -299,6 +299,7 @@ def _on_device(
             reference=jax.tree.map(jnp.asarray, known.reference),
             expected=dtype(K),
             expected_samples=w.sum(),
+            share=one,
             server_loss=known.loss,
         )
         out = function(updates, context)

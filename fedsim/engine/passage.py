@@ -115,6 +115,7 @@ class Passage:
             expected_samples=info.expected[1],
             server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
             reference=info.reference,
+            share=jobs.share,
             server_loss=None if info.own is None else server_loss(self.task, server.shared, info.own),
         )
 

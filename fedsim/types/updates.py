@@ -83,3 +83,4 @@ class Context(NamedTuple):
     expected_samples: Float[Array, ""] | float = 0.0  # of them together
     server: Tree = ()  # states of stages and rule, where an attack knows the defence
     server_loss: ServerLoss | None = None  # where the rule `needs` it
+    share: Float[Array, " K"] | float = 0.0  # times that a round has a message of each client, on average; 0: unknown
