@@ -2,6 +2,7 @@
 
 from itertools import combinations, product
 
+import directories
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,23 +13,25 @@ from faulty import Disk, Killed
 from federations import quadratic, trajectory
 from test_bits import digest, random_packing
 
-import directories
 import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
 from fedsim.compose import FAMILIES
+from fedsim.compose.contract import check_rule
+from fedsim.compose.shapes import ContractError
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Clients, Dropout, Fleet, Population
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.machines import Machines
 from fedsim.fleet.shares import shares
 from fedsim.scenario import read
-from fedsim.types import Context, Stage
+from fedsim.types import Context, RowStage, Stage
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 N, D = 6, 3
 SIZES = (1, 2, 3, 4, 8, 8)
+IDS = (jnp.arange(3), jnp.zeros(3, bool))
 RULES = ("mifa", "fedvarp", "ca2fl", "fedau")
 REMEMBER = RULES[:3]
 
@@ -85,6 +88,8 @@ def test_nor_what_weighs_or_corrects_them():
 
 
 LOSSY = {"availability": {"kind": "bernoulli", "rate": 0.7}, "dropout": 0.3}
+
+
 def remembered(rule: str, before=(), **sections):
     written = tiny(rounds=5, seeds=[0], cohort={"kind": "uniform", "size": 6}, **sections)
     del written["method"]
@@ -175,7 +180,9 @@ def test_ca2fl_of_a_buffer_is_its_simulation():
     server = ["ca2fl", {"kind": "sgd", "lr": 0.7}]
     written = {"name": "x", "server": server, "numerics": {"dtype": "float64"}, **sections}
     plans = []
-    result = fedsim.run(written, watch=lambda experiment, seed, row: plans.append(experiment.plans[0]), **quadratic(inputs))
+    result = fedsim.run(
+        written, watch=lambda experiment, seed, row: plans.append(experiment.plans[0]), **quadratic(inputs)
+    )
     plan = plans[0]
     x, h, state, models, stale = inputs["x0"], np.zeros((N, D)), plan.begin(), [inputs["x0"]], 0
     for r in range(1, 13):
@@ -202,11 +209,11 @@ REFUSED = [
     ({"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}}, f"cohort: listed {TWICE}"),
     ({"server": ["ca2fl"], "schedule": BUFFER}, "schedule: the rule remembers one update of a client, and a buffer may have"),
     ({"server": ["bucket", "fedau"]}, "server[0]: bucket makes rows of several clients, and fedau remembers something of each"),
-    ({"server": ["mifa"], "wire": [{"kind": "count_sketch", "columns": 50}]}, "server[0]: mifa works on updates, and count_sketch"),
+    ({"server": ["mifa"], "wire": [{"kind": "count_sketch", "columns": 50}]}, "server[0]: mifa works on updates, and count"),
     ({"server": [KNOWN := {"kind": "horvitz_thompson", "shares": "known"}], "schedule": BUFFER},
      "server[0].shares: how often fedbuff has a client is not known; write reported, take the rule fedau"),
-    ({"server": [KNOWN], "cohort": {"kind": "power_of_choice"}}, "server[0].shares: how often power_of_choice has a client is not"),
-    ({"server": [KNOWN], "fleet": {"availability": "markov"}}, "server[0].shares: how often all has a client under this fleet is"),
+    ({"server": [KNOWN], "cohort": {"kind": "power_of_choice"}}, "server[0].shares: how often power_of_choice has a client"),
+    ({"server": [KNOWN], "fleet": {"availability": "markov"}}, "server[0].shares: how often all has a client under this fleet"),
     ({"server": [KNOWN], "fleet": {"deadline": 3.0}}, "server[0].shares: how often all has a client under this fleet is not"),
     ({"server": [KNOWN], "cohort": {"kind": "listed", "rounds": [[0, 1]]}}, "server[0].shares: client 2 never takes part, and"),
 ]  # fmt: skip
@@ -214,7 +221,13 @@ REFUSED = [
 
 @pytest.mark.parametrize(("sections", "said"), REFUSED)
 def test_what_cannot_be_is_refused_in_one_line(sections, said):
-    written = {"name": "x", "data": {"kind": "digits", "clients": 40}, "model": "logistic", "cohort": "all", "rounds": 2}
+    written = {
+        "name": "x",
+        "data": {"kind": "digits", "clients": 40},
+        "model": "logistic",
+        "cohort": "all",
+        "rounds": 2,
+    }
     with numerics(scenario := read({**written, **sections})), pytest.raises(ScenarioError) as error:
         build(scenario)
     assert said in str(error.value) and len(str(error.value).splitlines()) == 1
@@ -226,9 +239,11 @@ REACH = np.array([0.5, 0.9, 0.2, 1.0, 0.7])
 UNIFORM, POISSON, WEIGHTED = (FAMILIES["cohort"][kind] for kind in ("uniform", "poisson", "weighted"))
 
 
-def machines(reach=None, dropout: Dropout = Dropout(), **fleet) -> Machines:  # noqa: B008 (immutable)
+def machines(reach=None, dropout: Dropout = Dropout(), **fleet) -> Machines:
     """A fleet whose clients can be reached with these probabilities."""
-    fixed = None if reach is None else FAMILIES["availability"]["bernoulli"]()._replace(begin=lambda clients, rng: reach)
+    fixed = (
+        None if reach is None else FAMILIES["availability"]["bernoulli"]()._replace(begin=lambda clients, rng: reach)
+    )
     clients = Clients(SAMPLES, lambda: np.zeros((5, 0)))
     return Machines(Fleet(availability=fixed, dropout=dropout, **fleet), clients, Cost(SAMPLES, 0, 0), 0)
 
@@ -310,3 +325,20 @@ def test_shares_that_nobody_knows():
     np.testing.assert_allclose(of(WEIGHTED(2), machines(np.ones(5))), 2 * SAMPLES / 12)
     cyclic = FAMILIES["cohort"]["cyclic"](2)
     np.testing.assert_allclose(of(cyclic, machines(REACH)), np.where(SAMPLES > 0, REACH, 0) / 2)
+
+
+def test_a_rule_of_your_own_remembers_too_and_keeps_its_contract():
+    """What it does to every row is checked by shapes, as all hooks are."""
+
+    def made(after):
+        def apply(updates, context):
+            return updates._replace(memory=after(updates))
+
+        return FAMILIES["rule"]["mean"]()._replace(
+            before=RowStage(apply, "own", memory=lambda params, key: jnp.zeros(2))
+        )
+
+    updates, about = cohort_of(jnp.ones((3, 4))), Context(jax.random.key(0), 1, 3.0, 0.1, {"params": jnp.ones(4)}, *IDS)
+    check_rule(made(lambda updates: updates.memory + 1), updates, about, jnp.ones(3, bool))
+    with pytest.raises(ContractError, match="memory"):
+        check_rule(made(lambda updates: updates.delta), updates, about, jnp.ones(3, bool))

@@ -145,7 +145,9 @@ def unknown_probabilities(scenario: Scenario, rule: Rule, plans: Iterable[Plan])
         if plan.shares is None:
             kind = spec.schedule.kind if plan.timetable.asynchronous else spec.cohort.kind
             under = "" if plan.timetable.asynchronous or not plan.machines.fleet.selective else " under this fleet"
-            instead = "write reported, take the rule fedau, or the cohort poisson and an availability that stays the same"
+            instead = (
+                "write reported, take the rule fedau, or the cohort poisson and an availability that stays the same"
+            )
             yield ("server", at, "shares"), f"how often {kind} has a client{under} is not known; {instead}"
             return
         never = plan.eligible[(plan.shares <= 0)[plan.eligible] | (plan.steps == 0)[plan.eligible]]
@@ -226,9 +228,13 @@ def asynchronous(
             ("wire",),
             f"a link remembers a client's last message, and it may send two between two steps; {instead} link",
         )
-    if any(isinstance(link, Rule) and remembers(link) for link in links) and (cohort.names or not timetable.waits):
+    twice = timetable.buffer > 1 and (cohort.names or not timetable.waits)  # whether a buffer may have a client twice
+    if twice and any(isinstance(link, Rule) and remembers(link) for link in links):
         text = "the rule remembers one update of a client, and a buffer may have two"
-        yield ("schedule",), f"{text}; write restart: flush, and a cohort that is drawn, or take another rule"
+        yield (
+            ("schedule",),
+            f"{text}; write restart: flush and a cohort that is drawn, or buffer: 1, or take another rule",
+        )
     if spec.broadcast:
         yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"
     losses = any("loss" in getattr(link, "needs", ()) for link in links)

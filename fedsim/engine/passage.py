@@ -7,7 +7,17 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.compose import aggregate_line, as_stages, decoding, decoding_step, fresh_rows, labels, line, settled, with_before
+from fedsim.compose import (
+    aggregate_line,
+    as_stages,
+    decoding,
+    decoding_step,
+    fresh_rows,
+    labels,
+    line,
+    settled,
+    with_before,
+)
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
 from fedsim.engine.own_samples import server_loss

@@ -19,6 +19,6 @@ def ca2fl() -> Rule:
 
     References:
       Wang, Cao, Wu, Chen, Chen 2024, Tackling the Data Heterogeneity in Asynchronous Federated Learning with Cached Update
-      Calibration, ICLR, Algorithm 2.
+      Calibration, ICLR.
     """
     return fedvarp()

@@ -23,7 +23,7 @@ def fedvarp() -> Rule:
 
     References:
       Jhunjhunwala, Sharma, Nagarkatti, Joshi 2022, FedVARP: Tackling the Variance Due to Partial Client Participation in
-      Federated Learning, arXiv:2207.14130, Algorithm 2.
+      Federated Learning, arXiv:2207.14130.
     """
 
     def zero(updates):

@@ -20,7 +20,8 @@ def mifa() -> Rule:
 
     References:
       Gu, Huang, Zhang, Huang 2021, Fast Federated Learning in the Presence of Arbitrary Device Unavailability,
-      arXiv:2106.04159, Algorithm 1, in the form in which clients or the server keep G_i.
+      arXiv:2106.04159, Algorithm 1. There G_i = −Δ_i / η, and old updates follow a client learning rate η that changes; they
+      stay as they came where the server keeps Δ_i.
     """
 
     def add(total, updates, context):

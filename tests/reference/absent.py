@@ -23,7 +23,7 @@ class Mifa(Rule):
 
 
 class FedVARP(Mifa):
-    """Jhunjhunwala et al. 2022, Algorithm 2: v = mean_S (Δ_i − y_i) + mean over all y_j; then y_i ← Δ_i."""
+    """Jhunjhunwala et al. 2022: v = mean_S (Δ_i − y_i) + mean over all y_j; then y_i ← Δ_i."""
 
     least = 1
 
@@ -42,7 +42,7 @@ class FedAU(Rule):
     def __init__(self, x, able):
         super().__init__(x, able)
         self.rounds = 0  # whose participation is in the weights
-        self.omega, self.M, self.S = ({i: value for i in able} for value in (1.0, 0, 0))
+        self.omega, self.M, self.S = (dict.fromkeys(able, value) for value in (1.0, 0, 0))
         self.there: dict[int, list[int]] = {}  # clients of a round
 
     def reduce(self, round):
