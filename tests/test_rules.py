@@ -271,7 +271,7 @@ def test_a_client_that_is_not_finite_does_not_poison_what_resists_it(name, value
 
 @every_rule
 def test_few_clients(name):
-    n = least(name)
+    n = max(least(name), 1)
     assert np.isfinite(largest(aggregate(name, deltas(n))))
     if n > 1:
         with pytest.raises(fedsim.ScenarioError, match=f"at least {n} are needed"):

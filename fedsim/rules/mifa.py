@@ -30,7 +30,7 @@ def mifa() -> Rule:
 
     def finish(total, state, context):
         last = tree.add(state.sum_of_last, total)
-        return tree.scale(last, 1 / context.N), LastUpdates(last), {}
+        return tree.divide(last, context.N), LastUpdates(last), {}
 
     fold = Fold(zero=lambda updates: tree.zero_row(updates.delta), add=add, finish=finish)
     return folding(fold, reported, none_yet)._replace(before=change_since_last(), least=0)
