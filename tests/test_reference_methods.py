@@ -50,6 +50,8 @@ LATER = (
     "fedntd",
     "moon",
     "fedper",
+    "fedvarp",
+    "ca2fl",
 )
 """In the long part alone: a second or more each to compile. Of the methods that keep something, four stay."""
 CASES = [

@@ -13,6 +13,7 @@ from fedsim.build.feasibility import (
     foreign_metric,
     idle_keys,
     large_cohort,
+    merged_rows,
     own_samples,
     repeated_clients,
     small_cohort,
@@ -97,6 +98,7 @@ def checked(
     _check_links(problems, links, cohort, K, fleet)
     problems.check(second_codec, links)
     problems.check(linear_partners, links)
+    problems.check(merged_rows, links)
     for path, each, made in sent:
         problems.check(no_downlink, path, each, made)
     for path, each, made in links:
@@ -209,7 +211,7 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
         problems.check(too_many_rows, path, section, made, K)
         if section.family == "rule":
             problems.check(wrong_partners, scenario, path, section, made)
-            problems.check(repeated_clients, scenario, cohort, made)
+            problems.check(repeated_clients, scenario, section, cohort, made)
             problems.check(unknown_shares, scenario, path, cohort, made, fleet)
             if not problems.refused("data.server"):
                 problems.check(own_samples, scenario, path, section, made)

@@ -12,11 +12,13 @@ import numpy as np
 from fedsim import tree
 from fedsim.build.adversary import adversary_of
 from fedsim.build.checked import checked
+from fedsim.build.feasibility import unknown_probabilities
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
 from fedsim.build.machines import settled_fleet
 from fedsim.build.memory import allocations, check_memory, run_footprint
 from fedsim.build.model import start_variables
+from fedsim.build.problems import Problems
 from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
@@ -163,6 +165,9 @@ def build(
         own=mesh(trained.own) if server.refers else None,
         solo=trained.client.solo,
     )
+    problems = Problems(scenario)
+    problems.check(unknown_probabilities, scenario, server.rule, plans.values())
+    problems.raise_all()
     counted = run_footprint(scenario, program, one, shapes, inputs.activations).parts
     check_memory(scenario, counted)
     with allocations(scenario, counted):

@@ -112,6 +112,13 @@ class Machines:
         uniform = lambda r: generator(self.seed, Stream.AVAILABLE, r).random(self.clients.N)
         return self.fleet.availability.reached(self._fixed, Moment(round, clock, uniform))
 
+    def reached_shares(self) -> Any:
+        """Probability of every client of being reached, of each by itself and in every round the same; None: unknown."""
+        availability = self.fleet.availability
+        if availability is None:
+            return 1.0
+        return None if availability.share is None else availability.share(self._fixed)
+
     @cached_property
     def _fixed(self) -> Any:
         assert self.fleet.availability is not None

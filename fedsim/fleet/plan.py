@@ -20,6 +20,7 @@ from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.machines import Fleet, Machines
 from fedsim.fleet.selection import HISTORY, Cohort, Drawn, Population
 from fedsim.fleet.selection import all as everybody
+from fedsim.fleet.shares import shares
 from fedsim.fleet.streams import Draws, Stream, generator
 from fedsim.fleet.timetables import SYNC, Timetable
 
@@ -148,6 +149,11 @@ class Plan:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
         return float(share.sum()), float(share @ self.population.samples)
+
+    @cached_property
+    def shares(self) -> np.ndarray | None:
+        """Times that a round has a message of each client, on average `[N]`; None: unknown."""
+        return None if self.timetable.asynchronous else shares(self.cohort, self.population, self.machines)
 
     def malicious_in(self, round: int) -> np.ndarray:
         """Clients that the attacker controls in a round `[N]`."""

@@ -69,6 +69,7 @@ class Cohort(NamedTuple):
         was drawn before), `seconds` and `labels`: columns of the population that must be known.
       share: how often a round draws each client, on average, times its factor; None: unknown.
       ordered: whether rounds name clients whether or not they can be reached; those that cannot are left out.
+      thinned: `share` where each client can be reached by itself with a probability of its own; None: unknown.
       factors: whether `draw` gives factors, which a rule that is a sum can weigh.
     """
 
@@ -79,6 +80,7 @@ class Cohort(NamedTuple):
     needs: frozenset[str] = frozenset()
     share: Callable[[Population], Any] | None = None
     ordered: bool = False
+    thinned: Callable[[Population, np.ndarray], Any] | None = None
     factors: bool = False
 
     @property
@@ -92,10 +94,23 @@ def equal(size: int) -> Callable[[Population], float]:
     return lambda population: size / len(population.ids)
 
 
+def _equal_of_reached(size: int) -> Callable[[Population, np.ndarray], Any]:
+    """`equal` of those that can be reached, where the probability is the same for all: E min(size, reached) / N."""
+
+    def share(population: Population, reached: np.ndarray) -> Any:
+        from scipy.special import bdtrc  # a tenth of a second
+
+        N, rate = len(population.ids), reached[0]
+        return None if np.any(reached != rate) else bdtrc(np.arange(min(size, N)), N, rate).sum() / N
+
+    return share
+
+
 @cohort
 def all() -> Cohort:
     """Everybody, every round."""
-    return Cohort(lambda population, round, rng: population.ids, lambda N: N, share=lambda population: 1.0)
+    draw = lambda population, round, rng: population.ids
+    return Cohort(draw, lambda N: N, share=lambda population: 1.0, thinned=lambda population, reached: reached)
 
 
 @cohort
@@ -108,7 +123,7 @@ def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
       size: clients per round.
     """
     draw = lambda population, round, rng: rng.choice(population.ids, min(size, len(population.ids)), replace=False)
-    return Cohort(draw, lambda N: size, share=equal(size))
+    return Cohort(draw, lambda N: size, share=equal(size), thinned=_equal_of_reached(size))
 
 
 @cohort
@@ -121,7 +136,8 @@ def poisson(rate: Annotated[float, Gt(0), Le(1)] = 0.1) -> Cohort:
       rate: probability of taking part.
     """
     draw = lambda population, round, rng: population.ids[rng.random(len(population.ids)) < rate]
-    return Cohort(draw, lambda N: max(round(rate * N), 1), share=lambda population: rate)
+    nominal, thinned = lambda N: max(round(rate * N), 1), lambda population, reached: rate * reached
+    return Cohort(draw, nominal, share=lambda population: rate, thinned=thinned)
 
 
 @cohort
