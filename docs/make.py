@@ -66,6 +66,7 @@ TABLES = {
     "worst.csv": tables.WORST,
     "breakdown.csv": tables.BREAKDOWN,
     "bytes.csv": tables.BYTES,
+    "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
     "bench.csv": tables.BENCH,
 }

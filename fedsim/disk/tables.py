@@ -59,6 +59,10 @@ BYTES = (
     "method", "metric", "score", "seeds", "mean", "ci_low", "ci_high", "bytes_up", "bytes_down", "up_per_client_round",
     "down_per_client_round", "front", "reached", "bytes_to_target", "target_low", "target_high",
 )  # fmt: skip
+SECONDS = (
+    "method", "metric", "score", "seeds", "mean", "ci_low", "ci_high", "virtual_seconds", "front", "in_time", "in_time_low",
+    "in_time_high", "reached", "virtual_seconds_to_target", "target_low", "target_high",
+)  # fmt: skip
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (

@@ -27,6 +27,8 @@ TITLES = {  # path -> its name, and a value of it; `s` is the plural
     "client.batch": ("samples a batch", "batches of {}"),
     "client.epochs": ("local epochs", "{} local epoch{s}"),
     "client.steps": ("local steps", "{} local step{s}"),
+    "fleet.deadline": ("deadline", "deadline {} s"),
+    "fleet.over_select": ("over-selection", "over-selection {}"),
     "fleet.malicious": ("share of malicious clients", "{} malicious"),
     "wire": ("wire", "{} on the wire"),
     "broadcast": ("broadcast", "{} in the broadcast"),
