@@ -39,6 +39,7 @@ CLIENTS = (
     "global_loss", "global_accuracy",
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
+MACHINES = ("method", "seed", "place", "client", "begins", "trains", "sends", "ends", "closes", "outcome")
 PARTITION = ("seed", "client", "label", "samples")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",

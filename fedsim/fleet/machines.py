@@ -133,6 +133,10 @@ class Machines:
             seconds=length,
         )
 
+    def course(self, round: int, ids: Int[np.ndarray, " m"]) -> tuple[Any, Any, Any, Float[np.ndarray, " m"]]:
+        """Seconds down, of a step, and up, and when each leaves (−1 before, a share of the training, 1 behind, ∞ never)."""
+        return (*self._times(ids), self._leaving(round, ids))
+
     def _closed(self, ids: Any, reports: Any, end: Any) -> tuple[Bool[np.ndarray, " m"], float]:
         """(whose messages count, when the round ends): with the last of those that are kept, or of all, or the deadline."""
         keep, deadline = self.fleet.keep, self.fleet.deadline

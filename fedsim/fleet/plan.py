@@ -16,7 +16,7 @@ from fedsim.data import Federation
 from fedsim.fleet.adversary import Adversary
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
-from fedsim.fleet.flights import Flights, State, nobody
+from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.machines import Fleet, Machines
 from fedsim.fleet.selection import Cohort, Population
 from fedsim.fleet.selection import all as everybody
@@ -201,8 +201,8 @@ class Plan:
 
     def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
         """The messages of step r of an asynchronous server."""
-        flights = self._flights(state)
-        ended = sorted(flights.flush(r - 1, self.timetable.buffer), key=lambda flight: (flight.client, flight.order))
+        ended, flights = self.flights_of(r, state)
+        ended = sorted(ended, key=lambda flight: (flight.client, flight.order))
         _, _, ids, start, draw = (np.array(column) for column in zip(*ended, strict=True))
         versions, place = np.unique(start, return_inverse=True)
         lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
@@ -237,6 +237,11 @@ class Plan:
             return int(generator(self.seed, Stream.SPARE, number).choice(free))
 
         return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable.waits, state)
+
+    def flights_of(self, r: int, state: State) -> tuple[list[Flight], Flights]:
+        """The flights of the buffer of step r of an asynchronous server, and all flights after it."""
+        flights = self._flights(state)
+        return flights.flush(r - 1, self.timetable.buffer), flights
 
     def flown(self, state: State) -> list[int]:
         """Versions that clients in flight were given, in order; none of a synchronous server."""

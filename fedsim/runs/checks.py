@@ -16,7 +16,7 @@ from fedsim.runs.filenames import COMMITS, folder_of, model_file
 from fedsim.runs.journal import LOG, differences
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import OPTIONAL, ORDER
 from fedsim.scenario.reader import parse
 from fedsim.scenario.schema import pathless
 from fedsim.study.conclusions import conclusions
@@ -57,9 +57,9 @@ def beside(record: dict[str, Any], hashes: dict[str, str]) -> str:
 
 def _written(record: dict[str, Any]) -> list[str]:
     """Files that every run writes."""
+    names = [f"{table}.csv" for table in ORDER if table not in OPTIONAL] + ["scenario.yaml"]
     if record.get("kind") == "compare":
-        return [f"{table}.csv" for table in (*ORDER, "compare")] + ["scenario.yaml"]
-    names = [f"{table}.csv" for table in ORDER] + ["scenario.yaml"]
+        return [*names, "compare.csv"]
     for seed in record["scenario"]["seeds"]:
         names.append(model_file(record["method"], seed))
         names.append(str(folder_of(Path(), record["method"], seed) / LOG))
@@ -107,7 +107,10 @@ def of_tables(path: Path, record: dict[str, Any], seeds: list[Recorded]) -> list
     """The CSV files made again from the logs, and the scenario file against the record."""
     problems = []
     for table, order in ORDER.items():
-        again = tables.to_csv([row for seed in seeds for row in seed.tables.get(table, [])], order).encode()
+        rows = [row for seed in seeds for row in seed.tables.get(table, [])]
+        if not rows and table in OPTIONAL:
+            continue
+        again = tables.to_csv(rows, order).encode()
         with files.naming(path):
             written = (path / f"{table}.csv").read_bytes()
         if written != again:

@@ -9,7 +9,7 @@ import pandas as pd
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import label_of
-from fedsim.runs.result import ORDER, Result, State, Tables
+from fedsim.runs.result import OPTIONAL, ORDER, Result, State, Tables
 from fedsim.study.breakdown import breakdown_lines, breakdowns
 from fedsim.study.conclusions import conclusions
 from fedsim.study.cost_axes import AXES, leads
@@ -192,7 +192,7 @@ class Comparison(Tables):
     def save(self, path: Path) -> None:
         """Write tables and models; every file is whole or as it was before."""
         for name, records in self.records.items():
-            if records or name in ORDER or name == "compare":
+            if records or (name in ORDER and name not in OPTIONAL) or name == "compare":
                 files.write(path / f"{name}.csv", tables.to_csv(records, self.order(name)))
             else:  # of an earlier state there may be one
                 files.remove(path / f"{name}.csv")

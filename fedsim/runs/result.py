@@ -24,9 +24,11 @@ ORDER = {
     "rounds": tables.ROUNDS,
     "clients": tables.CLIENTS,
     "partition": tables.PARTITION,
+    "machines": tables.MACHINES,
     "summary": tables.SUMMARY,
     "timing": tables.TIMING,
 }
+OPTIONAL = ("machines",)  # tables that are written where they have rows
 State = dict[str, dict[str, Any]]
 Numerics = Callable[[], AbstractContextManager[list]]  # the context of a scenario's float types, threads and devices
 
@@ -45,8 +47,8 @@ class Tables:
         return ORDER[name]
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """All of them, by their names."""
-        return {name: self._frame(name) for name in self.records}
+        """All of them, by their names; of those that not every run has, where it has them."""
+        return {name: self._frame(name) for name, rows in self.records.items() if rows or name not in OPTIONAL}
 
     def _frame(self, name: str) -> pd.DataFrame:
         return tables.frame(self.records[name], self.order(name))
@@ -64,6 +66,10 @@ class Tables:
         return self._frame("partition")
 
     @property
+    def machines(self) -> pd.DataFrame:
+        return self._frame("machines")
+
+    @property
     def summary(self) -> pd.DataFrame:
         return self._frame("summary")
 
@@ -79,6 +85,7 @@ class Result(Tables):
       rounds: a row per seed and evaluated round, as in `rounds.csv`; bytes and virtual seconds are cumulative.
       clients: a row per seed and client: samples, classes, rounds joined, the final model on its own samples.
       partition: a row per client and label, and per seed where there are several: who holds what.
+      machines: where machines or a schedule make times differ: a row per client of the first round, or per first flight.
       summary: a row per seed: final, best, mean of the last k evaluated rounds, rounds and bytes to the target.
       timing: a row per seed and evaluated round: what may differ between two equal runs.
       scenario: the resolved scenario, every default filled in.
@@ -182,7 +189,8 @@ class Result(Tables):
     def save(self, path: Path) -> None:
         """Write tables and models; every file is whole or as it was before."""
         for name, order in ORDER.items():
-            files.write(path / f"{name}.csv", tables.to_csv(self.records[name], order))
+            if self.records[name] or name not in OPTIONAL:
+                files.write(path / f"{name}.csv", tables.to_csv(self.records[name], order))
         self.save_models(path)
 
     def save_models(self, path: Path) -> None:

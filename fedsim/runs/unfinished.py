@@ -15,13 +15,13 @@ from fedsim.errors import CheckpointError, dotted
 from fedsim.runs.comparison import ordered
 from fedsim.runs.filenames import folder_of, label_of
 from fedsim.runs.journal import Committed, committed
-from fedsim.runs.result import ORDER
+from fedsim.runs.result import OPTIONAL, ORDER
 from fedsim.scenario import Scenario
 from fedsim.scenario.sections import sections_within
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import summarise
 
-ENDS = ("summary", "clients", "partition")  # tables whose rows are there only when a run has ended
+ENDS = ("summary", "clients", "partition", *OPTIONAL)  # tables whose rows are there only when a run has ended
 
 
 class SoFar(NamedTuple):
@@ -130,13 +130,14 @@ def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str
     records: dict[str, list[Record]] = {name: [] for name in ORDER}
     partitioned: set[tuple[str, int]] = set()
     for run in runs:
-        for name in ("rounds", "timing", "clients"):
+        for name in ("rounds", "timing", "clients", *OPTIONAL):
             records[name] += run.rows(name) if run.ended or name not in ENDS else []
         records["summary"] += run.rows("summary") if run.ended else _so_far(record, run)
         where = (run.who.get("variant", ""), run.seed)
         if run.ended and where not in partitioned:
             partitioned.add(where)
             records["partition"] += _partition(record, run)
+    records = {name: rows for name, rows in records.items() if rows or name not in OPTIONAL}
     if record.get("kind") == "compare":
         varied, tuned = axes_of(record)
         over = [row for row in records["summary"] if row.get("status") != UNFINISHED]
