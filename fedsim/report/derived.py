@@ -74,6 +74,8 @@ def _figures(
         first, seeds = next(iter(by_variant(partition).values())), scenario["seeds"]
         counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"]["clients"]))
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, **form).items()
+    if (first := frames.get("machines")) is not None and len(first):
+        yield from figures.machines(first, scenario, order, **form).items()
     if rows:
         yield from figures.attacks(rows, scenario, score, order, **form).items()
     for axis in AXES:

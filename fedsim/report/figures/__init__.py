@@ -17,6 +17,7 @@ from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import FORMATS as FORMATS
 from fedsim.report.figures.drawing import QUICK as QUICK
 from fedsim.report.figures.drawing import rendered as rendered
+from fedsim.report.figures.machines import figures_of_machines as figures_of_machines
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
 from fedsim.report.figures.scores import axis_of as axis_of
 from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
@@ -80,6 +81,17 @@ def scores(
 ) -> dict[str, bytes]:
     """`figures_of_scores` as `scores.png`, `.svg` and `.pdf`, the second one as `scores-2.png` and so on."""
     return _paged(figures_of_scores(table, scenario, start, order), "scores", mark, formats)
+
+
+def machines(
+    table: pd.DataFrame,
+    scenario: Mapping[str, Any],
+    order: Sequence[str] = (),
+    mark: str = "",
+    formats: Sequence[str] = FORMATS,
+) -> dict[str, bytes]:
+    """`figures_of_machines` as `machines.png`, `.svg` and `.pdf`, the second one as `machines-2.png` and so on."""
+    return _paged(figures_of_machines(table, scenario, order), "machines", mark, formats)
 
 
 def costs(

@@ -66,10 +66,12 @@ def _figure(
     metric, seeds = str(rows[0]["metric"]), max(row["seeds"] for row in rows)
     spread, aimed = "95 % interval" if axis.equal else "range", axis.equal and _reached(rows)
     target = f"{metric.replace('_', ' ')} {(scenario.get('evaluate') or {}).get('target', '')}".strip()
+    reached = f"{axis.noun} to {target}, median, 95 % interval, seeds that reached it"
+    pale = "below or right of it: " if axis.equal else "pale: "
     notes = (
         f"above: {metric.replace('_', ' ')}, mean and {spread} over {seeds} seeds; below: " * (rounds is not None)
-        + (f"{axis.noun} to {target}, median, 95 % interval, seeds that reached it" if aimed else f"{rows[0]['score']}, mean and 95 % interval"),
-        "" if aimed else f"line: the front; pale: another one has at least that score for no more {axis.noun}",
+        + (reached if aimed else f"{rows[0]['score']}, mean and 95 % interval"),
+        "" if aimed else f"line: the front; {pale}another one has at least that score for no more {axis.noun}",
         variation(rest, scenario),
     )
     across = 2 if max(len(point.name) for point in points) <= HALF else 1

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.report.mark import mark_of
-from fedsim.report.page import attacks, charts, costs, pictures, setting
+from fedsim.report.page import attacks, charts, costs, left_out, machines, pictures, setting, staleness
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
@@ -122,6 +122,9 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
             for axis in AXES
             if (parts := costs.costs(axis, result.spent[axis.table], result.baseline or "", scenario))
         ],
+        "machines": machines.machines(sources[0].table("machines") if len(sources) == 1 else None, names),
+        "ages": staleness.histograms(_tables(sources, "staleness"), names, scenario),
+        "left_out": left_out.left_out(clients, names, scenario),
         "attacks": attacks.grids(result.runs, names, result.score, scenario),
         "forests": pictures.forests(result.compared, names, scenario),
         "table": table_of(result.runs, result.compared, result.score, scenario),
@@ -165,9 +168,11 @@ def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("attacks", "Attacks", shown["attacks"]),
         ("curves", "Curves", shown["groups"]),
         *((part["axis"].table, part["axis"].table.capitalize(), True) for part in shown["costs"]),
+        ("machines", "Machines", shown["machines"]),
+        ("staleness", "Staleness", shown["ages"]),
         ("table", "All numbers", shown["table"] and len(shown["table"]["rows"]) > 1),
         ("differences", "Differences", shown["forests"]),
-        ("clients", "Clients", shown["spreads"]),
+        ("clients", "Clients", shown["spreads"] or shown["left_out"]),
         ("setting", "What was run", True),
         ("time", "Time", shown["time"]),
         ("again", "Once more", True),
