@@ -170,7 +170,9 @@ def test_seconds_are_in_sentences_where_machines_decide_them():
     runs, played = aimed(), clocked()
     rows = costs(TIME, runs, played, "final")
     equal, saved, soonest = cost_lines(TIME, rows, runs, played, "dense", "final", FLEET)
-    start = "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
+    start = (
+        "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
+    )
     assert equal.startswith(start)
     assert saved.startswith("cast takes 4 times fewer virtual seconds than dense at test accuracy 0.899")
     assert soonest.startswith("To the target cast takes fewest virtual seconds, 6 s (95 % 6 s to 6 s) in the median")
@@ -223,7 +225,9 @@ def test_a_saving_that_costs_score_is_none():
 def test_rows_of_one_method_are_named_by_their_codecs():
     wires = ["[]", "[cast]", "[{kind: error_feedback, codec: {kind: top_k, k: 9}}]"]
     rows = [{"method": "fedavg", "variant": f"wire={wire}, client.lr={lr}"} for wire, lr in product(wires, (1, 2))]
-    assert list(groups(BYTES, rows)) == ["client.lr=1", "client.lr=2"] and codec_axes(r["variant"] for r in rows) == {"wire"}
+    assert list(groups(BYTES, rows)) == ["client.lr=1", "client.lr=2"] and codec_axes(r["variant"] for r in rows) == {
+        "wire"
+    }
     names = [name_of(BYTES, r, rows) for r in groups(BYTES, rows)["client.lr=1"]]
     assert names == ["nothing on the wire", "cast on the wire", "error_feedback(top_k(k=9)) on the wire"]
     more = [*rows, {**rows[0], "method": "scaffold"}]
@@ -241,8 +245,8 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert variation("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
-    assert leads(BYTES, {"compare": {"methods": [method.written]}}) and not leads(BYTES, 
-        {"compare": {"methods": ["fedavg"]}}
+    assert leads(BYTES, {"compare": {"methods": [method.written]}}) and not leads(
+        BYTES, {"compare": {"methods": ["fedavg"]}}
     )
     assert leads(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}}) and not leads(BYTES, None)
     assert not attacks("wire=[{kind: top_k, k: 5}]") and attacks("wire=[{kind: sign_flip, scale: 5}]")

@@ -87,16 +87,16 @@ def _flights(plan: Plan) -> Timeline:
     end = np.minimum(finish, flights.clock)
     closes = np.array([*closes, *[np.nan] * len(flying)])
     columns = (client, np.maximum(begins, 0), np.minimum(trains, end), np.minimum(sends, end), end, closes, outcome)
-    place = _places(begins, finish)
+    place = _places(begins, finish, np.array([flight.order for flight in ended + flying]))
     shown = (place < MOST) & (begins < flights.clock)
     return Timeline(place[shown], *(column[shown] for column in columns))
 
 
-def _places(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def _places(begins: np.ndarray, ends: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Rows in which flights lie one after another: each takes that which is free for longest, or a new one."""
     free: list[float] = []
     place = np.zeros(len(begins), np.int64)
-    for i in np.argsort(begins, kind="stable"):
+    for i in np.argsort(order):
         room = [p for p, end in enumerate(free) if end <= begins[i] + 1e-9 * max(ends[i], 1.0)]
         if room:
             place[i] = min(room, key=lambda p: (free[p], p))

@@ -46,7 +46,8 @@ def cost_tables(axis: Axis, rows: Sequence[Row], baseline: str, scenario: Mappin
         names = [name_of(axis, row, group, scenario) for row in these]
         reference = reference_of(group, baseline, way)
         cells = [
-            _cells(axis, i + 1, name, row, reference, way) for i, (name, row) in enumerate(zip(names, these, strict=True))
+            _cells(axis, i + 1, name, row, reference, way)
+            for i, (name, row) in enumerate(zip(names, these, strict=True))
         ]
         title = variation(rest, scenario) if rest else ""
         tables.append(CostTable(title, way, these, names, [*cells[0]], [[*row.values()] for row in cells]))

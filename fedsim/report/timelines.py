@@ -72,7 +72,7 @@ def _panel(names: list[str], part: pd.DataFrame) -> Panel:
     columns = ("place", "client", "outcome", "begins", "trains", "sends", "ends")
     bars = []
     for place, client, outcome, *times in zip(*(part[name].tolist() for name in columns), strict=True):
-        at = dict(zip(columns[3:], times, strict=True))
+        at: dict[str, float] = dict(zip(columns[3:], times, strict=True))
         spans = [(name, at[begin], at[end]) for name, begin, end in PARTS if at[end] > at[begin]]
         bars.append(Bar(int(place), str(client), spans, at["ends"], str(outcome)))
     steps = sorted({float(value) for value in part["closes"].dropna()})

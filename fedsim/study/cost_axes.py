@@ -176,8 +176,10 @@ def timed(scenario: Mapping[str, Any] | None) -> bool:
     scenario = scenario or {}
     fleet = scenario.get("fleet") or {}
     kind = (scenario.get("schedule") or {}).get("kind", "sync")
-    return kind != "sync" or any(fleet.get(key) is not None for key in ("speed", "links", "deadline")) or any(
-        re.match(r"schedule\b|fleet\.(speed|links|deadline)\b", change) for change in _changes(scenario)
+    return (
+        kind != "sync"
+        or any(fleet.get(key) is not None for key in ("speed", "links", "deadline"))
+        or any(re.match(r"schedule\b|fleet\.(speed|links|deadline)\b", change) for change in _changes(scenario))
     )
 
 

@@ -108,8 +108,8 @@ def _tests(group: Group, one: Scores, other: Scores) -> Paired | None:
     shared = sorted(one.keys() & other.keys())
     if not shared:
         return None
-    values = (np.array([part[seed] for seed in shared]) for part in (one, other))
-    tests = paired(*values, larger_is_better(str(group.reference["metric"])))
+    values, others = (np.array([part[seed] for seed in shared]) for part in (one, other))
+    tests = paired(values, others, larger_is_better(str(group.reference["metric"])))
     return None if tests.ci_low is None or tests.ci_high is None else tests
 
 
@@ -123,7 +123,7 @@ def _saved(group: Group, scores: Mapping[int, Scores]) -> list[str]:
     cheaper, level = [row for row in group.rows if cost(row, way) < cost(reference, way)], []
     for row in cheaper:
         tests = _tests(group, scores[id(row)], scores[id(reference)])
-        if tests is None or reference["ci_low"] is None:
+        if tests is None or tests.ci_low is None or tests.ci_high is None or reference["ci_low"] is None:
             continue
         high, room = tests.ci_high, row["mean"] - reference["ci_low"]
         if not rising:

@@ -46,8 +46,7 @@ def costs(
         if way:
             equal = _equal(group, runs, courses) if axis.equal else [{} for _ in group]
             rows += [
-                {**row, "front": int(on_front(row, group, way)), **more}
-                for row, more in zip(group, equal, strict=True)
+                {**row, "front": int(on_front(row, group, way)), **more} for row, more in zip(group, equal, strict=True)
             ]
         elif aimed and not axis.equal:
             rows += group
@@ -162,7 +161,9 @@ def _equal(rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses
     for scores in equal_scores(rows, runs, courses):
         values = np.array(list(scores.values()))
         low, high = interval(values) or (None, None)
-        made.append({"in_time": float(values.mean()) if len(values) else None, "in_time_low": low, "in_time_high": high})
+        made.append(
+            {"in_time": float(values.mean()) if len(values) else None, "in_time_low": low, "in_time_high": high}
+        )
     return made
 
 

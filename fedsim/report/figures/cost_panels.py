@@ -56,7 +56,7 @@ def _in_time(track: Track, metric: str, clock: str) -> tuple[np.ndarray, np.ndar
 def _steps(scores: Series, times: Series, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Times and scores of one seed, at rounds that have both."""
     (rounds, values), (numbers, clock) = scores.of(seed), times.of(seed)
-    shared, one, other = np.intersect1d(rounds, numbers, return_indices=True)
+    _, one, other = np.intersect1d(rounds, numbers, return_indices=True)
     return clock[other], values[one]
 
 

@@ -1,5 +1,6 @@
 """Scores against what they cost: curves over what was spent so far, and the front of the methods that no other one beats in
-both."""
+both.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,9 +12,9 @@ from fedsim.report.figures.cost_panels import band, course
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
 from fedsim.report.results import Row
-from fedsim.study.summary import is_share
 from fedsim.study.cost_axes import TIME, WAYS, Axis
 from fedsim.study.costs import cost, direction, front_of, groups, name_of, ordered
+from fedsim.study.summary import is_share
 from fedsim.study.words import variation
 
 if TYPE_CHECKING:

@@ -83,7 +83,9 @@ def _legend(figure: "Figure", outcomes: set[str]) -> None:
 
     lost = [name for name in LOST if name in outcomes]
     handles: list[Any] = [Patch(color=PARTS[name]) for name in WORDS] + [Patch(color=PALE)] * bool(lost)
-    handles += [Line2D([], [], color=MARKS[name], marker="x" if name == "left" else "|", ls="", mew=1.2) for name in lost]
+    handles += [
+        Line2D([], [], color=MARKS[name], marker="x" if name == "left" else "|", ls="", mew=1.2) for name in lost
+    ]
     labels = [*WORDS.values(), *["does not count"] * bool(lost), *(LOST[name] for name in lost)]
     figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.02, 0.0), ncols=4, labelspacing=0.2,
                   columnspacing=0.8, handlelength=1.2, borderaxespad=0.2)  # fmt: skip

@@ -7,16 +7,16 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from fedsim.report.cost_table import CostTable, cost_tables
 from fedsim.report.page import strips
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.strips import breakable
 from fedsim.report.results import Row
-from fedsim.report.cost_table import CostTable, cost_tables
-from fedsim.study.summary import is_share
 from fedsim.study.cost_axes import WAYS
 from fedsim.study.cost_axes import Axis as Counted
 from fedsim.study.costs import cost, front_of
+from fedsim.study.summary import is_share
 
 WIDE = 10.0  # the most over the fewest, from which on their axis is logarithmic
 

@@ -12,7 +12,12 @@ from fedsim.study.statistics import interval
 from fedsim.study.words import variation
 
 ENDS = (0.0, 0.5, 1.5)  # of the classes: never, and times the mean of all clients
-WORDS = ("never took part", "less than half as often as the mean", "about as often as the mean", "more than 1.5 times as often")
+WORDS = (
+    "never took part",
+    "less than half as often as the mean",
+    "about as often as the mean",
+    "more than 1.5 times as often",
+)
 
 
 def left_out(
@@ -31,8 +36,7 @@ def left_out(
     for variant, table in by_variant(clients).items():
         if not table["rounds_late"].notna().any():
             continue
-        known = pd.DataFrame(table[table["global_accuracy"].notna()])
-        marks = {name: _marks(pd.DataFrame(known[known["method"] == name])) for name in names}
+        marks = {name: _marks(pd.DataFrame(table[table["method"] == name])) for name in names}
         rows = [(name, "", of) for name, of in marks.items() if of]
         ends = [end for *_, of in rows for mark in of for end in (mark.at, mark.low, mark.high) if end is not None]
         if not ends:
@@ -62,9 +66,9 @@ def _marks(table: pd.DataFrame) -> list[strips.Mark]:
     kinds = [classes_of(np.asarray(part["rounds_joined"], float)) for part in seeds]
     marks = []
     for kind, words in enumerate(WORDS):
-        pairs = [(part["global_accuracy"][of == kind], int((of == kind).sum())) for part, of in zip(seeds, kinds, strict=True)]
-        means = np.array([float(scores.mean()) for scores, count in pairs if count])
-        count = sum(count for _, count in pairs) / len(seeds)
+        scores = [part["global_accuracy"][of == kind].dropna() for part, of in zip(seeds, kinds, strict=True)]
+        means = np.array([float(values.mean()) for values in scores if len(values)])
+        count = sum(map(len, scores)) / len(seeds)
         if not len(means):
             marks.append(strips.Mark(None, None, None, [], False, "", f"{words}: nobody"))
             continue
@@ -72,5 +76,7 @@ def _marks(table: pd.DataFrame) -> list[strips.Mark]:
         if low is not None and high is not None:
             low, high = max(low, 0.0), min(high, 1.0)
         text = f"{means.mean():.3f}"
-        marks.append(strips.Mark(float(means.mean()), low, high, [], True, text, f"{words}: {text}, {count:.3g} clients a seed"))
+        marks.append(
+            strips.Mark(float(means.mean()), low, high, [], True, text, f"{words}: {text}, {count:.3g} clients a seed")
+        )
     return marks

@@ -26,7 +26,9 @@ def machines(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any]
     longest = max((part.seconds for part in parts), default=0.0)
     if not longest > 0:
         return None
-    shown = [{"title": ", ".join(part.names), "about": part.about, "picture": _picture(part, longest)} for part in parts]
+    shown = [
+        {"title": ", ".join(part.names), "about": part.about, "picture": _picture(part, longest)} for part in parts
+    ]
     lost = [name for name in LOST if any(bar.outcome == name for part in parts for bar in part.bars)]
     return {"panels": shown, "keys": [*WORDS.items()], "marks": [(name, LOST[name], _symbol(name)) for name in lost]}
 
@@ -40,7 +42,9 @@ def _picture(panel: Panel, longest: float) -> Markup:
         at = f"{x.at(tick):.1f}"
         parts.append(f'<g class="tick"><line x1="{at}" x2="{at}" y1="{TOP}" y2="{foot:.1f}"/></g>')
         parts.append(f'<text x="{at}" y="{foot + 16:.1f}" text-anchor="middle">{short(tick)}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{foot + 34:.1f}" text-anchor="middle">virtual seconds</text></g>')
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{foot + 34:.1f}" text-anchor="middle">virtual seconds</text></g>'
+    )
     parts += [_bar(bar, x, TOP + row * bar.place, row) for bar in panel.bars]
     look = "step" if panel.flights else "step end"
     for step in panel.steps:
