@@ -13,7 +13,7 @@ from fedsim.report.page.render import rendered
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, rows_of
-from fedsim.study.cost_axes import AXES
+from fedsim.study.cost_axes import AXES, leads
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
 from fedsim.study.worst_case import by_attack
@@ -119,7 +119,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "strong": STRONG,
         "costs": [
             {"axis": axis, "parts": parts}
-            for axis in AXES
+            for axis in sorted(AXES, key=lambda axis: not leads(axis, scenario))
             if (parts := costs.costs(axis, result.spent[axis.table], result.baseline or "", scenario))
         ],
         "machines": machines.machines(sources[0].table("machines") if len(sources) == 1 else None, names),
