@@ -18,6 +18,7 @@ from fedsim.report.cost_table import cost_tables
 from fedsim.report.derived import derived_files
 from fedsim.report.figures.costs import figures_of_costs
 from fedsim.report.page.charts import byte_axes, charts
+from fedsim.runs.checks import of_comparison
 from fedsim.scenario import read
 from fedsim.study.cost_axes import BYTES, TIME, in_bytes, leads, timed
 from fedsim.study.cost_lines import cost_lines
@@ -27,7 +28,8 @@ from fedsim.study.statistics import interval, median_interval
 from fedsim.study.words import attacks, call_of, codec_axes, variation
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
-KEPT = Path(__file__).parents[1] / "reports/compression"
+REPORTS = Path(__file__).parents[1] / "reports"
+KEPT = REPORTS / "compression"
 SCORES = {"dense": 0.9, "cast": 0.899, "top_k": 0.7, "bad": 0.6}
 UP = {"dense": 400, "cast": 200, "top_k": 10, "bad": 300}
 
@@ -350,8 +352,6 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
         and 'data-axis="up"' in page
         and "error_feedback(top_k(k=9))" in page.replace("<wbr>", "")
     )
-    from fedsim.runs.checks import of_comparison
-
     assert of_comparison(tmp_path / "out", record) == []
     text = (tmp_path / "out" / "bytes.csv").read_text()
     (tmp_path / "out" / "bytes.csv").write_text(text.replace("as sent", "other"))
@@ -384,6 +384,29 @@ def test_the_comments_of_the_shipped_comparison_say_what_the_kept_one_says(root)
         assert kept["up_per_client_round"][method] == pytest.approx(float(claim["bytes_up"]), rel=0.05), method
         if "difference" in claim:
             assert compared["difference"][method] == pytest.approx(float(claim["difference"]), abs=0.01), method
+
+
+def test_the_comments_of_a_fleet_s_comparison_say_what_the_kept_one_says(root):
+    """Made by the command of its comments, of the scenario as it is; its tables follow from one another."""
+    path, out = root / "scenarios/fleet/sync_or_async.yaml", REPORTS / "fleet"
+    record = json.loads((out / "run.json").read_text())
+    command = [word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")]
+    assert command == ["compare", "scenarios/fleet/sync_or_async.yaml", "--out", "reports/fleet"]
+    labels = [method["label"] for method in read(path).resolved()["compare"]["methods"]]
+    assert labels == [method["label"] for method in record["scenario"]["compare"]["methods"]]
+    assert of_comparison(out, record) == []
+    lines = [re.split(r"\s{2,}", line[4:].strip()) for line in path.read_text().splitlines() if line.startswith("#   ")]
+    head, *claims = [line for line in lines if len(line) > 1]
+    kept = pd.read_csv(out / "seconds.csv").set_index("method")
+    assert {claim[0] for claim in claims} == set(kept.index) == set(labels) and (kept["seeds"] >= 10).all()
+    for line in claims:
+        claim = dict(zip(head, line, strict=True))
+        row = kept.loc[claim["method"]]
+        median, low, high = map(float, re.findall(r"\d+", claim["seconds"]))
+        for name, value in {"virtual_seconds_to_target": median, "target_low": low, "target_high": high}.items():
+            assert row[name] == pytest.approx(value, rel=0.05), claim["method"]
+        assert row["in_time"] == pytest.approx(float(claim["in_time"]), abs=0.01)
+        assert row["mean"] == pytest.approx(float(claim["score"]), abs=0.01)
 
 
 def test_the_bench_has_parameters_for_every_codec():
