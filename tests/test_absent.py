@@ -203,7 +203,9 @@ def test_ca2fl_of_a_buffer_is_its_simulation():
 
 
 BUFFER = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
-TWICE = "draws a client twice, and mifa remembers one update of each; take the cohort uniform or poisson, or another rule"
+TWICE = (
+    "draws a client twice, and mifa remembers one update of each; take the cohort uniform or poisson, or another rule"
+)
 REFUSED = [
     ({"server": ["mifa"], "cohort": {"kind": "weighted", "size": 4}}, f"cohort: weighted {TWICE}"),
     ({"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}}, f"cohort: listed {TWICE}"),

@@ -42,7 +42,10 @@ def scaffold() -> tuple[np.ndarray, np.ndarray]:
             changes, c_i[i] = changes + new - c_i[i], new
             deltas.append(y - x)
         if deltas:
-            x, c = x + 0.5 * np.mean(deltas, axis=0), c + changes / np.count_nonzero(SIZES)  # N: clients that can take part
+            x, c = (
+                x + 0.5 * np.mean(deltas, axis=0),
+                c + changes / np.count_nonzero(SIZES),
+            )  # N: clients that can take part
     return x, c_i
 
 

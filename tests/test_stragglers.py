@@ -29,7 +29,7 @@ def test_as_many_as_the_share_says_do_a_uniform_part(share):
     few = m - round(m * (1 - share))
     assert (slow.sum(1) == few).all() and (able[~slow] == 15).all()
     counts = np.bincount(able[slow] // 3, minlength=5)
-    assert not few or (able[slow] % 3 == 0).all() and counts[0] == 0 and len(counts) == 5
+    assert not few or ((able[slow] % 3 == 0).all() and counts[0] == 0 and len(counts) == 5)
     assert all(near(count / counts.sum(), 0.25, counts.sum()) for count in counts[1:] if few)
     assert all(near(often, few / m, rounds) for often in slow.mean(0))
 

@@ -105,7 +105,11 @@ def test_a_run_takes_the_time_of_its_traces(study):
 
 
 BAD = {  # name -> (kind, content, words of the line)
-    "no column": ("on", "client,start,finish\n1,0,1\n", "line 1: 'end' is no column; found 'client', 'start', 'finish'"),
+    "no column": (
+        "on",
+        "client,start,finish\n1,0,1\n",
+        "line 1: 'end' is no column; found 'client', 'start', 'finish'",
+    ),
     "a column twice": ("on", "client,start,end,end\n1,0,1,1\n", "line 1: 'end' is twice in the header"),
     "nan": ("on", "client,start,end\n1,0,nan\n", "line 2, column 'end': 'nan' is no time or rate"),
     "infinite": ("on", "client,start,end\n1,0,inf\n", "line 2, column 'end': 'inf' is no time or rate"),

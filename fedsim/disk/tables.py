@@ -40,6 +40,7 @@ CLIENTS = (
     "global_loss", "global_accuracy",
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
+MACHINES = ("method", "seed", "place", "client", "begins", "trains", "sends", "ends", "closes", "outcome")
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
 SUMMARY = (
@@ -60,6 +61,10 @@ BREAKDOWN = ("method", "metric", "score", "values", "untrained", "mean", "holds"
 BYTES = (
     "method", "metric", "score", "seeds", "mean", "ci_low", "ci_high", "bytes_up", "bytes_down", "up_per_client_round",
     "down_per_client_round", "front", "reached", "bytes_to_target", "target_low", "target_high",
+)  # fmt: skip
+SECONDS = (
+    "method", "metric", "score", "seeds", "mean", "ci_low", "ci_high", "virtual_seconds", "front", "in_time", "in_time_low",
+    "in_time_high", "reached", "virtual_seconds_to_target", "target_low", "target_high",
 )  # fmt: skip
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")

@@ -179,6 +179,12 @@ class Machines:
         slow, able = slowed(self.fleet.stragglers, self.seed, round, ids, planned, parts)
         return able, step * (planned / np.maximum(able, 1)), slow & self.fleet.stragglers.drop
 
+    def course(self, round: int, ids: Int[np.ndarray, " m"]) -> tuple[Any, Any, Any, Any, Float[np.ndarray, " m"]]:
+        """Steps that each is able to do, seconds down, of a step, and up, and when each leaves (see `_leaving`)."""
+        down, step, up = self._times(ids)
+        able, step, _ = self._slowed(round, ids, np.broadcast_to(self.cost.steps, self.clients.N)[ids], step)
+        return able, down, step, up, self._leaving(round, ids)
+
     def _closed(self, ids: Any, reports: Any, end: Any) -> tuple[Bool[np.ndarray, " m"], float]:
         """(whose messages count, when the round ends): with the last of those that are kept, or of all, or the deadline."""
         keep, deadline = self.fleet.keep, self.fleet.deadline

@@ -228,8 +228,7 @@ class Plan:
 
     def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
         """The messages of step r of an asynchronous server."""
-        flights = self._flights(state)
-        ended, left = flights.flush(r - 1)
+        ended, left, flights = self.flights_of(r, state)
         ids, start, draw = _columns(ended)
         versions, place = np.unique(start, return_inverse=True)
         lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
@@ -276,6 +275,11 @@ class Plan:
         named = np.array(self.cohort.names, np.int64)
         known = named if len(named) else self.eligible
         return Flights(self.machines, draw, spare, known, bool(len(named)), self.timetable, state)
+
+    def flights_of(self, r: int, state: State) -> tuple[list[Flight], list[Flight], Flights]:
+        """Step r of an asynchronous server -> (the flights of its buffer, those that left until then, all after it)."""
+        flights = self._flights(state)
+        return *flights.flush(r - 1), flights
 
     def flown(self, state: State) -> list[int]:
         """Versions that clients in flight were given, in order; none of a synchronous server."""

@@ -46,7 +46,9 @@ class Population(NamedTuple):
 
     def part(self, kept: np.ndarray) -> "Population":
         """Some of them, by a mask or by their places."""
-        at = np.flatnonzero(kept) if kept.dtype == bool else kept  # a mask of a million clients takes four times as long
+        at = (
+            np.flatnonzero(kept) if kept.dtype == bool else kept
+        )  # a mask of a million clients takes four times as long
         return Population(*(None if column is None else column[at] for column in self))  # type: ignore[arg-type]
 
 

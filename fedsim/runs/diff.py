@@ -16,11 +16,12 @@ from fedsim.disk.checkpoint import named
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
 from fedsim.runs.journal import differences
+from fedsim.runs.result import OPTIONAL
 from fedsim.runs.unfinished import csv_of, ended, records_so_far, runs_of
 from fedsim.scenario.named_files import naming_files, placeless
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
-TABLES = ("rounds", "clients", "partition", "staleness", "summary")  # all but the one that may differ between equal runs
+TABLES = ("rounds", "clients", "partition", *OPTIONAL, "summary")  # all but the one that may differ between equal runs
 
 
 @dataclass(frozen=True)

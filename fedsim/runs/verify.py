@@ -19,8 +19,8 @@ from fedsim.runs.record import record_of
 from fedsim.runs.replay import replayed
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.load import confined
-from fedsim.scenario.reader import parse
 from fedsim.scenario.named_files import naming_files, pathless, with_paths_of
+from fedsim.scenario.reader import parse
 
 
 class Check(NamedTuple):
