@@ -99,11 +99,12 @@ def _places(begins: np.ndarray, ends: np.ndarray, order: np.ndarray) -> np.ndarr
     free: list[float] = []
     place = np.zeros(len(begins), np.int64)
     for i in np.argsort(order):
-        room = [p for p, end in enumerate(free) if end <= begins[i] + 1e-9 * max(ends[i], 1.0)]
+        begin, end = float(begins[i]), float(ends[i])
+        room = [p for p, before in enumerate(free) if before <= begin + 1e-9 * max(end, 1.0)]
         if room:
             place[i] = min(room, key=lambda p: (free[p], p))
-            free[place[i]] = ends[i]
+            free[place[i]] = end
         else:
             place[i] = len(free)
-            free.append(ends[i])
+            free.append(end)
     return place

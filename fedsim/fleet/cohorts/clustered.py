@@ -65,7 +65,8 @@ def filled(balls: np.ndarray, urn: int, sketch: np.ndarray) -> tuple[np.ndarray,
         for queue in (group, others):  # a group fits into its urn
             while queue and free:
                 amount = min(left[queue[0]], free)
-                places.append(queue[0]), taken.append(amount)
+                places.append(queue[0])
+                taken.append(amount)
                 left[queue[0]] -= amount
                 free -= amount
                 if not left[queue[0]]:

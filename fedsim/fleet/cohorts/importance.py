@@ -73,7 +73,8 @@ def scores(last: np.ndarray, samples: np.ndarray, floor: float) -> np.ndarray:
 def inclusion(score: np.ndarray, size: int) -> np.ndarray:
     """π_k = min(1, c · s_k) with Σ π_k = size, or everybody where there are no more; scores are above 0.
 
-    >>> inclusion(np.array([6.0, 1.0, 1.0]), 2).tolist() [1.0, 0.5, 0.5]
+    >>> inclusion(np.array([6.0, 1.0, 1.0]), 2).tolist()
+    [1.0, 0.5, 0.5]
     """
     if size >= len(score):
         return np.ones(len(score))
