@@ -55,7 +55,9 @@ def optimum(inputs: dict, weights) -> np.ndarray:
     return np.linalg.solve(np.einsum("i,ijk->jk", w, H), np.einsum("i,ijk,ik->j", w, H, a))
 
 
-@pytest.mark.parametrize("rule", ["mifa", "fedvarp", pytest.param("fedau", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "rule", ["mifa", *(pytest.param(name, marks=pytest.mark.long) for name in ("fedvarp", "fedau"))]
+)
 def test_where_everybody_reports_it_is_the_uniform_mean(rule):
     inputs, tail = problem(), {"kind": "sgd", "lr": 0.7}
     path, _ = ended(inputs, [rule, tail], rounds=6)
@@ -148,7 +150,8 @@ def test_behind_clients_that_remember_something_themselves(method):
     assert adds_up(result).any()
 
 
-@pytest.mark.parametrize("rule", ["mifa", pytest.param("fedau", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("rule", ["mifa", "fedau"])
 def test_neither_packing_nor_blocks_nor_the_file_change_a_bit(rule):
     written = tiny(fleet=LOSSY, cohort={"kind": "uniform", "size": 7}, seeds=[0], numerics={"lanes": 2})
     written |= {"method": rule, "model": {"kind": "mlp", "hidden": [8]}}

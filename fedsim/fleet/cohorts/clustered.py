@@ -56,7 +56,8 @@ def clustered(size: Annotated[int, Ge(1)] = 10, by: Literal["samples", "similari
 def filled(balls: np.ndarray, urn: int, sketch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Urns one after another, by similarity: whose the balls are in each stretch of them, and where it ends."""
     whole = balls // urn
-    places, taken = list(np.repeat(np.arange(len(balls)), whole)), [urn] * int(whole.sum())
+    places: list[int] = np.repeat(np.arange(len(balls)), whole).tolist()
+    taken = [urn] * int(whole.sum())
     parts = sorted(groups(balls % urn, urn, sketch), key=lambda group: -sum(balls[i] % urn for i in group))
     left, urns = (balls % urn).tolist(), int((balls % urn).sum()) // urn
     others = [i for group in parts[urns:] for i in group]
