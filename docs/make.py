@@ -60,6 +60,7 @@ TABLES = {
     "clients.csv": tables.CLIENTS,
     "partition.csv": tables.PARTITION,
     "staleness.csv": tables.STALENESS,
+    "machines.csv": tables.MACHINES,
     "summary.csv": tables.SUMMARY,
     "compare.csv": (*tables.COMPARE, *tables.SENSITIVITY),
     "across.csv": tables.ACROSS,
@@ -67,6 +68,7 @@ TABLES = {
     "worst.csv": tables.WORST,
     "breakdown.csv": tables.BREAKDOWN,
     "bytes.csv": tables.BYTES,
+    "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
     "bench.csv": tables.BENCH,
 }

@@ -120,7 +120,14 @@ def test_a_window_is_that_of_plain_numpy():
             s = 1 / (2.0 * (r - version - 1) + 1) if r - version > 1 else 1.0
             total, weight = total + SIZES[i] * s * (y - versions[version]), weight + SIZES[i]
         versions.append(versions[-1] + 0.5 * total / max(weight, 1))
-    schedule = {"kind": "semi_sync", "seconds": 2.0, "concurrency": 2, "staleness": "hinge", "slope": 2.0, "threshold": 1}
+    schedule = {
+        "kind": "semi_sync",
+        "seconds": 2.0,
+        "concurrency": 2,
+        "staleness": "hinge",
+        "slope": 2.0,
+        "threshold": 1,
+    }
     result = quadratics(
         rounds=12,
         schedule=schedule,
@@ -144,7 +151,13 @@ def test_a_window_is_that_of_plain_numpy():
 def test_a_window_that_is_long_enough_is_a_synchronous_round():
     """The same clients on the same batches, bit for bit; the clock alone counts windows."""
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
-    written = {"name": "s", "rounds": 4, "data": data, "model": "logistic", "client": {"lr": 0.1, "batch": 8, "epochs": 2}}
+    written = {
+        "name": "s",
+        "rounds": 4,
+        "data": data,
+        "model": "logistic",
+        "client": {"lr": 0.1, "batch": 8, "epochs": 2},
+    }
     sync = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": "sync"})
     schedule = {"kind": "semi_sync", "seconds": float(sync.rounds["virtual_seconds"].max()), "concurrency": 5}
     late = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": schedule})
@@ -178,7 +191,7 @@ def test_a_buffer_of_all_that_train_is_the_synchronous_run_where_clients_leave()
     assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, fedbuff_)]))
 
 
-def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:  # noqa: B008 (immutable)
+def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
     data = {"kind": "gaussian_blobs", "samples": 800, "clients": 40, "test": 0.0}
     federation = federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
     local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
@@ -215,7 +228,9 @@ def test_a_client_that_leaves_frees_its_place():
         messages += len(work.ids)
         assert len(state["client"]) == 6 == len(set(state["client"].tolist())) and len(work.ids) == 3
         for o in [] if work.others is None else [work.others]:
-            assert o.left.all() and not o.late.any() and (o.steps[~o.reached] == 0).all() and (o.steps[o.sent] == 3).all()
+            assert (
+                o.left.all() and not o.late.any() and (o.steps[~o.reached] == 0).all() and (o.steps[o.sent] == 3).all()
+            )
             counts += (~o.reached).sum(), (o.reached & ~o.sent).sum(), o.sent.sum()
             busy += o.steps[o.reached & ~o.sent].tolist()
     n = messages + counts.sum()

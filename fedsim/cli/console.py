@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsim.disk.tables import Record
-from fedsim.report.page.outcome import amount
-from fedsim.report.results import metric_of, results
+from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import Result
 from fedsim.study.words import variation

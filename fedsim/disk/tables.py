@@ -35,10 +35,12 @@ ROUNDS = (
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
+    "method", "seed", "client", "samples", "classes", "rounds_offered", "rounds_joined", "rounds_late", "rounds_left",
+    "bytes_up", "bytes_down",
     "global_loss", "global_accuracy",
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
+MACHINES = ("method", "seed", "place", "client", "begins", "trains", "sends", "ends", "closes", "outcome")
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
 SUMMARY = (
@@ -59,6 +61,10 @@ BREAKDOWN = ("method", "metric", "score", "values", "untrained", "mean", "holds"
 BYTES = (
     "method", "metric", "score", "seeds", "mean", "ci_low", "ci_high", "bytes_up", "bytes_down", "up_per_client_round",
     "down_per_client_round", "front", "reached", "bytes_to_target", "target_low", "target_high",
+)  # fmt: skip
+SECONDS = (
+    "method", "metric", "score", "seeds", "mean", "ci_low", "ci_high", "virtual_seconds", "front", "in_time", "in_time_low",
+    "in_time_high", "reached", "virtual_seconds_to_target", "target_low", "target_high",
 )  # fmt: skip
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")

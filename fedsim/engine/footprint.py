@@ -87,7 +87,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     slots = by_slot(jobs)
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
-    number = Shape((), program.dtype)
+    number: Any = Shape((), program.dtype)
     expected = Shape((2,), program.dtype)
     about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
     info = RoundInfo(*about)

@@ -18,6 +18,7 @@ from fedsim.engine.clock import compile_seconds
 from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
+from fedsim.engine.feedback import MEASURES
 from fedsim.engine.own_samples import ServerTraining, own_samples
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.serving import ServerState
@@ -119,6 +120,7 @@ class Run:
         self.expected: Any = np.array(plan.expected, dtype)
         self.own = jax.device_put(own_samples(f)) if program.server.scores else None
         self.training = None if program.own is None else ServerTraining(program.own, plan, program.dtype, key)
+        self.asks = tuple(name for name in plan.cohort.feedback if name in MEASURES)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
@@ -161,6 +163,7 @@ class Run:
             versions=self.versions,
             own=self.own,
             training=self.training,
+            asks=self.asks,
             plays=plays,
         )
 
@@ -186,7 +189,7 @@ class Run:
     def settle(self, played: Played, tests: dict[str, Scores] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
         jax.block_until_ready(
-            (played.outcome, played.stats, tests, played.diagnosis)
+            (played.outcome, played.stats, tests, played.diagnosis, played.feedback)
         )  # raises where reading would abort: device full
         cohort, outcome = played.cohort, played.outcome
         self.round, self.server = cohort.round, played.server
@@ -248,11 +251,13 @@ class Run:
     def _settle_plan(self, played: Played) -> None:
         """What later rounds of the plan depend on."""
         cohort = played.cohort
-        loss, seen = (
-            np.concatenate([np.asarray(getattr(block, name)) for block in played.stats])[: len(cohort.ids)]
-            for name in ("loss", "seen")
-        )
-        self.planner.settle(cohort, loss, seen)
+        whole = lambda parts: np.concatenate([np.asarray(part) for part in parts])[: len(cohort.ids)]
+        feedback = {name: whole([block[name] for block in played.feedback]) for name in self.asks}
+        if "loss" in self.plan.cohort.needs:
+            loss, seen = (whole([getattr(block, name) for block in played.stats]) for name in ("loss", "seen"))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                feedback["loss"] = loss.astype(np.float64) / seen
+        self.planner.settle(cohort, feedback)
         if self.versions is not None:
             self.ages = _counted_on(self.ages, cohort.age[cohort.weight > 0])
             self.versions.release(cohort.round, self.plan.flown(self.planner.state))

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
-
 Staleness = Literal["polynomial", "constant", "hinge"]
 
 

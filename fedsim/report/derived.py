@@ -7,13 +7,14 @@ import pandas as pd
 
 from fedsim.disk.tables import LISTED
 from fedsim.report import figures, page, tables
+from fedsim.report.cost_table import cost_tables
 from fedsim.report.latex import plain
 from fedsim.report.mark import in_latex, in_markdown, mark_of
 from fedsim.report.paper_table import paper_table
 from fedsim.report.ranking import order_of
 from fedsim.report.results import metric_of, rows_of
 from fedsim.report.series import by_variant
-from fedsim.report.traffic_table import traffic_tables
+from fedsim.study.cost_axes import AXES, Axis
 from fedsim.study.label_skew import counts_of_rows
 
 PAGE = "report.html"
@@ -38,20 +39,23 @@ def derived_files(
         table = tables.for_paper(summary, compared, score)
         files["tables/summary.tex"] = in_latex(paper_table(*rows, score, record["scenario"]), mark).encode()
         files["tables/summary.md"] = in_markdown(tables.markdown(table), mark).encode()
-    if (sent := frames.get("bytes")) is not None and len(sent):
-        files |= _traffic_tables(rows_of(sent), record, mark)
+    for axis in AXES:
+        if (spent := frames.get(axis.table)) is not None and len(spent):
+            files |= _cost_tables(axis, rows_of(spent), record, mark)
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
-def _traffic_tables(rows: Sequence[Mapping[str, Any]], record: Mapping[str, Any], mark: str) -> dict[str, bytes]:
+def _cost_tables(
+    axis: Axis, rows: Sequence[Mapping[str, Any]], record: Mapping[str, Any], mark: str
+) -> dict[str, bytes]:
     """`tables/bytes.tex` and `tables/bytes.md`; those of a second variation as `bytes-2.tex`, and so on."""
     files = {}
-    parts = traffic_tables([dict(row) for row in rows], record.get("baseline") or "", record["scenario"])
+    parts = cost_tables(axis, [dict(row) for row in rows], record.get("baseline") or "", record["scenario"])
     for place, part in enumerate(parts, 1):
-        name = "tables/bytes" if place == 1 else f"tables/bytes-{place}"
+        name = f"tables/{axis.table}" if place == 1 else f"tables/{axis.table}-{place}"
         table = pd.DataFrame([[shown for shown, _ in row] for row in part.cells], columns=part.head)
         title = f"{part.title}. " if part.title else ""
-        about = f"{title}Bytes are those of a client in a round."
+        about = f"{title}{axis.note}"
         files[f"{name}.tex"] = in_latex(f"% {plain(about)} Needs booktabs.\n{tables.latex(table)}", mark).encode()
         files[f"{name}.md"] = in_markdown(f"{about}\n\n{tables.markdown(table)}", mark).encode()
     return files
@@ -70,10 +74,13 @@ def _figures(
         first, seeds = next(iter(by_variant(partition).values())), scenario["seeds"]
         counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"]["clients"]))
         yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, **form).items()
+    if (first := frames.get("machines")) is not None and len(first):
+        yield from figures.machines(first, scenario, order, **form).items()
     if rows:
         yield from figures.attacks(rows, scenario, score, order, **form).items()
-    if (sent := frames.get("bytes")) is not None and len(sent):
-        yield from figures.traffic(rows_of(sent), rounds, scenario, **form).items()
+    for axis in AXES:
+        if (spent := frames.get(axis.table)) is not None and len(spent):
+            yield from figures.costs(axis, rows_of(spent), rounds, scenario, **form).items()
     if compared is None or not len(compared):
         return
     if set(compared["method"]) - set(compared["baseline"]):

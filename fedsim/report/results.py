@@ -110,6 +110,17 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     return {"runs": (f"{len(rows)}, {bad} bad" if bad else str(len(rows)), len(rows)), **cells}
 
 
+def amount(count: float) -> str:
+    """Bytes in the largest unit of which there is one.
+
+    >>> amount(14_812_345_678), amount(220_000), amount(12)
+    ('14.8 GB', '220 kB', '12 bytes')
+    """
+    powers = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
+    unit, size = next(((unit, size) for unit, size in powers.items() if count >= size), ("bytes", 1.0))
+    return f"{count / size:.3g} {unit}"
+
+
 def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
     """The mean over the runs that reached the target, and how many did."""
     known = [row[name] / unit for row in rows if row.get(name) is not None]

@@ -12,9 +12,10 @@ from fedsim.runs.filenames import label_of
 from fedsim.runs.result import OPTIONAL, ORDER, Result, State, Tables
 from fedsim.study.breakdown import breakdown_lines, breakdowns
 from fedsim.study.conclusions import conclusions
+from fedsim.study.cost_axes import AXES, leads
+from fedsim.study.cost_lines import cost_lines
 from fedsim.study.grid import Cell
 from fedsim.study.standings import chance_levels
-from fedsim.study.traffic import compares_codecs, traffic_lines
 from fedsim.study.tuning import Trial, edges, settings, tuned
 from fedsim.study.verdict import verdict
 
@@ -25,6 +26,7 @@ MORE = {
     "worst": tables.WORST,
     "breakdown": tables.BREAKDOWN,
     "bytes": tables.BYTES,
+    "seconds": tables.SECONDS,
     "tuning": tables.TUNING,
 }
 TRIED = ("rounds", "summary")  # tables by which a setting is chosen
@@ -65,6 +67,8 @@ class Comparison(Tables):
         apart; empty where their number does not vary.
       bytes: a row per method and variation, as in `bytes.csv`: what its score costs in bytes; empty where all send the same
         and no run reached a target.
+      seconds: a row per method and variation, as in `seconds.csv`: what its score takes in virtual seconds; empty where all
+        take the same.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
       verdict: the table in sentences, the headline first.
       edges: those of them that warn of a setting at the edge of what was tried.
@@ -121,6 +125,10 @@ class Comparison(Tables):
     @property
     def bytes(self) -> pd.DataFrame:
         return self._frame("bytes")
+
+    @property
+    def seconds(self) -> pd.DataFrame:
+        return self._frame("seconds")
 
     @property
     def tuning(self) -> pd.DataFrame:
@@ -220,7 +228,7 @@ def said(
     """The tables of a comparison in sentences, the headline first.
 
     Args:
-      records: the rows of `compare`, `summary`, `rounds`, `bytes` and `tuning`.
+      records: the rows of `compare`, `summary`, `rounds`, `bytes`, `seconds` and `tuning`.
       partition: the columns of `partition.csv`.
       scenario: resolved.
       baseline: label of the method that the others are compared with.
@@ -231,8 +239,11 @@ def said(
     metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
     lines = verdict(compared, summary, baseline, score, chance_levels(partition, metric), scenario)
     falls = breakdown_lines(breakdowns(compared, records["rounds"]), scenario)
-    costs = traffic_lines(records["bytes"], summary, baseline, score, scenario)
-    lines = [*costs, *lines] if compares_codecs(scenario) else [*lines[:1], *costs, *lines[1:]]
+    about, first, after = (summary, records["rounds"], baseline, score, scenario), [], []
+    for axis in AXES:
+        spent = cost_lines(axis, records[axis.table], *about)
+        (first if leads(axis, scenario) else after).extend(spent)
+    lines = [*first, *lines[:1], *after, *lines[1:]]
     return [*falls, *lines, *settings(tuning), *edges(tuning, tuned)]
 
 

@@ -19,12 +19,14 @@ from fedsim.runs import directory
 from fedsim.runs.comparison import said
 from fedsim.runs.result import ORDER
 from fedsim.runs.unfinished import axes_of, csv_of, ended, frames_of, marked, records_so_far, runs_of, told_apart
+from fedsim.study.cost_axes import AXES
 
-TABLES = (*ORDER, "compare", "bytes")  # from which everything else is derived
+TABLES = (*ORDER, "compare", *(axis.table for axis in AXES))  # from which everything else is derived
+SAID = ("compare", "summary", "rounds", *(axis.table for axis in AXES))  # from which the verdict is
 NEEDED = {  # a column that every reader of a table relies on
-    "rounds": "round", "clients": "client", "partition": "client", "staleness": "age", "summary": "metric",
-    "timing": "round",
-    "compare": "baseline", "bytes": "up_per_client_round",
+    "rounds": "round", "clients": "client", "partition": "client", "staleness": "age",
+    "machines": "begins", "summary": "metric",
+    "timing": "round", "compare": "baseline", "bytes": "up_per_client_round", "seconds": "in_time",
 }  # fmt: skip
 DERIVED = re.compile(
     r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)"
@@ -106,7 +108,7 @@ def _said_again(path: Path, record: Mapping[str, Any], tables: Mapping[str, pd.D
     if record.get("kind") != "compare" or not {"compare", "summary"} <= tables.keys():
         return {}
     tuning = read_table(path, "tuning")
-    frames = {**{name: tables.get(name) for name in ("compare", "summary", "rounds", "bytes")}, "tuning": tuning}
+    frames = {**{name: tables.get(name) for name in SAID}, "tuning": tuning}
     rows = {name: [] if frame is None else rows_of(frame) for name, frame in frames.items()}
     about = record["scenario"], record["baseline"], record["score"], axes_of(record)[1]
     return {"verdict": said(rows, tables.get("partition"), *about)}

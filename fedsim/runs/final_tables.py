@@ -9,6 +9,7 @@ from fedsim.disk.tables import LISTED, Record
 from fedsim.engine.final import client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
+from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import fairness, summarise
@@ -31,8 +32,17 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
     if run.plan.timetable.asynchronous:
         ages = np.flatnonzero(run.ages)
         journal.add("staleness", {**who, "age": ages.tolist(), "messages": run.ages[ages].tolist()})
+    if (first := timeline(run.plan)) is not None:
+        journal.add("machines", {**who, **_columns(first, run.plan.federation)})
     seed = {"seed": who["seed"]} if several else {}
     journal.add("partition", {**seed, **_partition(run.plan.federation, run.joined)})
+
+
+def _columns(first: Timeline, federation: Federation) -> Record:
+    """The table of a timeline; a step of the server that takes the message of a flight may be after it."""
+    table: Record = {name: column.tolist() for name, column in first._asdict().items()}
+    closes = [None if end != end else end for end in table["closes"]]
+    return {**table, "client": federation.client_names[first.client].tolist(), "closes": closes}
 
 
 def _clients(run: Run, seed: int, scored: int | str) -> Record:
@@ -44,7 +54,9 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
     if run.plan.machines.fleet.selective:
-        table |= {"rounds_late": run.late[listed].tolist(), "rounds_left": run.left[listed].tolist()}
+        late, left = run.late[listed], run.left[listed]
+        table["rounds_offered"] = (joined + late + left).tolist()
+        table |= {"rounds_late": late.tolist(), "rounds_left": left.tolist()}
     table |= {"bytes_down": run.downlink.received[listed].tolist()}
     chosen = scored_clients(federation, seed, scored)
     for of, (means, labels) in {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}.items():

@@ -30,6 +30,7 @@ from fedsim.runs.filenames import folder_of, model_file
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import LOG, Journal, commits, differences
 from fedsim.runs.record import identity
+from fedsim.runs.result import OPTIONAL
 
 CHUNK = 1 << 26  # bytes of client memory that are compared at a time
 
@@ -194,7 +195,7 @@ def _other_end(run: Run, was: Recorded, experiment: Experiment, folder: Path) ->
     journal = Journal(None, {})
     journal.add("rounds", *was.rows)
     add_final_tables(journal, run, was.who, spec.evaluate, several=len(spec.seeds) > 1)
-    for table in ("summary", "clients", "partition", "staleness"):
+    for table in ("summary", "clients", "partition", *OPTIONAL):
         problems += _other_table(table, was.tables.get(table, []), journal.records.get(table, []))
     return problems + _other_model(run, was, folder)
 

@@ -21,7 +21,7 @@ from fedsim.scenario.sections import sections_within
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import summarise
 
-ENDS = ("summary", "clients", "partition", "staleness")  # tables whose rows are there only when a run has ended
+ENDS = ("summary", "clients", "partition", *OPTIONAL)  # tables whose rows are there only when a run has ended
 
 
 class SoFar(NamedTuple):
@@ -130,7 +130,7 @@ def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str
     records: dict[str, list[Record]] = {name: [] for name in ORDER}
     partitioned: set[tuple[str, int]] = set()
     for run in runs:
-        for name in ("rounds", "timing", "clients", "staleness"):
+        for name in ("rounds", "timing", "clients", *OPTIONAL):
             records[name] += run.rows(name) if run.ended or name not in ENDS else []
         records["summary"] += run.rows("summary") if run.ended else _so_far(record, run)
         where = (run.who.get("variant", ""), run.seed)

@@ -227,6 +227,7 @@ def _either(alternatives: list[Json]) -> Json:
         merged |= {"type": merged["type"] + types_, **rest}
     if "number" in merged["type"]:
         merged["type"] = [kind for kind in merged["type"] if kind != "integer"]
+    merged["type"].sort(key=lambda kind: kind != "null")  # editors insert a default of the first type
     return merged if len(merged["type"]) > 1 else {**merged, "type": merged["type"][0]}
 
 

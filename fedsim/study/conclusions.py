@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from fedsim.study.breakdown import breakdowns
+from fedsim.study.cost_axes import AXES
+from fedsim.study.costs import costs
 from fedsim.study.pairing import across, against, profiles, scores_of
 from fedsim.study.summary import Record
-from fedsim.study.traffic import traffic
 from fedsim.study.tuning import sensitivity
 from fedsim.study.worst_case import worst_cases
 
@@ -18,7 +19,8 @@ def conclusions(
     varied: Sequence[str],
     rounds: Iterable[Record] = (),
 ) -> dict[str, list[Record]]:
-    """The tables that follow from others: `compare`, `across`, `profiles`, `worst`, `breakdown`, `bytes`.
+    """The tables that follow from others: `compare`, `across`, `profiles`, `worst`, `breakdown`, `bytes`,
+    `seconds`.
 
     Args:
       summary: rows of `summary.csv`.
@@ -33,4 +35,5 @@ def conclusions(
     scores = scores_of(summary, score)
     together = {"across": across(scores, score), "profiles": profiles(scores, score)}
     attacked = {"worst": worst_cases(summary, score), "breakdown": breakdowns(compared, rounds)}
-    return {"compare": compared, **together, **attacked, "bytes": traffic(summary, rounds, score, varied)}
+    spent = {axis.table: costs(axis, summary, rounds, score, varied) for axis in AXES}
+    return {"compare": compared, **together, **attacked, **spent}

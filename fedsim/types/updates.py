@@ -91,3 +91,4 @@ class Context(NamedTuple):
     server: Tree = ()  # states of stages and rule, where an attack knows the defence
     server_loss: ServerLoss | None = None  # where the rule `needs` it
     flown: Flown | None = None  # of the round's only client, where the schedule mixes models
+    share: Float[Array, " K"] | float = 0.0  # times that a round has a message of each client, on average; 0: unknown

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.report.figures.attacks import figures_of_attacks as figures_of_attacks
+from fedsim.report.figures.costs import figures_of_costs as figures_of_costs
 from fedsim.report.figures.curves import figure_of_curves as figure_of_curves
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import figure_of_differences as figure_of_differences
@@ -16,11 +17,12 @@ from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import FORMATS as FORMATS
 from fedsim.report.figures.drawing import QUICK as QUICK
 from fedsim.report.figures.drawing import rendered as rendered
+from fedsim.report.figures.machines import figures_of_machines as figures_of_machines
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
 from fedsim.report.figures.scores import axis_of as axis_of
 from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.report.figures.scores import figures_of_scores
-from fedsim.report.figures.traffic import figures_of_traffic as figures_of_traffic
+from fedsim.study.cost_axes import Axis
 from fedsim.study.label_skew import LabelCounts
 
 
@@ -81,15 +83,27 @@ def scores(
     return _paged(figures_of_scores(table, scenario, start, order), "scores", mark, formats)
 
 
-def traffic(
+def machines(
+    table: pd.DataFrame,
+    scenario: Mapping[str, Any],
+    order: Sequence[str] = (),
+    mark: str = "",
+    formats: Sequence[str] = FORMATS,
+) -> dict[str, bytes]:
+    """`figures_of_machines` as `machines.png`, `.svg` and `.pdf`, the second one as `machines-2.png` and so on."""
+    return _paged(figures_of_machines(table, scenario, order), "machines", mark, formats)
+
+
+def costs(
+    axis: Axis,
     rows: Sequence[Mapping[str, Any]],
     rounds: pd.DataFrame | None,
     scenario: Mapping[str, Any],
     mark: str = "",
     formats: Sequence[str] = FORMATS,
 ) -> dict[str, bytes]:
-    """`figures_of_traffic` as `bytes.png`, `.svg` and `.pdf`, the second one as `bytes-2.png` and so on."""
-    return _paged(figures_of_traffic([dict(row) for row in rows], rounds, scenario), "bytes", mark, formats)
+    """`figures_of_costs` as `bytes.png` (or `seconds.png`), `.svg` and `.pdf`, the second one as `bytes-2.png` and so on."""
+    return _paged(figures_of_costs(axis, [dict(row) for row in rows], rounds, scenario), axis.table, mark, formats)
 
 
 def _paged(pages: Sequence[Any], name: str, mark: str, formats: Sequence[str]) -> dict[str, bytes]:

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.report.mark import mark_of
-from fedsim.report.page import attacks, charts, pictures, setting, traffic
+from fedsim.report.page import attacks, charts, costs, left_out, machines, pictures, setting, staleness
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, rows_of
+from fedsim.study.cost_axes import AXES, leads
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
 from fedsim.study.worst_case import by_attack
@@ -51,7 +52,7 @@ class Result(NamedTuple):
       score: `final`, `best` or `mean_last_k`.
       runs: rows of `summary.csv`.
       compared: rows of `compare.csv`; none where nothing is compared, or not all of it has ended.
-      sent: rows of `bytes.csv`, likewise.
+      spent: rows of `bytes.csv` and `seconds.csv`, likewise.
       baseline: the method that the others are compared with, if any.
       chance: the accuracy of guessing, by variation.
       standings: of the methods, by variation.
@@ -63,7 +64,7 @@ class Result(NamedTuple):
     runs: list[Row]
     compared: list[Row]
     baseline: str | None
-    sent: list[Row]
+    spent: dict[str, list[Row]]
     chance: dict[str, float]
     standings: dict[str, list[Standing]]
     names: list[str]
@@ -76,7 +77,7 @@ def _result(sources: Sequence[Source]) -> Result:
     compare = sources[0].table("compare") if alone and not mark_of(record) else None
     compared = [] if compare is None else rows_of(compare)
     baseline = record.get("baseline") if alone else None
-    sent = sources[0].table("bytes") if alone else None
+    spent = {axis.table: sources[0].table(axis.table) if alone else None for axis in AXES}
     chance = chance_levels(sources[0].table("partition"), metric_of(runs)) if alone else {}
     tables = [table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None]
     names = [*order_of(runs, None, score), *(str(name) for table in tables for name in table["method"].unique())]
@@ -86,7 +87,7 @@ def _result(sources: Sequence[Source]) -> Result:
         runs=runs,
         compared=compared,
         baseline=baseline,
-        sent=[] if sent is None else rows_of(sent),
+        spent={name: [] if table is None else rows_of(table) for name, table in spent.items()},
         chance=chance,
         standings=standings(compared, runs, baseline or "", score, chance),
         names=list(dict.fromkeys(names)),
@@ -116,7 +117,14 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "columns": COLUMNS,
         "names": list(classes.items()),
         "strong": STRONG,
-        "traffic": traffic.traffic(result.sent, result.baseline or "", scenario),
+        "costs": [
+            {"axis": axis, "parts": parts}
+            for axis in sorted(AXES, key=lambda axis: not leads(axis, scenario))
+            if (parts := costs.costs(axis, result.spent[axis.table], result.baseline or "", scenario))
+        ],
+        "machines": machines.machines(sources[0].table("machines") if len(sources) == 1 else None, names),
+        "ages": staleness.histograms(_tables(sources, "staleness"), names, scenario),
+        "left_out": left_out.left_out(clients, names, scenario),
         "attacks": attacks.grids(result.runs, names, result.score, scenario),
         "forests": pictures.forests(result.compared, names, scenario),
         "table": table_of(result.runs, result.compared, result.score, scenario),
@@ -159,10 +167,12 @@ def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("result", "Result", True),
         ("attacks", "Attacks", shown["attacks"]),
         ("curves", "Curves", shown["groups"]),
-        ("bytes", "Bytes", shown["traffic"]),
+        *((part["axis"].table, part["axis"].table.capitalize(), True) for part in shown["costs"]),
+        ("machines", "Machines", shown["machines"]),
+        ("staleness", "Staleness", shown["ages"]),
         ("table", "All numbers", shown["table"] and len(shown["table"]["rows"]) > 1),
         ("differences", "Differences", shown["forests"]),
-        ("clients", "Clients", shown["spreads"]),
+        ("clients", "Clients", shown["spreads"] or shown["left_out"]),
         ("setting", "What was run", True),
         ("time", "Time", shown["time"]),
         ("again", "Once more", True),

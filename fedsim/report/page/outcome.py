@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from fedsim.report.results import Row, by, metric_of, reached
+from fedsim.report.results import Row, amount, by, metric_of, reached
 
 FAINT = 1.2  # times what guessing gives: hardly more than that
 
@@ -75,17 +75,6 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
         both = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
         shown.append(("sent, both ways", amount(both), f"in {max(row['round'] for row in last):,} rounds"))
     return shown
-
-
-def amount(count: float) -> str:
-    """Bytes in the largest unit of which there is one.
-
-    >>> amount(14_812_345_678), amount(220_000), amount(12)
-    ('14.8 GB', '220 kB', '12 bytes')
-    """
-    powers = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
-    unit, size = next(((unit, size) for unit, size in powers.items() if count >= size), ("bytes", 1.0))
-    return f"{count / size:.3g} {unit}"
 
 
 def _mean(rows: Sequence[Row], name: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fedsim.study.methods import text_of
 from fedsim.study.words import axis, call_of, shown, value_in_short, variation
 
 
@@ -20,11 +21,13 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     controlled, poisons = bool(malicious or "fleet.malicious" in vary), data.get("attack") or []
     attacked = bool(wire) and controlled
     methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
+    changes = [_changes(method, scenario) for method in compare.get("methods") or []]
     steps: list[tuple[str, str | list[str]]] = [
         ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}{_held_out(data)}"),
         *([("attack on data", " → ".join(map(_named, poisons)))] if poisons else []),
         ("model", _named(scenario["model"])),
         ("cohort", _named(scenario["cohort"])),
+        *([("machines", machines)] if (machines := _machines(scenario.get("fleet") or {})) else []),
         *([("schedule", _named(scenario["schedule"]))] if "schedule" in scenario else []),
         ("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"),
         *([("broadcast", _named(scenario["broadcast"][0]))] if scenario.get("broadcast") else []),
@@ -33,7 +36,8 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     if controlled and (wire or poisons):
         steps.append(("malicious", variation(f"fleet.malicious={malicious}") if malicious else "as varied"))
     if methods:  # each with its client and its server half
-        steps.append(("methods", [f"{name}: {halves[name]}" if name in halves else name for name in methods]))
+        both = [f"{name}: {halves[name]}" if name in halves else name for name in methods]
+        steps.append(("methods", [f"{one}{more}" for one, more in zip(both, changes, strict=True)]))
     else:
         steps.append(("server", " → ".join(map(_named, scenario["server"]))))
     steps += [
@@ -44,6 +48,25 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     against = f", {len(methods)} methods compared with {record.get('baseline')}" if len(methods) > 1 else ""
     size = f"{scenario['rounds']} rounds, {seeds}{against}"
     return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {data.get('clients')} clients"}
+
+
+def _changes(method: Any, scenario: Mapping[str, Any]) -> str:
+    """What a method of a comparison sets for itself, behind a comma."""
+    changed = method.get("set") or {} if isinstance(method, Mapping) else {}
+    return "".join(f", {variation(f'{path}={text_of(value)}', scenario)}" for path, value in changed.items())
+
+
+def _machines(fleet: Mapping[str, Any]) -> str:
+    """Clients as machines; empty where nothing is said of them."""
+    parts = [f"{name} {_named(fleet[name])}" for name in ("speed", "links", "availability") if fleet.get(name)]
+    dropout, factor = fleet.get("dropout") or 0.0, fleet.get("over_select") or 1.0
+    if isinstance(dropout, Mapping):
+        parts += [f"dropout {name} {share:g}" for name, share in dropout.items() if share]
+    elif dropout:
+        parts.append(f"dropout {dropout:g}")
+    if fleet.get("deadline") is not None:
+        parts.append(f"deadline {fleet['deadline']:g} s{', partial work' * bool(fleet.get('partial_work'))}")
+    return ", ".join([*parts, *([f"over-selection {factor:g}"] if factor != 1 else [])])
 
 
 def _held_out(data: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What scores cost in bytes: the table, its sentences, pictures and page, and the bench of codecs."""
+"""What scores cost in bytes and in virtual seconds: tables, sentences, pictures and page, and the bench of codecs."""
 
 import json
 import math
@@ -14,18 +14,22 @@ import fedsim
 from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
+from fedsim.report.cost_table import cost_tables
 from fedsim.report.derived import derived_files
-from fedsim.report.figures.traffic import figures_of_traffic, in_units
+from fedsim.report.figures.costs import figures_of_costs
 from fedsim.report.page.charts import byte_axes, charts
-from fedsim.report.traffic_table import traffic_tables
+from fedsim.runs.checks import of_comparison
 from fedsim.scenario import read
+from fedsim.study.cost_axes import BYTES, TIME, in_bytes, leads, timed
+from fedsim.study.cost_lines import cost_lines
+from fedsim.study.costs import costs, direction, groups, name_of, on_front
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import interval, median_interval
-from fedsim.study.traffic import compares_codecs, direction, groups, name_of, on_front, traffic, traffic_lines
 from fedsim.study.words import attacks, call_of, codec_axes, variation
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
-KEPT = Path(__file__).parents[1] / "reports/compression"
+REPORTS = Path(__file__).parents[1] / "reports"
+KEPT = REPORTS / "compression"
 SCORES = {"dense": 0.9, "cast": 0.899, "top_k": 0.7, "bad": 0.6}
 UP = {"dense": 400, "cast": 200, "top_k": 10, "bad": 300}
 
@@ -61,13 +65,13 @@ def row(rows: list[dict], method: str) -> dict:
 
 def test_rows_hold_scores_bytes_and_the_front():
     runs = summary()
-    rows = traffic(runs, rounds(), "final")
+    rows = costs(BYTES, runs, rounds(), "final")
     cast = row(rows, "cast")
     values = np.array([run["final"] for run in runs if run["method"] == "cast"])
     assert (cast["mean"], cast["ci_low"], cast["ci_high"]) == pytest.approx((values.mean(), *interval(values)))
     assert (cast["bytes_up"], cast["bytes_down"]) == (6000, 12000)
     assert (cast["up_per_client_round"], cast["down_per_client_round"]) == (200, 400)
-    assert [r["front"] for r in rows] == [1, 1, 1, 0] and direction(rows) == "up"
+    assert [r["front"] for r in rows] == [1, 1, 1, 0] and direction(BYTES, rows) == "up"
     assert set(cast) == set(tables.BYTES)
 
 
@@ -82,7 +86,7 @@ def test_the_front_is_what_no_other_row_beats():
 
 
 def test_seeds_that_never_arrived_count_as_without_bound():
-    rows = traffic(summary(), rounds(), "final")
+    rows = costs(BYTES, summary(), rounds(), "final")
     assert row(rows, "dense")["bytes_to_target"] == 400_002.5 and row(rows, "dense")["reached"] == 6
     some, never = row(rows, "top_k"), row(rows, "bad")
     assert (some["reached"], some["bytes_to_target"], some["target_low"], some["target_high"]) == (
@@ -108,21 +112,96 @@ def test_an_interval_of_the_median_covers_it_as_often_as_it_says():
 
 def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
     same = [{**r, "bytes_up": 10 * r["round"]} for r in rounds()]
-    rows = traffic(summary(), same, "final")
+    rows = costs(BYTES, summary(), same, "final")
     assert len(rows) == 4 and "front" not in rows[0] and rows[0]["reached"] == 6
     assert (
-        figures_of_traffic(rows, pd.DataFrame(same), {}) == []
-        and traffic_lines(rows, summary(), "dense", "final") == []
+        figures_of_costs(BYTES, rows, pd.DataFrame(same), {}) == []
+        and cost_lines(BYTES, rows, summary(), same, "dense", "final") == []
     )
-    assert traffic([{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
+    assert costs(BYTES, [{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
 
 
 def test_a_run_that_diverged_is_the_worst_there_is():
     runs = [{**r, "diverged": int(r["method"] == "dense"), "final": None if r["method"] == "dense" else r["final"]}
             for r in summary()]  # fmt: skip
-    assert row(traffic(runs, rounds(), "final"), "dense")["mean"] == 0.0
+    assert row(costs(BYTES, runs, rounds(), "final"), "dense")["mean"] == 0.0
     failed = [{**r, "status": "failed" if r["method"] == "bad" else None} for r in summary()]
-    assert {r["method"] for r in traffic(failed, rounds(), "final")} == {"dense", "cast", "top_k"}
+    assert {r["method"] for r in costs(BYTES, failed, rounds(), "final")} == {"dense", "cast", "top_k"}
+
+
+# --------------------------------------------------------------------------------------------- over virtual seconds
+
+CLOCK = {"dense": 8.0, "cast": 2.0, "top_k": 1.0, "bad": 2.0}  # seconds of a round
+FLEET = {"fleet": {"deadline": 9.0}, "evaluate": {"target": 0.65}}
+
+
+def clocked(seeds: int = 6) -> list[dict]:
+    """`dense` takes longest; under seed 0 everything takes twice as long."""
+    return [{**r, "virtual_seconds": r["round"] * CLOCK[r["method"]] * (2 if r["seed"] == 0 else 1)}
+            for r in rounds(seeds)]  # fmt: skip
+
+
+def aimed() -> list[dict]:
+    ends = {"dense": 24.0, "cast": 6.0, "top_k": 3.0, "bad": 6.0}
+    return [{**r, "virtual_seconds_to_target": ends[r["method"]] if r["bytes_to_target"] else None} for r in summary()]
+
+
+def test_rows_of_seconds_hold_scores_in_equal_time():
+    """The first run of a seed ends after three rounds of a second: nothing but the start of `dense` is before it."""
+    rows = costs(TIME, aimed(), clocked(), "final")
+    assert {name for r in rows for name in r} == set(tables.SECONDS)
+    assert [r["virtual_seconds"] for r in rows] == pytest.approx([28.0, 7.0, 3.5, 7.0])
+    assert [r["in_time"] for r in rows] == pytest.approx([0, 0.899 / 3, 0.7, 0.2])
+    assert [r["front"] for r in rows] == [1, 1, 1, 0] and direction(TIME, rows) == "seconds"
+    some = row(rows, "top_k")
+    assert (some["reached"], some["virtual_seconds_to_target"], some["target_low"]) == (3, math.inf, 3.0)
+
+
+def test_where_all_take_as_long_there_is_no_table_of_seconds():
+    assert costs(TIME, aimed(), rounds(), "final") == []
+
+
+def test_a_run_that_diverged_stops_no_clock():
+    runs = [{**r, "diverged": int(r["method"] == "top_k")} for r in aimed()]
+    rows = costs(TIME, runs, clocked(), "final")
+    assert row(rows, "top_k")["in_time"] == 0.0 and row(rows, "cast")["in_time"] == pytest.approx(0.899)
+    assert row(rows, "dense")["in_time"] == 0.0  # a round takes 8 seconds, and `cast` ends after 6
+
+
+def test_seconds_are_in_sentences_where_machines_decide_them():
+    runs, played = aimed(), clocked()
+    rows = costs(TIME, runs, played, "final")
+    equal, saved, soonest = cost_lines(TIME, rows, runs, played, "dense", "final", FLEET)
+    start = (
+        "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
+    )
+    assert equal.startswith(start)
+    assert saved.startswith("cast takes 4 times fewer virtual seconds than dense at test accuracy 0.899")
+    assert soonest.startswith("To the target cast takes fewest virtual seconds, 6 s (95 % 6 s to 6 s) in the median")
+    assert cost_lines(TIME, rows, runs, played, "dense", "final", {"fleet": {}}) == []
+    assert timed({"compare": {"vary": {"schedule": ["sync", "fedbuff"]}}}) and not leads(TIME, FLEET)
+
+
+def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
+    rows = [{"method": "fedavg", "variant": f"fleet.deadline={t}, fleet.speed={kind}"} for t in (1, 2) for kind in "ab"]
+    assert list(groups(TIME, rows)) == ["fleet.speed=a", "fleet.speed=b"] and len(groups(BYTES, rows)) == 4
+    assert name_of(TIME, rows[0], rows[:1]) == "deadline 1 s"
+
+
+def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
+    rows = costs(TIME, aimed(), clocked(), "final")
+    (figure,) = figures_of_costs(TIME, rows, pd.DataFrame(clocked()), {"name": "seconds", **FLEET})
+    above, below = figure.axes
+    x, y = next(line for line in above.lines if line.get_label() == "cast").get_data()
+    assert x.max() == 6.0 and y[0] == pytest.approx(0.0) and y[-1] == pytest.approx((0.899 / 3 + 5 * 0.899) / 6)
+    assert below.get_xlabel() == "virtual seconds to test accuracy 0.65"
+    marks = {line.get_label(): line.get_xdata()[0] for line in below.lines if line.get_marker() not in ("None", ">")}
+    assert marks == {"dense": 24.0, "cast": 6.0}  # half of the seeds of `top_k` never arrive
+
+
+def test_lost_messages_are_paid_for_by_those_that_count():
+    lost = [{**r, "clients_late": 0, "clients_reported": 5 if r["round"] else 0} for r in rounds()]
+    assert row(costs(BYTES, summary(), lost, "final"), "dense")["up_per_client_round"] == 800
 
 
 # ------------------------------------------------------------------------------------------------ in sentences
@@ -130,7 +209,7 @@ def test_a_run_that_diverged_is_the_worst_there_is():
 
 def test_the_first_sentence_says_what_can_be_saved():
     runs = summary()
-    first, second = traffic_lines(traffic(runs, rounds(), "final"), runs, "dense", "final")
+    first, second = cost_lines(BYTES, costs(BYTES, runs, rounds(), "final"), runs, rounds(), "dense", "final")
     assert re.fullmatch(
         r"cast sends 2 times fewer bytes up than dense at test accuracy 0\.\d+ against 0\.\d+ \([-+]\S+, 95 % -\S+ to \+\S+\)\.",
         first,
@@ -141,18 +220,20 @@ def test_the_first_sentence_says_what_can_be_saved():
 
 def test_a_saving_that_costs_score_is_none():
     runs = summary(cast=0.8)
-    lines = traffic_lines(traffic(runs, rounds(), "final"), runs, "dense", "final")
+    lines = cost_lines(BYTES, costs(BYTES, runs, rounds(), "final"), runs, rounds(), "dense", "final")
     assert lines[0].startswith("None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.9")
 
 
 def test_rows_of_one_method_are_named_by_their_codecs():
     wires = ["[]", "[cast]", "[{kind: error_feedback, codec: {kind: top_k, k: 9}}]"]
     rows = [{"method": "fedavg", "variant": f"wire={wire}, client.lr={lr}"} for wire, lr in product(wires, (1, 2))]
-    assert list(groups(rows)) == ["client.lr=1", "client.lr=2"] and codec_axes(r["variant"] for r in rows) == {"wire"}
-    names = [name_of(r, rows) for r in groups(rows)["client.lr=1"]]
+    assert list(groups(BYTES, rows)) == ["client.lr=1", "client.lr=2"] and codec_axes(r["variant"] for r in rows) == {
+        "wire"
+    }
+    names = [name_of(BYTES, r, rows) for r in groups(BYTES, rows)["client.lr=1"]]
     assert names == ["nothing on the wire", "cast on the wire", "error_feedback(top_k(k=9)) on the wire"]
     more = [*rows, {**rows[0], "method": "scaffold"}]
-    assert name_of(rows[2], more) == "fedavg, cast on the wire"
+    assert name_of(BYTES, rows[2], more) == "fedavg, cast on the wire"
     assert codec_axes(["wire=[sign_flip]", "wire=[]"]) == codec_axes(["wire=[cast, sign_flip]"]) == set()
 
 
@@ -166,10 +247,10 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert variation("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
-    assert compares_codecs({"compare": {"methods": [method.written]}}) and not compares_codecs(
-        {"compare": {"methods": ["fedavg"]}}
+    assert leads(BYTES, {"compare": {"methods": [method.written]}}) and not leads(
+        BYTES, {"compare": {"methods": ["fedavg"]}}
     )
-    assert compares_codecs({"compare": {"vary": {"wire": ["[]", "[cast]"]}}}) and not compares_codecs(None)
+    assert leads(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}}) and not leads(BYTES, None)
     assert not attacks("wire=[{kind: top_k, k: 5}]") and attacks("wire=[{kind: sign_flip, scale: 5}]")
 
 
@@ -177,8 +258,8 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
 
 
 def test_the_figure_has_curves_and_a_front():
-    rows = traffic(summary(), rounds(), "final")
-    (figure,) = figures_of_traffic(rows, pd.DataFrame(rounds()), {"name": "bytes"})
+    rows = costs(BYTES, summary(), rounds(), "final")
+    (figure,) = figures_of_costs(BYTES, rows, pd.DataFrame(rounds()), {"name": "bytes"})
     above, below = figure.axes
     curves = {line.get_label(): line for line in above.lines}
     assert set(curves) == set(SCORES) and above.get_xscale() == below.get_xscale() == "log"
@@ -195,12 +276,12 @@ def test_points_that_coincide_share_their_numbers():
     runs, sent = summary(), rounds()
     twins = [{**r, "method": "twin"} for r in runs if r["method"] == "cast"]
     again = [{**r, "method": "twin"} for r in sent if r["method"] == "cast"]
-    (figure,) = figures_of_traffic(traffic(runs + twins, sent + again, "final"), None, {"name": "bytes"})
+    (figure,) = figures_of_costs(BYTES, costs(BYTES, runs + twins, sent + again, "final"), None, {"name": "bytes"})
     assert "2, 3" in {text.get_text() for text in figure.axes[0].texts}
 
 
 def test_ticks_are_bytes():
-    assert [in_units(v) for v in (0, 1, 999, 1000, 2.5e6, 1e9)] == ["0", "1 B", "999 B", "1 kB", "2.5 MB", "1 GB"]
+    assert [in_bytes(v) for v in (0, 1, 999, 1000, 2.5e6, 1e9)] == ["0", "1 B", "999 B", "1 kB", "2.5 MB", "1 GB"]
 
 
 def test_axes_of_bytes_are_there_where_messages_differ():
@@ -225,7 +306,7 @@ def test_bytes_behind_entropy_codes_are_one_picture():
 
 
 def test_the_table_of_a_paper_names_the_front_and_the_saving():
-    (table,) = traffic_tables(traffic(summary(), rounds(), "final"), "dense", {})
+    (table,) = cost_tables(BYTES, costs(BYTES, summary(), rounds(), "final"), "dense", {})
     assert table.names == ["dense", "cast", "top_k", "bad"]
     cells = [dict(zip(table.head, (shown for shown, _ in cell), strict=True)) for cell in table.cells]
     assert [c["× fewer"] for c in cells] == ["baseline", "2", "40", "1.33"] and [c["front"] for c in cells] == [
@@ -271,8 +352,6 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
         and 'data-axis="up"' in page
         and "error_feedback(top_k(k=9))" in page.replace("<wbr>", "")
     )
-    from fedsim.runs.checks import of_comparison
-
     assert of_comparison(tmp_path / "out", record) == []
     text = (tmp_path / "out" / "bytes.csv").read_text()
     (tmp_path / "out" / "bytes.csv").write_text(text.replace("as sent", "other"))
@@ -305,6 +384,29 @@ def test_the_comments_of_the_shipped_comparison_say_what_the_kept_one_says(root)
         assert kept["up_per_client_round"][method] == pytest.approx(float(claim["bytes_up"]), rel=0.05), method
         if "difference" in claim:
             assert compared["difference"][method] == pytest.approx(float(claim["difference"]), abs=0.01), method
+
+
+def test_the_comments_of_a_fleet_s_comparison_say_what_the_kept_one_says(root):
+    """Made by the command of its comments, of the scenario as it is; its tables follow from one another."""
+    path, out = root / "scenarios/fleet/sync_or_async.yaml", REPORTS / "fleet"
+    record = json.loads((out / "run.json").read_text())
+    command = [word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")]
+    assert command == ["compare", "scenarios/fleet/sync_or_async.yaml", "--out", "reports/fleet"]
+    labels = [method["label"] for method in read(path).resolved()["compare"]["methods"]]
+    assert labels == [method["label"] for method in record["scenario"]["compare"]["methods"]]
+    assert of_comparison(out, record) == []
+    lines = [re.split(r"\s{2,}", line[4:].strip()) for line in path.read_text().splitlines() if line.startswith("#   ")]
+    head, *claims = [line for line in lines if len(line) > 1]
+    kept = pd.read_csv(out / "seconds.csv").set_index("method")
+    assert {claim[0] for claim in claims} == set(kept.index) == set(labels) and (kept["seeds"] >= 10).all()
+    for line in claims:
+        claim = dict(zip(head, line, strict=True))
+        row = kept.loc[claim["method"]]
+        median, low, high = map(float, re.findall(r"\d+", claim["seconds"]))
+        for name, value in {"virtual_seconds_to_target": median, "target_low": low, "target_high": high}.items():
+            assert row[name] == pytest.approx(value, rel=0.05), claim["method"]
+        assert row["in_time"] == pytest.approx(float(claim["in_time"]), abs=0.01)
+        assert row["mean"] == pytest.approx(float(claim["score"]), abs=0.01)
 
 
 def test_the_bench_has_parameters_for_every_codec():

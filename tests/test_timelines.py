@@ -1,0 +1,236 @@
+"""What the clients of one round do when: against the plan and the flights themselves, its table, pictures and the page."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_flights import federation as federation
+from test_flights import plan_of
+
+import fedsim
+from fedsim.disk.tables import read_table
+from fedsim.fleet import Dropout, Fleet, Local, Plan, Rates, selection
+from fedsim.fleet.timelines import timeline
+from fedsim.fleet.timetables import fedbuff
+from fedsim.report import page
+from fedsim.report.derived import derived_files
+from fedsim.report.figures import figures_of_machines
+from fedsim.report.page.left_out import classes_of, left_out
+from fedsim.report.page.machines import machines
+from fedsim.report.page.staleness import histograms
+from fedsim.report.timelines import panels
+from fedsim.runs import derive
+
+STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  # seconds
+
+
+def plan_with(federation, **fleet) -> Plan:
+    """Six clients in a round: a second down, and 4 steps, and half a second up."""
+    local = Local(batch=4, epochs=None, steps=STEPS, shuffle=True, drop_last=False, lr=lambda r: 1.0)
+    machines = Fleet(speed=lambda clients, rng: STEP, links=lambda clients, rng: Rates(DOWN, UP), **fleet)
+    return Plan(federation, selection.listed([list(range(6))]), local, 3, 5, fleet=machines, down=2, up=5)
+
+
+def of(plan: Plan) -> dict[int, dict]:
+    """The rows of a timeline by client."""
+    first = timeline(plan)
+    assert first is not None
+    rows = [dict(zip(first._fields, values, strict=True)) for values in zip(*(c.tolist() for c in first), strict=True)]
+    return {row["client"]: row for row in rows}
+
+
+def test_nothing_is_shown_where_times_do_not_differ(federation):
+    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1.0)
+    assert timeline(Plan(federation, selection.all(), local, 3, 5)) is None
+
+
+def test_a_round_ends_with_its_longest_client(federation):
+    rows = of(plan_with(federation))
+    for client, row in rows.items():
+        whole = 1 + STEPS * STEP[client]
+        assert (row["begins"], row["trains"], row["sends"], row["ends"]) == (0, 1, whole, whole + 1)
+        assert (row["place"], row["closes"], row["outcome"]) == (client, 26.0, "joined")
+
+
+def test_who_is_late_is_cut_off_at_the_deadline(federation):
+    rows = of(plan_with(federation, deadline=15.0))
+    assert [row["outcome"] for row in rows.values()] == ["joined"] * 3 + ["late"] * 3
+    assert {row["closes"] for row in rows.values()} == {15.0}
+    assert [rows[c]["sends"] for c in (2, 3, 5)] == [13.0, 15.0, 15.0] and rows[2]["ends"] == 14.0
+
+
+def test_partial_work_is_as_long_as_there_is_time(federation):
+    """Client 5 has 13 seconds for steps of 6: two of them."""
+    rows = of(plan_with(federation, deadline=15.0, partial=True))
+    assert [rows[client]["outcome"] for client in range(6)] == ["joined"] * 3 + ["partial"] * 3
+    assert (rows[5]["sends"], rows[5]["ends"]) == (13.0, 14.0)
+
+
+def test_who_is_not_needed_any_more_is_told_from_who_is_late(federation):
+    rows = of(plan_with(federation, keep=2))
+    assert [row["outcome"] for row in rows.values()] == ["joined"] * 2 + ["over-selected"] * 4
+    assert all(row["ends"] == row["closes"] == 10.0 for row in rows.values() if row["outcome"] == "over-selected")
+    both = of(plan_with(federation, keep=5, deadline=15.0))
+    assert {row["outcome"] for row in both.values()} == {"joined", "late"}
+
+
+@pytest.mark.parametrize("when", ["before", "during", "after"])
+def test_who_leaves_is_there_until_then(federation, when):
+    rows = of(plan_with(federation, dropout=Dropout(**{when: 1.0})))
+    for client, row in rows.items():
+        whole = 1 + STEPS * STEP[client]
+        assert row["outcome"] == "left" and row["trains"] <= row["sends"] <= row["ends"] <= row["closes"]
+        if when == "before":
+            assert row["trains"] == row["ends"] == 0
+        elif when == "during":
+            assert 1 <= row["sends"] == row["ends"] < whole
+        else:
+            assert row["ends"] == whole + 1
+
+
+def test_flights_are_those_of_the_plan(federation):
+    """Two at a time, of 3 and of 2 seconds: who reports makes room for the next."""
+    plan = plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
+    first = timeline(plan)
+    assert first is not None
+    rows = sorted(zip(*(column.tolist() for column in first), strict=True), key=lambda row: (row[2], row[1]))
+    #       place client begins trains sends ends closes outcome
+    assert rows[:4] == [
+        (0, 0, 0.0, 0.0, 3.0, 3.0, 3.0, "joined"),
+        (1, 1, 0.0, 0.0, 2.0, 2.0, 3.0, "joined"),
+        (1, 2, 2.0, 2.0, 4.0, 4.0, 5.0, "joined"),
+        (0, 3, 3.0, 3.0, 5.0, 5.0, 5.0, "joined"),
+    ]
+    state, closes = plan.begin(), []
+    for r in range(1, 5):
+        work, state = plan.round(r, state)
+        closes += [float(state["clock"])] * len(work.ids)
+    joined = first.closes[first.outcome == "joined"]
+    assert joined.tolist() == closes[: len(joined)]
+    for place in (0, 1):  # one after another, without a break
+        mine = np.flatnonzero(first.place == place)
+        assert (first.begins[mine][1:] == first.ends[mine][:-1]).all()
+
+
+def test_a_flight_that_does_not_end_is_cut_off(federation):
+    speed = np.array([90.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    rows = of(plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=speed, rounds=2))
+    assert rows[0]["outcome"] == "in flight" and np.isnan(rows[0]["closes"]) and rows[0]["ends"] == 8.0
+
+
+# ------------------------------------------------------------------------------------------------ pictures and page
+
+NAMES = ["wait", "again", "deadline", "fedbuff"]
+SCENARIO = {
+    "name": "machines",
+    "rounds": 2,
+    "seeds": 2,
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 12},
+    "cohort": {"kind": "uniform", "size": 6},
+    "client": {"lr": 0.1, "batch": 10, "epochs": 1},
+    "fleet": {"speed": {"kind": "pareto"}, "links": {"kind": "lognormal", "up": 5000.0, "down": 20000.0}},
+}
+METHODS = [
+    {"method": "fedavg", "label": "wait"},
+    {"method": "fedavg", "label": "again"},
+    {"method": "fedavg", "label": "deadline", "set": {"fleet.deadline": 4.0}},
+    {"method": "fedavg", "label": "fedbuff", "set": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 6}}},
+]
+
+
+@pytest.fixture
+def table(federation) -> pd.DataFrame:
+    """The table of four methods, two of which have the same round."""
+    wait, late = plan_with(federation), plan_with(federation, deadline=15.0)
+    flown = plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
+    frames = []
+    for name, plan in zip(NAMES, (wait, wait, late, flown), strict=True):
+        first = timeline(plan)
+        assert first is not None
+        frames += [pd.DataFrame(first._asdict()).assign(method=name, seed=seed) for seed in (3, 4)]
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    out = tmp_path_factory.mktemp("machines") / "out"
+    return fedsim.compare(SCENARIO, methods=METHODS, baseline="wait", out=out), out
+
+
+@pytest.mark.long
+def test_the_table_is_kept_and_read_again(compared):
+    comparison, out = compared
+    table = read_table(out, "machines")
+    assert table is not None and len(table) == len(comparison.machines)
+    wait = table.query("method == 'wait' and seed == 0")
+    rounds = comparison.rounds.query("method == 'wait' and seed == 0 and round == 1")
+    assert len(wait) == 6 and wait["closes"].unique().tolist() == rounds["virtual_seconds"].tolist()
+    assert all(check.ok for check in fedsim.verify(out).checks)
+    (out / "machines.csv").unlink()
+    assert not all(check.ok for check in fedsim.verify(out).checks)
+    comparison.save(out)
+
+
+def test_methods_that_have_the_same_round_are_one_panel(table):
+    parts = panels(table, NAMES)
+    assert [part.names for part in parts] == [["wait", "again"], ["deadline"], ["fedbuff"]]
+    assert parts[0].about == "6 of 6 count" and parts[2].flights and parts[2].about.startswith("the server steps ")
+    assert parts[1].about == "3 of 6 count, 3 late"
+
+
+def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
+    (figure,) = figures_of_machines(table, SCENARIO, NAMES)
+    parts = panels(table, NAMES)
+    for axes, part in zip(figure.axes, parts, strict=True):
+        assert len(axes.patches) == sum(len(bar.parts) for bar in part.bars)
+        lines = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
+        assert lines == part.steps
+    assert figures_of_machines(table.iloc[:0], SCENARIO) == []
+
+
+def test_the_page_has_a_picture_for_every_panel(table):
+    shown = machines(table, NAMES)
+    assert shown is not None and [one["title"] for one in shown["panels"]] == ["wait, again", "deadline", "fedbuff"]
+    wait, late, _ = (str(one["picture"]) for one in shown["panels"])
+    assert wait.count("<rect") == 18 and late.count('class="work lost"') == 3 and machines(None, NAMES) is None
+
+
+@pytest.mark.long
+def test_the_page_shows_machines_ages_and_who_is_left_out(compared):
+    comparison, out = compared
+    record = json.loads((out / "run.json").read_text())
+    frames = comparison.frames()
+    files = derived_files(frames, record)
+    text = files["report.html"].decode()
+    assert 'id="machines"' in text and "Who is left out" in text
+    assert any(f"{both}: 6 of 6 count" in text for both in ("wait, again", "again, wait"))
+    assert 'id="seconds"' in text and files["figures/machines.png"].startswith(b"\x89PNG")
+    ages = pd.DataFrame({"method": "fedbuff", "seed": [0, 0, 1], "age": [0, 2, 0], "messages": [1, 1, 2]})
+    shown = page.page_of([page.Source(record, {**derive.tables_of(out), "staleness": ages})]).decode()
+    assert "How old messages are" in shown and "fedbuff: 0.5 on average" in shown
+
+
+# ------------------------------------------------------------------------------------ ages, and who is left out
+
+
+def test_a_histogram_has_the_share_of_every_age():
+    ages = pd.DataFrame({"method": "a", "seed": 0, "age": [0, 1, 3], "messages": [6, 3, 1]})
+    ((one),) = histograms(ages, ["a", "b"], {})
+    shares = [line.partition("<")[0] for line in str(one["picture"]).split("<title>")[1:]]
+    assert shares == [
+        f"{age}: {share} of the messages" for age, share in enumerate(["60.00%", "30.00%", "0.00%", "10.00%"])
+    ]
+    wide = ages.assign(age=[0, 1, 120])
+    assert str(histograms(wide, ["a"], {})[0]["picture"]).count("<title>") == 41 and histograms(None, ["a"], {}) == []
+
+
+def test_clients_are_told_apart_by_how_often_they_took_part():
+    clients = pd.DataFrame({
+        "method": "a", "seed": [0] * 4 + [1] * 4, "rounds_joined": [0, 1, 4, 7] * 2, "rounds_late": 0,
+        "global_accuracy": [0.2, 0.4, 0.6, 0.8, 0.4, 0.6, 0.8, np.nan],
+    })  # fmt: skip
+    assert classes_of(np.array([0, 1, 4, 7])).tolist() == [0, 1, 2, 3]
+    ((title, picture),) = left_out(clients, ["a"], {})
+    assert title == "" and picture.rows[0].texts == ["0.300", "0.500", "0.700", "0.800"]
+    assert left_out(clients.drop(columns="rounds_late"), ["a"], {}) == left_out(None, ["a"], {}) == []
