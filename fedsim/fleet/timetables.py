@@ -19,12 +19,8 @@ class Timetable(NamedTuple):
     concurrency: int = 0  # clients that train at any time, of an asynchronous server
     waits: bool = False  # whether clients start after a step of the server, in place of all that have ended
     discount: Callable[[Any], Any] | None = None  # age of an update -> factor on it; None: there is none
-    window: float = (
-        0.0  # seconds after which the server steps with the messages that are there; 0: when the buffer is full
-    )
-    mixing: Callable[[Any], Any] | None = (
-        None  # age of a client's model -> its share of the next; None: updates are added
-    )
+    window: float = 0.0  # seconds after which the server steps with what is there; 0: when the buffer is full
+    mixing: Callable[[Any], Any] | None = None  # age of a client's model -> its share; None: updates are added
 
     @property
     def asynchronous(self) -> bool:
