@@ -59,6 +59,7 @@ TABLES = {
     "timing.csv": tables.TIMING,
     "clients.csv": tables.CLIENTS,
     "partition.csv": tables.PARTITION,
+    "staleness.csv": tables.STALENESS,
     "machines.csv": tables.MACHINES,
     "summary.csv": tables.SUMMARY,
     "compare.csv": (*tables.COMPARE, *tables.SENSITIVITY),

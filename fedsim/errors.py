@@ -134,9 +134,11 @@ class DataError(Failure, ValueError):
 
     Attributes:
       lines: what is wrong, and in which row.
+      section: keys of the section that named the samples or the file.
     """
 
     exit_code = 3
+    section: tuple[str, ...] = ("data",)
 
     def __init__(self, *lines: str):
         self.lines = tuple(map(printable, lines))

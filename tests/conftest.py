@@ -37,15 +37,29 @@ def pytest_configure(config):
         config.option.markexpr = ""
 
 
+SHARES = {12: 4, 6: 3, 3: 2}
+"""Cases of a long test, at least -> one in so many is played."""
+
+
 def pytest_collection_modifyitems(config, items):
-    """Of tests marked `share(n)`, one in n is played, always the same ones; all with FEDSIM_WHOLE=1."""
-    left = {True: [], False: []}
+    """Of a long test with many cases a fixed share is played, that of `SHARES` or of `share(n)`; all with FEDSIM_WHOLE=1."""
+    if WHOLE:
+        return
+    tests: dict[str, list] = {}
     for item in items:
-        share = item.get_closest_marker("share")
-        played = WHOLE or share is None or zlib.crc32(item.name.encode()) % share.args[0] == 0
-        left[played].append(item)
-    items[:] = left[True]
-    config.hook.pytest_deselected(items=left[False])
+        if item.get_closest_marker("long"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left = {item for cases in tests.values() for item in not_played(cases)}
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=list(left))
+
+
+def not_played(cases: list) -> list:
+    """The cases of a test beyond its share: always the same ones, and not all of them."""
+    number = max((n for least, n in SHARES.items() if len(cases) >= least), default=1)
+    marks = filter(None, (case.get_closest_marker("share") for case in cases))
+    ordered = sorted(cases, key=lambda case: zlib.crc32(case.name.encode()))
+    return ordered[-(-len(ordered) // max([number, *(mark.args[0] for mark in marks)])) :]
 
 
 if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")

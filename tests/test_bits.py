@@ -151,6 +151,7 @@ def variant(name, **sections):
 
 
 @pytest.mark.long
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_block_under_every_kind_of_link(name):
     whole = digest(variant(name))

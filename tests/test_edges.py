@@ -38,6 +38,7 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 # ------------------------------------------------------------------------------------------------------ rules
 
 FROM_0, ABOVE_0, FROM_1, DECAY = ((0,), (-0.5,)), ((0.5,), (0.0,)), ((1,), (0,)), ((0.0, 0.5), (-0.1, 1.0))
+ABOVE_0_TO_1, SHARE = ((0.1, 1.0), (0.0, 1.1)), ((0.0, 1.0), (-0.1, 1.1))
 ITERATIONS = ((1, 100_000), (0, 100_001))
 ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {  # of every parameter: values that are taken, and some that are not
     "rule": {
@@ -57,7 +58,15 @@ ALLOWED: dict[str, dict[str, dict[str, tuple]]] = {  # of every parameter: value
         "uniform": {"size": FROM_1}, "weighted": {"size": FROM_1}, "cyclic": {"size": FROM_1},
         "poisson": {"rate": ((0.5, 1.0), (0.0, 1.5))},
         "listed": {"rounds": (([[0]], [[0, 0], [1]]), ([], [[]], [[-1]]))},
-        "power_of_choice": {"size": FROM_1, "candidates": FROM_1},
+        "power_of_choice": {"size": FROM_1, "candidates": FROM_1}, "divfl": {"size": FROM_1, "candidates": FROM_1},
+        "clustered": {"size": FROM_1}, "round_robin_by_class": {"size": FROM_1}, "least_participated": {"size": FROM_1},
+        "importance": {"size": FROM_1, "floor": ABOVE_0_TO_1},
+        "fedcs": {"seconds": ABOVE_0, "candidates": FROM_1, "size": FROM_1},
+        "tifl": {"size": FROM_1, "tiers": FROM_1, "weights": (([0.0], [1.0, 0.0]), ([], [-0.1]))},
+        "oort": {
+            "size": FROM_1, "explore": SHARE, "decay": ABOVE_0_TO_1, "least": SHARE, "preferred": ABOVE_0_TO_1, "alpha": FROM_0,
+            "cutoff": ABOVE_0_TO_1, "clip": ABOVE_0_TO_1, "most": FROM_1,
+        },
     },
 }  # fmt: skip
 

@@ -38,7 +38,7 @@ def played(plan, rounds, planner=None) -> list:
     works = []
     for r in range(planner.settled + 1, rounds + 1):
         works.append(planner.round(r))
-        planner.settle(works[-1], np.zeros(len(works[-1].ids)), np.zeros(len(works[-1].ids)))
+        planner.settle(works[-1], {})
     return works
 
 
@@ -174,18 +174,19 @@ def test_the_power_of_choice():
 def test_what_is_known_of_losses(federation):
     plan = plan_of(federation, Timetable(), selection.power_of_choice(2, 6))
     planner = Planner(plan)
-    assert np.isnan(planner.losses).all() and planner.ready(1) and not planner.ready(2)
+    losses = planner.feedback["loss"]
+    assert np.isnan(losses).all() and planner.ready(1) and not planner.ready(2)
     work = planner.round(1)
     assert work.ids.tolist() == [0, 1] == planner.round(1).ids.tolist()
-    planner.settle(work, np.array([6.0, 1.0]), np.array([4.0, 0.0]))  # of the second no batch counts
-    assert planner.ready(2) and planner.losses[:2].tolist() == [1.5, np.inf] and np.isnan(planner.losses[2:]).all()
+    planner.settle(work, {"loss": np.array([1.5, np.nan])})  # of the second no batch counts
+    assert planner.ready(2) and losses[:2].tolist() == [1.5, np.inf] and np.isnan(losses[2:]).all()
     again = Planner(plan)
     again.restore(planner.arrays(), 1)
     rest = []
     for each in (planner, again):
         for r in (2, 3, 4):
             work = each.round(r)
-            each.settle(work, np.full(2, np.float32(r)), np.ones(2))
+            each.settle(work, {"loss": np.full(2, np.float32(r))})
             rest.append(work.ids.tolist())
     assert rest[:3] == rest[3:] == [[2, 3], [4, 5], [4, 5]]
     survey = list(plan.survey())

@@ -252,13 +252,13 @@ def test_an_extreme_that_is_admitted_is_played():
 
 
 @pytest.mark.long
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_number_of_every_kind(family):
     """From the schema: each takes each extreme, one at a time (a fixed share of them, or all with FEDSIM_WHOLE=1)."""
     tests = Path(__file__).parent
     environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    words = [sys.executable, "-m", "hostile.numbers", family, "1" if WHOLE else "17"]
+    words = [sys.executable, "-m", "hostile.numbers", family, "1" if WHOLE else "29"]
     done = subprocess.run(words, cwd=tests, env=environment, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, f"died at {done.stderr.splitlines()[-1]}, with {SPACE} bytes of address space"

@@ -364,7 +364,12 @@ def test_a_client_method_knows_whom_the_attacker_controls(lanes):
 
 @pytest.mark.parametrize("wanted", [0, 3])
 @pytest.mark.parametrize(
-    "data", [{"client_test": 0.3}, {}, {"test": {"clients": 0.4}}], ids=["own", "none", "held out"]
+    "data",
+    [
+        pytest.param({"client_test": 0.3}, id="own"),
+        pytest.param({}, id="none", marks=pytest.mark.long),
+        pytest.param({"test": {"clients": 0.4}}, id="held out", marks=pytest.mark.long),
+    ],
 )
 def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data):
     base = {"name": "scored", "rounds": 2, "model": "logistic", "client": {"lr": 0.1, "batch": 7}}

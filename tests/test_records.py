@@ -129,7 +129,7 @@ def test_no_form_of_any_entry_is_unforeseen(kind, made, tmp_path):
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("kind", ["run", "compare"])
 def test_no_form_of_any_entry_is_unforeseen_by_any_command(kind, part, played, tmp_path):
-    for path, value, record in itertools.islice(cases(played / kind, 1 if WHOLE else 29), part, None, 3):
+    for path, value, record in itertools.islice(cases(played / kind, 1 if WHOLE else 59), part, None, 3):
         out = shutil.copytree(played / kind, tmp_path / "out")
         tried(out, record, ACTS)
         shutil.rmtree(out)
@@ -138,7 +138,7 @@ def test_no_form_of_any_entry_is_unforeseen_by_any_command(kind, part, played, t
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["compare", *["run"] * WHOLE])
 def test_no_form_of_any_entry_is_unforeseen_by_whoever_draws(kind, played, tmp_path, pictures):
-    for path, value, record in cases(played / kind, 5 if WHOLE else 89):
+    for path, value, record in cases(played / kind, 5 if WHOLE else 307):
         out = shutil.copytree(played / kind, tmp_path / "out")
         tried(out, record, ["report"])
         shutil.rmtree(out)

@@ -50,6 +50,8 @@ LATER = (
     "fedntd",
     "moon",
     "fedper",
+    "fedvarp",
+    "ca2fl",
 )
 """In the long part alone: a second or more each to compile. Of the methods that keep something, four stay."""
 CASES = [
@@ -81,6 +83,7 @@ def test_the_client_of_most_papers_with_momentum_and_weight_decay():
 
 
 @pytest.mark.long
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("name", "case"), CASES)
 def test_every_method_under_every_condition(name, case):
     if (name, case) in REFUSED:

@@ -20,6 +20,7 @@ LATER = (
     "geometric_median",
     "multi_krum",
     "agnostic(lr=0.3)",
+    "fedau",
     *FILTERS,
 )  # in the long part alone; `rfa` and `krum` share what they compute
 SEEN = [method.server[0] for method in METHODS.values()]  # rules that the fast part sees behind methods
@@ -43,11 +44,14 @@ def refusal(name: str, case: str) -> str | None:
     size = {"alone": 1, "alone, others empty": 3, "cyclic": 4}.get(case, 5)
     if size < rule.least:
         return FEW.format(link["kind"], rule.least, size)
+    if case == "drawn twice" and name in REMEMBER:
+        return f"listed draws a client twice, and {link['kind']} remembers one update of each"
     if case == "drawn twice" and name in ONCE:
         return "listed draws a client twice, which only a rule that is a sum can weigh"
     return None
 
 
+REMEMBER = ("mifa", "fedvarp", "ca2fl", "fedau", "fedau(cutoff=2)")
 ONCE = (
     "agnostic",
     "agnostic(lr=0.3)",
@@ -68,6 +72,7 @@ def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name)
 
 
 @pytest.mark.long
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("name", "case"), crossed(RULES, COHORTS))
 def test_every_rule_under_every_condition(name, case):
     message = refusal(name, case)

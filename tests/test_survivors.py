@@ -175,7 +175,10 @@ def krum_scores(neighbours):
     return there, np.sort(apart, 1)[:, 1 : 1 + neighbours].sum(1)
 
 
-@pytest.mark.parametrize(("link", "neighbours"), [({"f": 1}, 2), ({"f": 1, "neighbours": 3}, 3), ({"f": 0}, 3)])
+@pytest.mark.parametrize(
+    ("link", "neighbours"),
+    [({"f": 1}, 2), pytest.param({"f": 1, "neighbours": 3}, 3, marks=pytest.mark.long), ({"f": 0}, 3)],
+)
 def test_krum_is_its_definition(link, neighbours):
     there, scores = krum_scores(neighbours)
     close(played("krum", **link)[0], DELTA[there[scores.argmin()]])
@@ -215,7 +218,7 @@ def test_clipping_around_the_last_aggregate():
     close(carry["w"], v)
 
 
-@pytest.mark.parametrize("smoothing", [1e-3, 1.3])
+@pytest.mark.parametrize("smoothing", [1e-3, pytest.param(1.3, marks=pytest.mark.long)])
 def test_rfa_takes_its_three_steps(smoothing):
     w = WEIGHT / WEIGHT.sum()
     v = w @ DELTA

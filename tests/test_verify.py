@@ -206,7 +206,7 @@ def doctored(out, logged=lambda table, row: None, committed=lambda number, snaps
             log["open_sha256"] = hashlib.sha256(text[: log["open"]]).hexdigest()
             committed(number, Snapshot(values["run"], arrays))
             path.write_bytes(b"".join(encode(Snapshot(values, arrays))))
-    for table in [name for name in ORDER if name in tables]:
+    for table in tables:
         (out / f"{table}.csv").write_text(frames.to_csv(tables[table], ORDER[table]))
     rehashed(out)
 

@@ -13,11 +13,13 @@ from fedsim.build.feasibility import (
     foreign_metric,
     idle_keys,
     large_cohort,
+    merged_rows,
     own_samples,
     repeated_clients,
     small_cohort,
     too_many_rows,
     unknown_clients,
+    unknown_columns,
     unknown_members,
     unknown_shares,
     unmet_needs,
@@ -96,6 +98,7 @@ def checked(
     _check_links(problems, links, cohort, K, fleet)
     problems.check(second_codec, links)
     problems.check(linear_partners, links)
+    problems.check(merged_rows, links)
     for path, each, made in sent:
         problems.check(no_downlink, path, each, made)
     for path, each, made in links:
@@ -106,6 +109,7 @@ def checked(
     features = net is UNKNOWN or net.features is not None
     per_token = problems.attempt(lambda federation: federation.per_token, federation)
     problems.check(unmet_needs, scenario, client, classes, per_token, features)
+    problems.check(unknown_columns, scenario, cohort, classes, per_token)
     problems.check(foreign_metric, scenario, classes)
     learned = (
         net,
@@ -207,7 +211,7 @@ def _check_links(problems: Problems, links: list[tuple[Path, Any, Any]], cohort:
         problems.check(too_many_rows, path, section, made, K)
         if section.family == "rule":
             problems.check(wrong_partners, scenario, path, section, made)
-            problems.check(repeated_clients, scenario, cohort, made)
+            problems.check(repeated_clients, scenario, section, cohort, made)
             problems.check(unknown_shares, scenario, path, cohort, made, fleet)
             if not problems.refused("data.server"):
                 problems.check(own_samples, scenario, path, section, made)

@@ -13,11 +13,9 @@ from typing import Any
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, MissingFileError, nearest, shortened
 from fedsim.scenario.expected import value_in_words
+from fedsim.scenario.named_files import Place
 from fedsim.scenario.schema import Scenario
 from fedsim.sources import sha256_of_data
-
-Place = tuple[str, ...]  # keys from the top of a scenario
-DATA, PARTITION = ("data",), ("data", "partition")  # sections that may name a file
 
 
 def section_at(scenario: Scenario, place: Place) -> Any:
@@ -58,6 +56,20 @@ def data_file(scenario: Scenario, place: Place) -> Path:
         text = f"{value_in_words(path)} lies outside the scenario's folder and the working directory"
         raise scenario.error((*place, "path"), f"{text}; move it there, or allow its folder with --data-root DIR")
     raise _missing_file(scenario, (*place, "path"), path, inside)
+
+
+def path_of(scenario: Scenario, place: Place) -> dict[str, str]:
+    """The key `path` of a section that may name a file, as its factory is called with it."""
+    return {"path": str(data_file(scenario, place))} if hasattr(section_at(scenario, place), "path") else {}
+
+
+def settled_file(scenario: Scenario, place: Place) -> dict[str, str]:
+    """Where a file lies, and its hash, where the section that names it has a key for it; nothing where it names none."""
+    section = section_at(scenario, place)
+    if not hasattr(section, "path"):
+        return {}
+    path = data_file(scenario, place)
+    return {"path": str(path.resolve()), **({"sha256": sha256_of_data(path)} if hasattr(section, "sha256") else {})}
 
 
 def _moved(path: str, roots: Iterable[str]) -> list[str]:

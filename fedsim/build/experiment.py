@@ -12,10 +12,13 @@ import numpy as np
 from fedsim import tree
 from fedsim.build.adversary import adversary_of
 from fedsim.build.checked import checked
+from fedsim.build.feasibility import unknown_probabilities
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
+from fedsim.build.machines import settled_fleet
 from fedsim.build.memory import allocations, check_memory, run_footprint
 from fedsim.build.model import start_variables
+from fedsim.build.problems import Problems
 from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
@@ -162,12 +165,16 @@ def build(
         own=mesh(trained.own) if server.refers else None,
         solo=trained.client.solo,
     )
+    problems = Problems(scenario)
+    problems.check(unknown_probabilities, scenario, server.rule, plans.values())
+    problems.raise_all()
     counted = run_footprint(scenario, program, one, shapes, inputs.activations).parts
     check_memory(scenario, counted)
     with allocations(scenario, counted):
         shared = jax.block_until_ready(shared or {seed: start(seed) for seed in spec.seeds})
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "model": inputs.model, "data": settled_data(scenario, data, some)}
+    settled_sections["fleet"] = settled_fleet(scenario)
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client, counted)
 

@@ -3,7 +3,7 @@
 Each function yields (path, what is wrong there and what to do) for `build.problems.Problems.check`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -11,8 +11,10 @@ from pydantic import BaseModel
 
 from fedsim.build.programs import Training
 from fedsim.build.wire import remembers
-from fedsim.fleet import Cohort, Fleet, Timetable
+from fedsim.fleet import Cohort, Fleet, Plan, Timetable
+from fedsim.fleet.selection import COLUMNS, FEEDBACK, HISTORY
 from fedsim.scenario.expected import value_in_words
+from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 from fedsim.scenario.sections import Malicious
@@ -36,6 +38,17 @@ def unmet_needs(scenario: Scenario, client: Client, classes: int, per_token: boo
         yield ("client", "kind"), f"{scenario.spec.client.kind} {text}"
     elif missing := [name for name in sorted(client.needs) if not known[name]]:
         yield ("client", "kind"), f"{scenario.spec.client.kind} {NEEDS[missing[0]]}"
+
+
+def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token: bool) -> Found:
+    """A cohort that looks at what nobody knows: at clients' classes, where there are none, or one for every token."""
+    if unknown := sorted(cohort.needs - COLUMNS):
+        text = f"{scenario.spec.cohort.kind} needs {unknown[0]}, and a cohort may need {', '.join(sorted(COLUMNS))}"
+        yield ("cohort", "kind"), f"{text}; change its `needs`"
+    if "labels" in cohort.needs and (per_token or not classes):
+        found = "every token has one" if per_token else "these targets are numbers"
+        kind = scenario.spec.cohort.kind
+        yield ("cohort", "kind"), f"{kind} is for samples with one class each, and here {found}; take another cohort"
 
 
 def foreign_metric(scenario: Scenario, classes: int) -> Found:
@@ -103,10 +116,27 @@ def bounds_of(section: Any) -> list[str]:
     return [name for name in BOUNDS if getattr(section, name, None) is not None]
 
 
-def repeated_clients(scenario: Scenario, cohort: Cohort, rule: Rule) -> Found:
+def merged_rows(links: list[tuple[Path, Any, Any]]) -> Found:
+    """A stage that makes rows of several clients, before a rule that remembers an update of each."""
+    rule = next(((section, made) for _, section, made in links if isinstance(made, Rule)), None)
+    if rule is None or not remembers(rule[1]):
+        return
+    for path, section, _ in links:
+        if section.kind == "bucket":
+            text = f"bucket makes rows of several clients, and {rule[0].kind} remembers something of each client"
+            yield path, f"{text}; take it out, or take another rule"
+
+
+def repeated_clients(scenario: Scenario, section: Any, cohort: Cohort, rule: Rule) -> Found:
     """A cohort that draws a client twice, before a rule that cannot weigh it."""
-    if cohort.repeats and rule.fold is None:
-        text = f"{scenario.spec.cohort.kind} draws a client twice, which only a rule that is a sum can weigh"
+    if not (cohort.repeats or cohort.factors):
+        return
+    kind, does = scenario.spec.cohort.kind, "gives clients factors" if cohort.factors else "draws a client twice"
+    if remembers(rule):
+        text = f"{kind} {does}, and {section.kind} remembers one update of each"
+        yield ("cohort",), f"{text}; take the cohort uniform or poisson, or another rule"
+    elif rule.fold is None:
+        text = f"{kind} {does}, which only a rule that is a sum can weigh"
         yield ("cohort",), f"{text}; use the rule mean, or another cohort"
 
 
@@ -118,6 +148,28 @@ def unknown_shares(scenario: Scenario, path: Path, cohort: Cohort, rule: Rule, f
         kind = "the fleet" if fleet.selective else kind
         text = f"{kind} does not tell how often a client is drawn"
         yield (*path, "denominator"), f"{text}; write actual, or take the cohort uniform or poisson"
+
+
+def unknown_probabilities(scenario: Scenario, rule: Rule, plans: Iterable[Plan]) -> Found:
+    """A rule that divides by how often each client takes part, where nobody knows, or a client never does."""
+    if "share" not in rule.needs:
+        return
+    spec = scenario.spec
+    at = index_of_rule(spec.server)
+    for plan in plans:
+        if plan.shares is None:
+            kind = spec.schedule.kind if plan.timetable.asynchronous else spec.cohort.kind
+            under = "" if plan.timetable.asynchronous or not plan.machines.fleet.selective else " under this fleet"
+            instead = (
+                "write reported, take the rule fedau, or the cohort poisson and an availability that stays the same"
+            )
+            yield ("server", at, "shares"), f"how often {kind} has a client{under} is not known; {instead}"
+            return
+        never = plan.eligible[(plan.shares <= 0)[plan.eligible] | (plan.steps == 0)[plan.eligible]]
+        if len(never):
+            text = f"client {never[0]} never takes part, and no weights make up for it"
+            yield ("server", at, "shares"), f"{text}; write reported, or let it take part"
+            return
 
 
 def unknown_clients(scenario: Scenario, N: int) -> Found:
@@ -173,11 +225,10 @@ def asynchronous(
     if not timetable.asynchronous:
         return
     instead = "take schedule: sync, or another"
-    if cohort.needs:
-        yield (
-            ("cohort",),
-            f"{spec.cohort.kind} looks at the losses of the round before, and {kind} has none; {instead} cohort",
-        )
+    if cohort.feedback or HISTORY in cohort.needs:
+        words = " and ".join(f"the {FEEDBACK[name]}" for name in cohort.feedback) or "who took part"
+        text = f"{spec.cohort.kind} looks at {words} of the round before, and {kind} has none"
+        yield ("cohort",), f"{text}; {instead} cohort"
     if timetable.concurrency > eligible:
         text = f"{timetable.concurrency} clients at a time of {eligible} with samples; write at most {eligible}"
         yield ("schedule", "concurrency"), text
@@ -186,10 +237,17 @@ def asynchronous(
         text = "a client remembers a row of its last round, and may send two messages between two steps of the server"
         where = ("client", "optimizer_state" if spec.client.optimizer_state == "carry" else "kind")
         yield where, f"{text} under {kind}; {instead} method"
-    elif any(remembers(link) for link in links):
+    elif any(remembers(link) and not isinstance(link, Rule) for link in links):
         yield (
             ("wire",),
             f"a link remembers a client's last message, and it may send two between two steps; {instead} link",
+        )
+    twice = timetable.buffer > 1 and (cohort.names or not timetable.waits)  # whether a buffer may have a client twice
+    if twice and any(isinstance(link, Rule) and remembers(link) for link in links):
+        text = "the rule remembers one update of a client, and a buffer may have two"
+        yield (
+            ("schedule",),
+            f"{text}; write restart: flush and a cohort that is drawn, or buffer: 1, or take another rule",
         )
     if spec.broadcast:
         yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"

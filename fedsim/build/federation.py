@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.build.data_files import DATA, PARTITION, data_file, section_at
+from fedsim.build.data_files import path_of, settled_file
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
 from fedsim.build.poisons import poisoned_as_written
@@ -15,8 +15,9 @@ from fedsim.data.partition import column_of, even, offsets_of
 from fedsim.data.splits import drawn_clients
 from fedsim.errors import DataError, PartitionError, TooLarge
 from fedsim.fleet.streams import Stream, generator
+from fedsim.scenario.named_files import DATA, PARTITION
 from fedsim.scenario.schema import Scenario
-from fedsim.sources import of_frame, sha256_of_data
+from fedsim.sources import of_frame
 from fedsim.sources.arrays import per_token
 from fedsim.sources.mapped import take_rows
 
@@ -63,10 +64,9 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Dealt:
         rows=sets.rows,
         read=sets.read,
     )
-    file = {"path": str(data_file(scenario, PARTITION))} if hasattr(partition, "path") else {}
     parts = {}
     try:
-        assign = factory_of(partition)(**file)
+        assign = factory_of(partition)(**path_of(scenario, PARTITION))
         for seed in scenario.spec.seeds:
             parts[seed] = assign(pool, section.clients, generator(seed, Stream.PARTITION))
             _require_count(scenario, len(parts[seed].offsets) - 1)
@@ -137,23 +137,15 @@ def settled_data(scenario: Scenario, data: Arrays | None, federation: Federation
     known = {"clients": federation.N, "partition": partition, "test": section.test}
     if not _test_clients(section):
         known["test"] = _test_share(section, data)
-    if hasattr(partition, "path"):
-        known["partition"] = partition.model_copy(update=_settled_file(scenario, PARTITION))
-    if data is None and hasattr(section, "path"):
-        known |= _settled_file(scenario, DATA)
+    known["partition"] = partition.model_copy(update=settled_file(scenario, PARTITION))
+    if data is None:
+        known |= settled_file(scenario, DATA)
     return section.model_copy(update=known)
-
-
-def _settled_file(scenario: Scenario, place: tuple[str, ...]) -> dict[str, str]:
-    """Where a file lies, and its hash, where the section that names it has a key for it."""
-    path = data_file(scenario, place)
-    hashed = {"sha256": sha256_of_data(path)} if hasattr(section_at(scenario, place), "sha256") else {}
-    return {"path": str(path.resolve()), **hashed}
 
 
 def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Sets, int]:
     section = scenario.spec.data
-    file = {"path": str(data_file(scenario, DATA))} if data is None and hasattr(section, "path") else {}
+    file = path_of(scenario, DATA) if data is None else {}
     column = getattr(section.partition, "column", None)
     columns = {"columns": [*section.columns, *[column] * bool(column)]} if hasattr(section, "columns") else {}
     with np.errstate(over="ignore", invalid="ignore"):  # what is no finite number is named below, with its row

@@ -222,5 +222,6 @@ def line_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: i
         samples=number,
         expected=number,
         expected_samples=number,
+        share=numbers,
     )
     return updates, context, Shape((N,), np.bool_)

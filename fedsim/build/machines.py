@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.build.data_files import path_of, section_at, settled_file
 from fedsim.build.links import factory_of
-from fedsim.fleet import Cohort, Dropout, Fleet
+from fedsim.errors import DataError
+from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
+from fedsim.scenario.named_files import FLEET, Place
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
 
@@ -15,15 +18,36 @@ from fedsim.scenario.schema import Scenario
 def fleet_of(scenario: Scenario) -> Fleet:
     """The machines of all seeds; factories that refuse their arguments raise a LinkError."""
     section = scenario.spec.fleet
-    made = {key: factory_of(part)() for key in ("speed", "links", "availability") if (part := getattr(section, key))}
+    parts = [(place, part) for place in FLEET if (part := section_at(scenario, place))]
+    made = {place[-1]: _part(scenario, place, part) for place, part in parts}
     shares = section.dropout
     dropout = Dropout(during=shares) if isinstance(shares, float) else Dropout(**shares.model_dump())
+    slow = section.stragglers
     return Fleet(
         **made,
         dropout=dropout,
+        stragglers=Stragglers() if slow is None else Stragglers(slow.share, slow.work == "drop"),
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
         keep=getattr(scenario.spec.cohort, "size", None) if section.over_select > 1 else None,
+    )
+
+
+def _part(scenario: Scenario, place: Place, section: Any) -> Any:
+    """Speeds, links or availability, from the section at a place."""
+    try:
+        return factory_of(section)(**path_of(scenario, place))
+    except DataError as error:
+        error.section = place
+        raise
+
+
+def settled_fleet(scenario: Scenario) -> Any:
+    """The section `fleet` as it was understood: where its traces lie, and their hashes."""
+    files = {place[-1]: settled_file(scenario, place) for place in FLEET}
+    fleet = scenario.spec.fleet
+    return fleet.model_copy(
+        update={key: getattr(fleet, key).model_copy(update=known) for key, known in files.items() if known}
     )
 
 
@@ -48,10 +72,15 @@ def unmeant_fleet(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         yield ("fleet", "dropout"), text
     if fleet.partial_work and fleet.deadline is None:
         yield ("fleet", "partial_work"), "nobody is late without a deadline; write fleet.deadline, or take it out"
+    if fleet.stragglers is not None and fleet.stragglers.work == "partial":
+        name = "steps" if spec.client.steps is not None else "epochs"
+        if np.max(getattr(spec.client, name)) == 1:
+            text = f"a straggler does 1 to E − 1 of E {name}, and client.{name} is 1; write more, or work: drop"
+            yield ("fleet", "stragglers"), text
     if spec.schedule.kind == "sync":
         return
-    keys: dict[str, Any] = {"availability": None, "dropout": 0.0, "deadline": None, "over_select": 1.0}
-    for key, default in keys.items():
+    absent: dict[str, Any] = dict.fromkeys(("deadline", "stragglers"))
+    for key, default in {**absent, "over_select": 1.0}.items():
         if getattr(fleet, key) != default:
             text = f"{key} is about rounds of one cohort, and {spec.schedule.kind} has none"
             yield ("fleet", key), f"{text}; take schedule: sync, or take it out"

@@ -77,7 +77,7 @@ class Problems:
     def _lines(self, error: ScenarioError | DataError) -> list[Problem]:
         if isinstance(error, ScenarioError):
             return error.problems
-        return [problem_at(self.scenario.document, ("data",), line) for line in error.lines]
+        return [problem_at(self.scenario.document, error.section, line) for line in error.lines]
 
     def _order(self, problem: Problem) -> tuple[int, int, list[int]]:
         """Line and column; in a mapping without lines, the positions of the keys on the way to the place."""

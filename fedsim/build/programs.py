@@ -27,6 +27,7 @@ from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
 from fedsim.rules.mean import mean
 from fedsim.stages.discount import discount
+from fedsim.stages.mixing import mixing
 from fedsim.types import Client, Model, Task
 
 KEPT = 64  # configurations of each kind
@@ -164,7 +165,8 @@ def serving(
 ) -> Server:
     """The server's program for what `training(*learned)` sends; without the optimisers behind its rule it is made once.
 
-    Where the schedule is one in which old updates count less, they do behind all stages.
+    Where the schedule is one in which old updates count less, they do behind all stages; where it mixes models, that is the
+    last step on the aggregate.
 
     Raises:
       OrderError: for a server list in an order that means nothing.
@@ -176,6 +178,8 @@ def serving(
     timetable: Timetable = factory_of(schedule.section)()
     if timetable.discount is not None:
         stages = [*stages, discount(timetable.discount)]
+    if timetable.mixing is not None:
+        steps = [*steps, mixing()]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
     passage = Passage(before, stages, rule, steps, trained.client, trained.task, drop=drop, width=width)

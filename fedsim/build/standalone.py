@@ -13,7 +13,7 @@ from fedsim.build.feasibility import at_most, bounds_of
 from fedsim.build.hooks import check_link, make_link
 from fedsim.build.programs import KEPT, Written
 from fedsim.build.stack_inputs import arrays_of, as_server_loss, checked_links, mask_of, own_update, weights_of
-from fedsim.compose import aggregate_line, as_stages, labels, line, server_step
+from fedsim.compose import aggregate_line, as_stages, fresh_rows, labels, line, server_step, with_before
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
@@ -148,13 +148,15 @@ def _aggregation(server: tuple[Written, ...]) -> Prepared:
     scenario, links = _links("aggregate", "server", server)
     made = [link for _, _, link in links]
     steps = [link for link in made if isinstance(link, AggregateStage)]
-    before, rule, behind = line(made[:at]), made[at], aggregate_line(steps)
+    stages, rule, behind = with_before(made[:at], made[at]), made[at], aggregate_line(steps)
+    before = line(stages)
     optimiser = server_step(*made[at + 1 + len(steps) :])
     least = max(rule.least, before.least)
 
     def reduce(updates: Updates, context: Context) -> Tree:
         shared, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
+        updates = updates._replace(memory=fresh_rows(dict(zip(labels(stages), stages, strict=True)), context))
         updates, _, _ = before.apply(updates, before.init(shared, present), context)
         aggregate, _, _ = rule.apply(updates, rule.init(shared, present), context)
         aggregate, _, _ = behind.apply(aggregate, behind.init(shared, present), context)
@@ -174,10 +176,12 @@ def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Pre
         [link for _, _, link in _links("transmit", "defence", server)[1]],
         index_of_rule([w.section for w in server]),
     )
-    checked, rule = line(kept[:at]), kept[at]
+    behind, rule = with_before(kept[:at], kept[at]), kept[at]
+    checked = line(behind)
 
     def defence(updates: Updates, context: Context) -> Tree:
         params, present = context.shared["params"], jnp.ones_like(updates.arrived)
+        updates = updates._replace(memory=fresh_rows(dict(zip(labels(behind), behind, strict=True)), context))
         updates, _, _ = checked.apply(updates, checked.init(params, present), context)
         return rule.apply(updates, rule.init(params, present), context)[0]
 
@@ -187,10 +191,7 @@ def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Pre
     def send(updates: Updates, context: Context) -> Tree:
         params, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
-        fresh = lambda stage: jax.vmap(lambda id: stage.memory(params, jax.random.fold_in(context.key, id)))(
-            context.ids
-        )
-        rows = {owner: fresh(stage) for owner, stage in zip(owners, stages, strict=True)}
+        rows = fresh_rows(dict(zip(owners, stages, strict=True)), context)
         updates = before.apply(updates._replace(memory=rows), before.init(params, present), context)[0]
         return updates.delta, updates.bytes
 
@@ -298,6 +299,7 @@ def _on_device(
             reference=jax.tree.map(jnp.asarray, known.reference),
             expected=dtype(K),
             expected_samples=w.sum(),
+            share=one,
             server_loss=known.loss,
         )
         out = function(updates, context)

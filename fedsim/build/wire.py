@@ -25,7 +25,7 @@ def second_codec(links: list[Link]) -> Iterator[tuple[Path, str]]:
 
 def forgotten(scenario: Scenario, path: Path, section: Any, made: Any, client: Client) -> Iterator[tuple[Path, str]]:
     """A stage that remembers one message a round, behind a method that sends two."""
-    if client.probe is not None and remembers(made):
+    if client.probe is not None and remembers(made) and not isinstance(made, Rule):  # which sees the second one alone
         kind = scenario.spec.client.kind
         text = f"{section.kind} remembers one message of a client, and {kind} sends two a round"
         yield path, f"{text}, a gradient at the shared model first; take another method, or leave it out"
@@ -61,6 +61,8 @@ def check_size(scenario: Scenario, path: Path, section: Any, made: Any, params: 
 def remembers(made: Any) -> bool:
     """Whether a link keeps a row of every client."""
     nothing = no_row if isinstance(made, Codec) else forgetful
+    if isinstance(made, Rule):
+        return made.before is not None and remembers(made.before)
     return getattr(made, "memory", nothing) is not nothing
 
 

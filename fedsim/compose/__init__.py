@@ -8,6 +8,7 @@ from fedsim.compose.chains import ServerStep as ServerStep
 from fedsim.compose.chains import add_reports as add_reports
 from fedsim.compose.chains import aggregate_line as aggregate_line
 from fedsim.compose.chains import folding as folding
+from fedsim.compose.chains import fresh_rows as fresh_rows
 from fedsim.compose.chains import labels as labels
 from fedsim.compose.chains import lift as lift
 from fedsim.compose.chains import line as line
@@ -15,6 +16,7 @@ from fedsim.compose.chains import no_reports as no_reports
 from fedsim.compose.chains import scheduled as scheduled
 from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import settled as settled
+from fedsim.compose.chains import with_before as with_before
 from fedsim.compose.codecs import as_stages as as_stages
 from fedsim.compose.codecs import decoding as decoding
 from fedsim.compose.codecs import decoding_step as decoding_step

@@ -1,6 +1,6 @@
 """Composition: how links become a chain."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -136,6 +136,18 @@ def line(stages: Sequence[Stage | RowStage], width: int | None = None, owners: S
 
     least = max((stage.least for stage in lifted), default=0)
     return Stage(apply=apply, init=init, least=least, name="+".join(names), after=after)
+
+
+def with_before(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage | RowStage]:
+    """The stages in front of a rule, and what the rule does to every row itself."""
+    return [*stages, *([rule.before] if rule.before else [])]
+
+
+def fresh_rows(stages: Mapping[str, Stage | RowStage], context: Context) -> dict[str, Tree]:
+    """What stages remember of clients that never took part `[K, ...]`, by the names of the stages."""
+    params = context.shared["params"]
+    row = lambda stage: jax.vmap(lambda id: stage.memory(params, jax.random.fold_in(context.key, id)))(context.ids)
+    return {name: row(stage) for name, stage in stages.items()}
 
 
 def noises(names: Sequence[str]) -> list[Callable[[Any], Any]]:

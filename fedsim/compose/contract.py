@@ -68,6 +68,8 @@ def check_rule(
     if rule.evaluated is not None:
         with reported(file, "evaluated"):
             require_like(traced(rule.evaluated, params, state), params, "the model")
+    if rule.before is not None:
+        check_stage(rule.before, updates, context, present, file)
 
 
 def check_stage(
@@ -82,6 +84,9 @@ def check_stage(
     if isinstance(stage, RowStage):
         row, ids, malicious = _row((updates, context.ids, context.malicious))
         context = context._replace(ids=ids, malicious=malicious, state=state)
+        with reported(file, "memory"):
+            remembered = traced(stage.memory, context.shared["params"], jax.eval_shape(jax.random.key, 0))
+        row = row._replace(memory=remembered)
         with reported(file):
             _require_stack(traced(stage.apply, row, context), row, "one row")
         with reported(file, "measure"):

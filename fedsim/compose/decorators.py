@@ -186,7 +186,10 @@ def cohort(factory: F) -> F:
         the sample counts of all clients that have samples, and a NumPy generator that seed and round decide. One that
         `needs` `loss` also sees every client's mean loss over the batches that it trained on in the last round in which it
         took part (NaN: it never did, +∞: no finite one) and draws at most `nominal` clients; a round is then drawn when
-        the one before is over, and methods that are compared have cohorts of their own.
+        the one before is over, and methods that are compared have cohorts of their own. In the same way `norm` is that of the
+        last update, and `sketch` 64 numbers for it. A cohort may also need `drawn` (how often each was drawn, and when last),
+        `seconds` (that a round takes it) and `labels` (its samples by class), which depend on no method.
+        `fedsim.fleet.Drawn(ids, factor)` in place of ids lets clients count with factors.
 
     Returns:
       The factory, as it was.

@@ -35,12 +35,14 @@ ROUNDS = (
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 TIMING = ("method", "seed", "round", "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency")
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
+    "method", "seed", "client", "samples", "classes", "rounds_offered", "rounds_joined", "rounds_late", "rounds_left",
+    "bytes_up", "bytes_down",
     "global_loss", "global_accuracy",
     "global_mae", "personal_loss", "personal_accuracy", "personal_mae",
 )  # fmt: skip
 MACHINES = ("method", "seed", "place", "client", "begins", "trains", "sends", "ends", "closes", "outcome")
 PARTITION = ("seed", "client", "label", "samples")
+STALENESS = ("method", "seed", "age", "messages")
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
     "virtual_seconds_to_target", "diverged",

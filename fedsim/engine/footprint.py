@@ -20,7 +20,7 @@ from fedsim.engine.pack import Width
 from fedsim.engine.round import Program
 from fedsim.engine.serving import RoundInfo
 from fedsim.fleet import Plan
-from fedsim.types import Codec
+from fedsim.types import Codec, Flown
 
 Shape = jax.ShapeDtypeStruct
 TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
@@ -87,13 +87,15 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     slots = by_slot(jobs)
     samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
-    number = Shape((), program.dtype)
+    number: Any = Shape((), program.dtype)
     expected = Shape((2,), program.dtype)
     about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
     info = RoundInfo(*about)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
     if programs.scores:
         info = info._replace(own=shapes_of(own_samples(f)))
+    if plan.timetable.mixing is not None:
+        info = info._replace(flown=Flown(programs.passage.travelling(server.shared), number))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if tree.nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)

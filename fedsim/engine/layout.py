@@ -11,7 +11,7 @@ from fedsim.engine.pack import Capacity, Packer, Width, crowd, longest_first, ma
 from fedsim.fleet import Plan, RoundPlan
 
 INTEGERS = ("start", "id", "steps", "place", "malicious", "seat", "draw", "age")  # of a slot
-FLOATS = ("samples", "weight", "count", "lr", "lr_sum")
+FLOATS = ("samples", "weight", "count", "lr", "lr_sum", "share")
 
 
 def record(names: tuple[str, ...], dtype: Any) -> np.dtype:
@@ -72,6 +72,7 @@ class Jobs(NamedTuple):
     weight = _float("weight")  # 0 = nothing arrives
     lr = _float("lr")  # client learning rate
     lr_sum = _float("lr_sum")  # Σ of the learning rates of the planned steps
+    share = _float("share")  # times that a round has a message of the client, on average; 0: unknown
 
     @property
     def count(self) -> Array:  # a tuple's own method of this name is not asked for
@@ -197,7 +198,8 @@ def _columns(
             integers[name][rows] = column
         columns = {"samples": jobs.samples[cut], "weight": jobs.weight[cut], "count": jobs.count[cut]}
         rates = np.broadcast_to(jobs.lr, len(jobs.ids))[cut]
-        for name, column in {**columns, "lr": rates, "lr_sum": jobs.lr_sum[cut]}.items():
+        share = 0.0 if plan.shares is None else plan.shares[ids]
+        for name, column in {**columns, "lr": rates, "lr_sum": jobs.lr_sum[cut], "share": share}.items():
             numbers[name][rows] = column
         labels[rows], shift[rows] = np.roll(plan.labels[ids], jobs.shift, axis=1), jobs.shift
     return integers, numbers, labels, shift

@@ -7,7 +7,17 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.compose import aggregate_line, as_stages, decoding, decoding_step, labels, line, settled
+from fedsim.compose import (
+    aggregate_line,
+    as_stages,
+    decoding,
+    decoding_step,
+    fresh_rows,
+    labels,
+    line,
+    settled,
+    with_before,
+)
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Jobs
 from fedsim.engine.own_samples import server_loss
@@ -49,6 +59,7 @@ class Passage:
 
     Attributes:
       remembering: links that remember a row of every client, by name.
+      of_memory: the name of the one before the rule, which is the server's; None: it remembers nothing.
       codec: of the wire.
       least: clients that must report.
       folds: whether no link must see all rows.
@@ -67,6 +78,7 @@ class Passage:
         drop: bool,
         width: int,
     ):
+        stages = with_before(stages, rule)
         links, self.rule, self.client, self.drop = [*as_stages(wire, self._defence), *stages], rule, client, drop
         self.task = task
         names = labels([*links, rule, *steps])
@@ -82,8 +94,11 @@ class Passage:
         self.remembering = {
             name: link for name, link in zip(names, links, strict=False) if link.memory is not forgetful
         }
+        self.of_memory = names[len(links) - 1] if rule.before and rule.before.memory is not forgetful else None
         self.least = max(self.wire.least, self.stages.least, rule.least)
-        self.folds = rule.fold is not None and all(isinstance(link, RowStage) for link in links)
+        # what the rule remembers waits for all rows where a round that has some may be skipped
+        together = self.of_memory is not None and (self.least > 1 or rule.most is not None)
+        self.folds = rule.fold is not None and not together and all(isinstance(link, RowStage) for link in links)
         self.bound = None if self.codec else _bound(stages, rule)
 
     def travelling(self, shared: Shared) -> Tree:
@@ -110,7 +125,9 @@ class Passage:
             expected_samples=info.expected[1],
             server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
             reference=info.reference,
+            share=jobs.share,
             server_loss=None if info.own is None else server_loss(self.task, server.shared, info.own),
+            flown=info.flown,
         )
 
     def arrive(
@@ -118,6 +135,8 @@ class Passage:
     ) -> tuple[Updates, Tree, Info, Array]:
         """The wire and the filter behind it -> (updates, the wire's state and reports, which rows were not finite)."""
         context = self.context(server, jobs, info, phase)
+        if self.aims:
+            context = context._replace(server={**context.server, "memory": updates.memory})
         updates, state, reports = self.wire.apply(updates, server.state["wire"], context)
         sent = (updates.delta, updates.stats, updates.aux)
         bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
@@ -162,7 +181,8 @@ class Passage:
 
     def _defence(self, updates: Updates, context: Context) -> Tree:
         """What stages and rule of the round would make of a stack: for attacks that know them."""
-        kept, _, _ = self.stages.apply(updates, context.server["stages"], context)
+        rows = {**fresh_rows(self.remembering, context), **dict(context.server["memory"])}
+        kept, _, _ = self.stages.apply(updates._replace(memory=rows), context.server["stages"], context)
         return self.rule.apply(kept, context.server["rule"], context)[0]
 
     def _after(self, state: dict[str, Tree], info: Info) -> dict[str, Tree]:

@@ -17,8 +17,9 @@ from fedsim.engine.blocks import Block, Blocks
 from fedsim.engine.deviation import HonestSum
 from fedsim.engine.diagnosis import Diagnosis, Sums, close_sums, measured
 from fedsim.engine.evaluation import Evaluate
+from fedsim.engine.feedback import observed
 from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs, placed
+from fedsim.engine.layout import Jobs, Part, placed
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.own_samples import OwnSamples, ServerTraining
@@ -41,7 +42,7 @@ from fedsim.engine.threads import beside
 from fedsim.engine.versions import Versions
 from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
-from fedsim.types import Shared, Task
+from fedsim.types import Flown, Shared, Task
 
 
 class Program(NamedTuple):
@@ -76,6 +77,7 @@ class RunState(NamedTuple):
     versions: Versions | None = None  # of an asynchronous server: models that clients still train from
     own: OwnSamples | None = None  # of the server, where the rule asks for losses on them
     training: ServerTraining | None = None  # of the server itself, where the rule asks for its update
+    asks: tuple[str, ...] = ()  # what its cohort wants to know of every update
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
 
@@ -120,6 +122,7 @@ class RoundWork(NamedTuple):
     honest: HonestSum | None = None  # the sum of the honest rows, where blocks are folded
     probe: ProbeSum | None = None
     losses: tuple[Float[Array, " block"], ...] = ()  # at x, by block
+    feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
 
     @property
     def steps(self) -> int:
@@ -153,6 +156,7 @@ class Played(NamedTuple):
     got: Array | int | None  # bytes that every client got; None: those of the variables
     diagnosis: Diagnosis | None = None  # of all runs side by side
     place: int = 0  # of this run among them
+    feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
 
 
 def play(round: Round) -> tuple[list[Played | None], Space]:
@@ -182,6 +186,8 @@ def plan(round: Round) -> tuple[Block, list[RoundWork]]:
         cohort = None if part is None else part.cohort
         memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
         info = RoundInfo(run.root, round.number, run.clients, run.samples, run.expected, run.own)
+        if part is not None:
+            info = info._replace(flown=_flown(run, part))
         sent = Sent(run.server, run.server.shared) if cohort is None else run.programs.sent(run.server, info)
         works.append(RoundWork(run, info, sent, cohort, memory, places))
     return block, works
@@ -287,6 +293,7 @@ def keep(
                 got=work.sent.bytes,
                 diagnosis=diagnosis,
                 place=place,
+                feedback=work.feedback,
             )
         )
     return played
@@ -303,9 +310,19 @@ def _start_models(work: RoundWork, room: int) -> list[Shared]:
     versions = work.run.versions
     if work.cohort is None or versions is None:
         return [work.sent.shared] * room
-    started = np.unique(work.cohort.start).tolist()
+    started = np.unique(work.cohort.start).tolist() or [work.cohort.round - 1]
     models = [versions.models[v] for v in started]
     return [*models, *models[-1:] * (room - len(models))]
+
+
+def _flown(run: RunState, part: Part) -> Flown | None:
+    """What the only client of a round trained from, where the schedule mixes models; nobody's has no share."""
+    mixing, cohort = part.plan.timetable.mixing, part.cohort
+    if mixing is None or run.versions is None:
+        return None
+    version, share = (cohort.start[0], mixing(cohort.age[0])) if len(cohort.ids) else (cohort.round - 1, 0.0)
+    params = run.programs.passage.travelling(run.versions.models[version])
+    return Flown(params, run.samples.dtype.type(share))
 
 
 def _remembered(works: list[RoundWork], jobs: list[Jobs]) -> tuple[Tree, list[Tree]]:
@@ -339,7 +356,8 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
     """With the rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
     if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
         return work
-    programs = work.run.programs
+    programs, asks = work.run.programs, work.run.asks
+    feedback = (*work.feedback, observed(rows.message.delta, asks)) if asks else ()
     loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
     total, memory, stats = programs.add(
         work.total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
@@ -354,6 +372,7 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
         losses=losses,
         stats=(*work.stats, stats),
         honest=honest,
+        feedback=feedback,
     )
 
 

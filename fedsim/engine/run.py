@@ -18,6 +18,7 @@ from fedsim.engine.clock import compile_seconds
 from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
+from fedsim.engine.feedback import MEASURES
 from fedsim.engine.own_samples import ServerTraining, own_samples
 from fedsim.engine.round import Played, Program, RunState
 from fedsim.engine.serving import ServerState
@@ -119,6 +120,7 @@ class Run:
         self.expected: Any = np.array(plan.expected, dtype)
         self.own = jax.device_put(own_samples(f)) if program.server.scores else None
         self.training = None if program.own is None else ServerTraining(program.own, plan, program.dtype, key)
+        self.asks = tuple(name for name in plan.cohort.feedback if name in MEASURES)
         self.folder = folder
         self.store = self._store(self.row_bytes() * program.room.members > resident)
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
@@ -129,6 +131,7 @@ class Run:
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
         self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
         self.late, self.left = np.zeros(f.N, np.int64), np.zeros(f.N, np.int64)  # rounds in which it was, or did so
+        self.ages = np.zeros(1, np.int64)  # messages by their age, of an asynchronous server
         self.last = (0.0, 0.0)  # wall and compile seconds of this process at the last row
         self.before = (0.0, 0.0)  # wall and compile seconds of the processes before this one
 
@@ -160,6 +163,7 @@ class Run:
             versions=self.versions,
             own=self.own,
             training=self.training,
+            asks=self.asks,
             plays=plays,
         )
 
@@ -185,7 +189,7 @@ class Run:
     def settle(self, played: Played, tests: dict[str, Scores] | None) -> Iterator[Row]:
         """A round is over on the device as well: count it, judge it, and give its row where there is one."""
         jax.block_until_ready(
-            (played.outcome, played.stats, tests, played.diagnosis)
+            (played.outcome, played.stats, tests, played.diagnosis, played.feedback)
         )  # raises where reading would abort: device full
         cohort, outcome = played.cohort, played.outcome
         self.round, self.server = cohort.round, played.server
@@ -247,12 +251,15 @@ class Run:
     def _settle_plan(self, played: Played) -> None:
         """What later rounds of the plan depend on."""
         cohort = played.cohort
-        loss, seen = (
-            np.concatenate([np.asarray(getattr(block, name)) for block in played.stats])[: len(cohort.ids)]
-            for name in ("loss", "seen")
-        )
-        self.planner.settle(cohort, loss, seen)
+        whole = lambda parts: np.concatenate([np.asarray(part) for part in parts])[: len(cohort.ids)]
+        feedback = {name: whole([block[name] for block in played.feedback]) for name in self.asks}
+        if "loss" in self.plan.cohort.needs:
+            loss, seen = (whole([getattr(block, name) for block in played.stats]) for name in ("loss", "seen"))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                feedback["loss"] = loss.astype(np.float64) / seen
+        self.planner.settle(cohort, feedback)
         if self.versions is not None:
+            self.ages = _counted_on(self.ages, cohort.age[cohort.weight > 0])
             self.versions.release(cohort.round, self.plan.flown(self.planner.state))
 
     def _row(self, tests: dict[str, Scores]) -> Row:
@@ -361,6 +368,7 @@ class Run:
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
+            arrays["ages"] = self.ages
             arrays |= self.versions.arrays(self.planner.settled, self.plan.flown(self.planner.state))
         return Snapshot(values, {**named("server", self.server), **arrays})
 
@@ -387,6 +395,7 @@ class Run:
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
+            self.ages = np.array(arrays["ages"])
             self.versions.restore(arrays, self.round, self.server.shared, self.plan.flown(self.planner.state))
         self.before = tuple(values["before"])
         self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
@@ -411,6 +420,13 @@ def _reported(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     values = {name: np.asarray(value).item() for name, value in now.items()}
     summed = {name: before.get(name, 0) + v for name, v in values.items() if isinstance(v, int | bool)}
     return {name: summed.get(name, None if v != v else v) for name, v in values.items()}
+
+
+def _counted_on(counts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """How often each number occurs, with those counted before."""
+    more = np.bincount(numbers, minlength=len(counts))
+    more[: len(counts)] += counts
+    return more
 
 
 def _continued(total: float, parts: list) -> float:

@@ -35,6 +35,7 @@ from fedsim.engine.serving import (
     Sent,
     ServerState,
     TrainStats,
+    Travelled,
     count_rows,
     is_finite,
     placed_bytes,
@@ -242,13 +243,15 @@ class Server:
             closed = self._close_stack(total, server, memory, info)
         old, state, counts = self.passage.travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
-        skipped = counts.usable < self.least
-        if self.most is not None:
-            skipped |= counts.usable > self.most
+        skipped = self._skips(counts.usable)
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
         rest = sections.closed(
             closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients
         )
+        if info.flown is not None:
+            before = server.shared["stats"]
+            moved = tree.scale(tree.subtract(rest["stats"], before), info.flown.share)
+            rest["stats"] = tree.add(before, moved)
         reports = uncounted(skipped, closed.info)
         outcome = Outcome(
             counts.reported, counts.nonfinite, counts.usable, skipped, is_finite(params), reports, closed.bytes
@@ -327,16 +330,28 @@ class Server:
         assert self.passage.bound is not None
         return ratio_to_bound(deviation, self.passage.bound)
 
-    def _keep(self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, arrived: Updates) -> Memory:
+    def _keep(
+        self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, sent: Tree, travelled: Travelled
+    ) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is.
 
-        `rows` are those of the client method; what stages remember is among the updates.
+        `rows` are those of the client method, and `sent` what stages remembered before the round; what they remember behind
+        it is among the updates. The rule's own memory changes where the rule takes the row.
         """
-        rows = {CLIENT: rows, **dict(arrived.memory)}
+        arrived, kept, name = travelled.arrived, travelled.kept, self.passage.of_memory
+        rows = {CLIENT: rows, **dict(kept.memory)}
         if not jax.tree.leaves(rows):
             return memory
+        if name is not None:
+            skipped = self._skips(jnp.sum(kept.arrived, dtype=jnp.int32)) if not self.folds else False
+            rows[name] = tree.select(kept.arrived & ~jnp.asarray(skipped), rows[name], sent[name])
         alive = is_finite(server.shared["params"])
         return self.memories.scatter(memory, jobs, rows, arrived.arrived & alive)
+
+    def _skips(self, usable: Array) -> Array:
+        """Whether a round with so many rows for the rule changes nothing."""
+        skipped = usable < self.least
+        return skipped if self.most is None else skipped | (usable > self.most)
 
     def _nothing(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded:
         assert self.rule.fold is not None
@@ -359,8 +374,9 @@ class Server:
         first: Int[Array, ""] | int,
     ) -> tuple[Folded, Memory]:
         assert self.rule.fold is not None
-        arrived, kept, bad, _, reports = self.passage.through(updates, server, jobs, info)
-        memory = self._keep(memory, server, jobs, remembered, arrived._replace(memory=kept.memory))
+        travelled = self.passage.through(updates, server, jobs, info)
+        arrived, kept, bad, _, reports = travelled
+        memory = self._keep(memory, server, jobs, remembered, updates.memory, travelled)
         total = Folded(
             self.rule.fold.add(total.rule, kept, self.passage.context(server, jobs, info, Phase.RULE)),
             sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
@@ -379,11 +395,12 @@ class Server:
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
         updates, jobs = total.updates, total.jobs
-        arrived, kept, bad, states, reports = self.passage.through(updates, server, jobs, info)
+        travelled = self.passage.through(updates, server, jobs, info)
+        arrived, kept, bad, states, reports = travelled
         reduce = lambda state, context: self.rule.apply(kept, state, context)
         summed = add_reports(no_reports(reports), reports)
         reduced, aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
-        memory = self._keep(memory, server, jobs, total.memory, arrived._replace(memory=kept.memory))
+        memory = self._keep(memory, server, jobs, total.memory, updates.memory, travelled)
         none = sections.nothing(kept, self.client)
         sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
         counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)

@@ -14,7 +14,7 @@ from fedsim.engine.layout import Jobs
 from fedsim.engine.memory import Memory
 from fedsim.engine.own_samples import OwnSamples
 from fedsim.tree import Tree
-from fedsim.types import Info, Shared, Updates
+from fedsim.types import Flown, Info, Shared, Updates
 
 
 class ServerState(NamedTuple):
@@ -42,6 +42,7 @@ class RoundInfo(NamedTuple):
     expected: Float[Array, "2"]  # clients that a round draws on average, and their samples; 0 where nobody knows
     own: OwnSamples | None = None  # of the server, where the rule asks for losses on them
     reference: Tree | None = None  # the server's own update, where the rule asks for it
+    flown: Flown | None = None  # of the only client, where the schedule mixes models
 
 
 class ProbeSum(NamedTuple):

@@ -1,7 +1,9 @@
 """The fleet: who takes part when, on which samples. NumPy only; ends in a `Plan`."""
 
+from fedsim.fleet import cohorts as cohorts
 from fedsim.fleet import links as links
 from fedsim.fleet import speeds as speeds
+from fedsim.fleet import traces as traces
 from fedsim.fleet.adversary import Adversary as Adversary
 from fedsim.fleet.availability import Availability as Availability
 from fedsim.fleet.clients import Clients as Clients
@@ -13,5 +15,7 @@ from fedsim.fleet.plan import Plan as Plan
 from fedsim.fleet.plan import RoundPlan as RoundPlan
 from fedsim.fleet.planner import Planner as Planner
 from fedsim.fleet.selection import Cohort as Cohort
+from fedsim.fleet.selection import Drawn as Drawn
 from fedsim.fleet.selection import Population as Population
+from fedsim.fleet.stragglers import Stragglers as Stragglers
 from fedsim.fleet.timetables import Timetable as Timetable

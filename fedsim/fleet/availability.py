@@ -50,7 +50,11 @@ def independent(
 
 @availability
 def always() -> Availability:
-    """Everybody can be reached in every round."""
+    """Everybody can be reached in every round.
+
+    References:
+      FLGo's `IDL`.
+    """
     return independent(lambda clients, rng: np.ones(clients.N))
 
 

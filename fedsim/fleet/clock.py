@@ -11,6 +11,7 @@ class Cost(NamedTuple):
     steps: np.ndarray  # local steps
     down: np.ndarray | int = 0  # bytes that it is sent
     up: np.ndarray | int = 0  # bytes that it sends
+    epochs: int | None = None  # that its steps are; None: they are steps alone
 
 
 class Speed(NamedTuple):

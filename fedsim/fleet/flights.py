@@ -1,18 +1,28 @@
 """Asynchronous clients: an event heap on the host decides who trains when, from which model, one event at a time.
 
-A flight is one client's training, from the moment at which it is given a model to the one at which its message arrives.
+A flight is one client's training, from the moment at which it is given a model to the one at which its message arrives, or
+it leaves.
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.fleet.machines import Machines
+from fedsim.fleet.timetables import Timetable
+
 PATIENCE = 1000  # draws in which everybody is in flight already, before somebody else is taken
+LOST = 1000  # flights one after another that bring no message, before the server steps with those that it has
+ROUNDING = 1e-12  # of a sum of seconds, by which a message may miss the end of a window
 State = dict[str, np.ndarray]
 """What a plan goes on from after a round: small arrays by name, as a commit holds them."""
+
+Mask = np.ndarray
+"""Of clients `[N]`."""
 
 
 class Flight(NamedTuple):
@@ -29,24 +39,27 @@ class Flights:
     """The flights of a run, as they are after a step of the server.
 
     Args:
-      seconds: that each client's training takes `[N]`.
-      draw: number of a draw, from 1 -> clients in the order in which they start.
-      spare: (number of a draw, clients in flight) -> a client that is not, where draws name none for long.
+      machines: of the clients: who can be reached when, how long each takes, and who leaves.
+      draw: (number of a draw, from 1; who can be reached, None: everybody) -> clients in the order in which they start.
+      spare: (number of a draw, clients that could start) -> one of them, where draws name none for long.
+      known: clients that a draw may ever name `[n]`.
       twice: whether a client may start while it is in flight.
-      waits: whether the next clients start when the buffer is full, not each when one has ended.
+      timetable: of the server: when it steps, and when the next clients start.
       state: as `state` gave it; left out: of the start of the run, at which nobody is in flight.
     """
 
     def __init__(
         self,
-        seconds: np.ndarray,
-        draw: Callable[[int], np.ndarray],
-        spare: Callable[[int, set[int]], int],
+        machines: Machines,
+        draw: Callable[[int, Mask | None], np.ndarray],
+        spare: Callable[[int, np.ndarray], int],
+        known: np.ndarray,
         twice: bool,
-        waits: bool,
+        timetable: Timetable,
         state: State,
     ):
-        self.seconds, self.draw, self.spare, self.twice, self.waits = seconds, draw, spare, twice, waits
+        self.machines, self.draw, self.spare, self.known = machines, draw, spare, known
+        self.twice, self.timetable = twice, timetable
         columns = zip(*(state[name].tolist() for name in ("order", "client", "version", "draw")), strict=True)
         self.heap = [Flight(finish, *rest) for finish, rest in zip(state["finish"].tolist(), columns, strict=True)]
         heapq.heapify(self.heap)
@@ -57,52 +70,80 @@ class Flights:
 
     def state(self) -> State:
         """Small arrays from which the flights go on."""
-        finish, order, client, version, draw = zip(*sorted(self.heap), strict=True)
-        integers = {"order": order, "client": client, "version": version, "draw": draw, "queue": tuple(self.queue)}
+        flights = sorted(self.heap)
+        whole = np.array([flight[1:] for flight in flights], np.int64).reshape(-1, 4)
         return {
-            "finish": np.array(finish, np.float64),
-            **{name: np.array(values, np.int64) for name, values in integers.items()},
+            "finish": np.array([flight.finish for flight in flights], np.float64),
+            **dict(zip(("order", "client", "version", "draw"), whole.T, strict=True)),
+            "queue": np.array(self.queue, np.int64),
             "clock": np.array(self.clock),
             "counts": np.array([self.started, self.draws], np.int64),
             "drawn": np.array(sorted(self.drawn.items()), np.int64).reshape(-1, 2),
         }
 
-    def start(self, version: int) -> None:
-        """The next client starts now, from a version of the model."""
-        client = self._next()
+    def fill(self, version: int) -> None:
+        """Clients start now for all free places, from a version of the model; a place stays free where none can."""
+        places = self.timetable.concurrency - len(self.heap)
+        if not places:
+            return
+        reachable = self.machines.reachable(version + 1, self.clock)
+        if reachable is not None:
+            places = min(places, self._able(reachable))
+        for _ in range(places):
+            self._start(self._next(reachable), version)
+
+    def flush(self, version: int) -> tuple[list[Flight], list[Flight]]:
+        """The next step of a server that has taken `version` steps -> (flights of its buffer, flights that left until then).
+
+        A step that nobody can reach, or for which all leave, is taken with the messages that are there.
+        """
+        ended: list[Flight] = []
+        left: list[Flight] = []
+        buffer, waits, window = self.timetable.buffer, self.timetable.waits, self.timetable.window
+        until, lost = (version + 1) * window if window else math.inf, 0
+        while self.heap and len(ended) < buffer and lost < LOST and self.heap[0].finish <= until * (1 + ROUNDING):
+            flight = heapq.heappop(self.heap)
+            self.clock = flight.finish
+            self.clients.discard(flight.client)
+            leaves = self.machines.trip(flight.draw, flight.client).left
+            (left if leaves else ended).append(flight)
+            lost = lost + 1 if leaves else 0
+            if not waits and len(ended) < buffer:  # whose message fills the buffer, makes room for the next version
+                self.fill(version)
+        if window:
+            self.clock = until
+        elif not ended and not left:  # the clock goes on, so that somebody can be reached again
+            self.clock += self.machines.idle
+        self.drawn = {client: draw for client, draw in self.drawn.items() if draw > version + 1}
+        self.fill(version + 1)
+        return ended, left
+
+    def _start(self, client: int, version: int) -> None:
         draw = max(version + 1, self.drawn.get(client, 0) + 1)
         self.drawn[client] = draw
-        finish = self.clock + float(self.seconds[client])
+        finish = self.clock + self.machines.trip(draw, client).seconds
         heapq.heappush(self.heap, Flight(finish, self.started, client, version, draw))
         self.clients.add(client)
         self.started += 1
 
-    def flush(self, version: int, buffer: int) -> list[Flight]:
-        """The next step of a server that has taken `version` steps -> the flights of its buffer, in the order they end."""
-        ended: list[Flight] = []
-        while len(ended) < buffer:
-            flight = heapq.heappop(self.heap)
-            self.clock = flight.finish
-            self.clients.discard(flight.client)
-            ended.append(flight)
-            if len(ended) == buffer:  # who starts by the message that fills the buffer, starts from the next version
-                version += 1
-                self.drawn = {client: draw for client, draw in self.drawn.items() if draw > version}
-            elif self.waits:
-                continue
-            for _ in range(len(ended) if self.waits else 1):
-                self.start(version)
-        return ended
+    def _able(self, reachable: Mask) -> int:
+        """How many can start, of those that can be reached; one that may start twice can fill any number of places."""
+        count = int(np.count_nonzero(reachable[self.known]))
+        if self.twice:
+            return self.timetable.concurrency if count else 0
+        return count - sum(bool(reachable[client]) for client in self.clients)
 
-    def _next(self) -> int:
+    def _next(self, reachable: Mask | None) -> int:
+        """Who starts next, of those that can be reached."""
         for _ in range(PATIENCE):
             while self.queue:
                 client = self.queue.popleft()
-                if self.twice or client not in self.clients:
+                if (self.twice or client not in self.clients) and (reachable is None or reachable[client]):
                     return client
             self.draws += 1
-            self.queue.extend(self.draw(self.draws).tolist())
-        return self.spare(self.draws, self.clients)
+            self.queue.extend(self.draw(self.draws, reachable).tolist())
+        able = self.known if reachable is None else self.known[reachable[self.known]]
+        return self.spare(self.draws, able if self.twice else np.setdiff1d(able, list(self.clients)))
 
 
 def nobody() -> State:

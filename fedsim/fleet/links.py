@@ -13,7 +13,10 @@ from jaxtyping import Float
 
 from fedsim.compose import link
 from fedsim.fleet.clients import Clients
+from fedsim.sources.files import Name
+from fedsim.sources.traces import devices_of
 
+SLOWEST = 1e-9  # bytes a second
 Positive = Annotated[float, Ge(1e-9)]
 
 
@@ -61,3 +64,22 @@ def lognormal(
         return Rates(down * factor, up * factor, latency)
 
     return draw
+
+
+@link
+def trace(path: Name, sha256: str | None = None) -> Draw:
+    """Links as they were measured: a CSV with the columns `client, up, down, latency`, bytes a second and seconds.
+
+    Client k is the device with the k-th smallest id (numbers as numbers); clients beyond the last device begin again with
+    the first. Other columns do not matter, so that one file may hold speeds too. Nothing is drawn.
+
+    Args:
+      path: of the file, plain or gzipped, from the scenario's folder, the working directory or a `--data-root`; elsewhere
+        none is read.
+      sha256: of the file; another file is refused (filled in by the resolved scenario).
+
+    Raises:
+      DataError: for a file that is not such a trace, naming file and lines.
+    """
+    up, down, latency = devices_of(path, sha256, {"up": SLOWEST, "down": SLOWEST, "latency": 0.0}).T
+    return lambda clients, rng: Rates(*(np.resize(column, clients.N) for column in (down, up, latency)))

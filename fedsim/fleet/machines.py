@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from fedsim.fleet.availability import Availability, Moment
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost, Speed, seconds
+from fedsim.fleet.stragglers import Stragglers, slowed
 from fedsim.fleet.streams import Draws, Stream, generator
 
 
@@ -31,11 +32,13 @@ class Fleet(NamedTuple):
     deadline: float = np.inf  # seconds after which a round ends
     partial: bool = False  # whether a client that would be late sends what it has done in time
     keep: int | None = None  # the round ends when so many have reported; None: when all have
+    stragglers: Stragglers = Stragglers()
 
     @property
     def selective(self) -> bool:
         """Whether clients that a round would have may be missing."""
-        return bool(self.availability or any(self.dropout) or np.isfinite(self.deadline) or self.keep is not None)
+        ended = np.isfinite(self.deadline) or self.keep is not None
+        return bool(self.availability or any(self.dropout) or ended or (self.stragglers.share and self.stragglers.drop))
 
 
 class Fates(NamedTuple):
@@ -60,6 +63,16 @@ class Fates(NamedTuple):
     reached: Bool[np.ndarray, " m"]
     sent: Bool[np.ndarray, " m"]
     seconds: float
+
+
+class Trip(NamedTuple):
+    """What one client does between the moment at which it starts and the one at which it is free again."""
+
+    seconds: float
+    left: bool = False  # whether it leaves, and its message does not count
+    steps: int = 0  # local steps that it does then
+    reached: bool = True  # whether it gets the model
+    sent: bool = True  # whether it sends a message, which counts or not
 
 
 class Machines:
@@ -99,6 +112,13 @@ class Machines:
         uniform = lambda r: generator(self.seed, Stream.AVAILABLE, r).random(self.clients.N)
         return self.fleet.availability.reached(self._fixed, Moment(round, clock, uniform))
 
+    def reached_shares(self) -> Any:
+        """Probability of every client of being reached, of each by itself and in every round the same; None: unknown."""
+        availability = self.fleet.availability
+        if availability is None:
+            return 1.0
+        return None if availability.share is None else availability.share(self._fixed)
+
     @cached_property
     def _fixed(self) -> Any:
         assert self.fleet.availability is not None
@@ -110,6 +130,7 @@ class Machines:
         planned, moment = np.broadcast_to(self.cost.steps, self.clients.N)[ids], self._leaving(round, ids)
         training = planned * step
         end = down + training + up
+        planned, step, dropped = self._slowed(round, ids, planned, step)
         gone, lost = np.isfinite(moment), moment >= 1  # `before` is at −1, `during` in [0, 1), `after` at 1
         leave = np.where(moment < 0, 0.0, np.where(lost, end, down + np.minimum(np.maximum(moment, 0), 1) * training))
         steps = planned.copy()
@@ -117,8 +138,9 @@ class Machines:
             room = np.maximum(self.fleet.deadline - down - up, 0)
             done = np.where(self._in_time(end), planned, _whole_steps(room, step, planned))
             steps, end = done, np.where(done < planned, down + done * step + up, end)
-        reports = ~gone & self._in_time(end) & ((steps > 0) | (planned == 0))
-        joined, length = self._closed(ids, reports, np.where(gone, leave, np.where(reports, end, np.inf)))
+        works = ~gone & self._in_time(end) & ((steps > 0) | (planned == 0))
+        reports = works & ~dropped
+        joined, length = self._closed(ids, reports, np.where(gone, leave, np.where(works, end, np.inf)))
         late = ~joined & ~gone
         spent = np.where(gone, leave, length)
         wasted = np.where(gone & lost, planned, _whole_steps(np.maximum(spent - down, 0), step, planned))
@@ -129,13 +151,39 @@ class Machines:
             steps=np.where(joined, steps, 0),
             wasted=np.where(joined, 0, wasted),
             reached=moment >= 0,
-            sent=joined | lost & gone | late & (end <= length),
+            sent=joined | ~dropped & (lost & gone | late & (end <= length)),
             seconds=length,
         )
 
-    def course(self, round: int, ids: Int[np.ndarray, " m"]) -> tuple[Any, Any, Any, Float[np.ndarray, " m"]]:
-        """Seconds down, of a step, and up, and when each leaves (−1 before, a share of the training, 1 behind, ∞ never)."""
-        return (*self._times(ids), self._leaving(round, ids))
+    def trip(self, draw: int, client: int) -> Trip:
+        """What becomes of a client that starts by itself; `draw`: of its batches, which it never has twice."""
+        if not any(self.fleet.dropout):
+            return Trip(float(self.seconds[client]))
+        one = np.array([client])
+        (moment,) = self._leaving(draw, one)
+        if np.isinf(moment):
+            return Trip(float(self.seconds[client]))
+        (down,), (step,), _ = self._times(one)
+        planned = int(np.broadcast_to(self.cost.steps, self.clients.N)[client])
+        if moment >= 1:
+            return Trip(float(self.seconds[client]), True, planned)
+        spent = max(moment, 0.0) * planned * step
+        seconds_ = 0.0 if moment < 0 else float(down + spent)
+        return Trip(seconds_, True, int(_whole_steps(spent, step, planned)), bool(moment >= 0), False)
+
+    def _slowed(self, round: int, ids: Any, planned: Any, step: Any) -> tuple[Any, Any, Bool[np.ndarray, " m"]]:
+        """Steps and their seconds where some clients are stragglers, who take the time of all that was planned, and whether
+        each is left out for it.
+        """
+        parts = planned if self.cost.epochs is None else self.cost.epochs
+        slow, able = slowed(self.fleet.stragglers, self.seed, round, ids, planned, parts)
+        return able, step * (planned / np.maximum(able, 1)), slow & self.fleet.stragglers.drop
+
+    def course(self, round: int, ids: Int[np.ndarray, " m"]) -> tuple[Any, Any, Any, Any, Float[np.ndarray, " m"]]:
+        """Steps that each is able to do, seconds down, of a step, and up, and when each leaves (see `_leaving`)."""
+        down, step, up = self._times(ids)
+        able, step, _ = self._slowed(round, ids, np.broadcast_to(self.cost.steps, self.clients.N)[ids], step)
+        return able, down, step, up, self._leaving(round, ids)
 
     def _closed(self, ids: Any, reports: Any, end: Any) -> tuple[Bool[np.ndarray, " m"], float]:
         """(whose messages count, when the round ends): with the last of those that are kept, or of all, or the deadline."""

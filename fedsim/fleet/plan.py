@@ -1,12 +1,12 @@
 """The plan: everything about a round that does not depend on the value of a parameter, decided on the host.
 
 A round's plan is a pure function of `(scenario, seed, round)` and not of the method: whatever is compared, is compared
-under the same cohorts, batches and failures. Two kinds of plans go on from what was before: an asynchronous server's from
-who trains at the moment, that of a cohort that looks at losses from the losses so far.
+under the same cohorts, batches and failures. Some plans go on from what was before: an asynchronous server's from who trains
+at the moment, that of a cohort that looks at losses from the losses so far, or at who was drawn from the draws so far.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,8 +18,9 @@ from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.machines import Fleet, Machines
-from fedsim.fleet.selection import Cohort, Population
+from fedsim.fleet.selection import HISTORY, Cohort, Drawn, Population
 from fedsim.fleet.selection import all as everybody
+from fedsim.fleet.shares import shares
 from fedsim.fleet.streams import Draws, Stream, generator
 from fedsim.fleet.timetables import SYNC, Timetable
 
@@ -49,7 +50,7 @@ class RoundPlan(NamedTuple):
 
     round: int
     ids: np.ndarray  # int64
-    count: np.ndarray  # times drawn
+    count: np.ndarray  # times drawn, or the factor of each
     samples: np.ndarray  # n_k
     weight: np.ndarray  # n_k, 0 where nothing arrives
     steps: np.ndarray  # planned local steps
@@ -120,19 +121,26 @@ class Plan:
         self.sizes = federation.sizes
         self.present = self.sizes > 0  # a client without samples cannot train
         self.eligible = np.flatnonzero(self.present)
-        self.population = Population(self.eligible, self.sizes[self.eligible])
         self.written = local
         if local.batch is not None:  # wider batches would be padding alone
             self.local = local = local._replace(batch=local.widest(self.sizes))
         self.steps = planned_steps(self.sizes, local)
-        self.cost = Cost(self.steps, down, up)
+        self.cost = Cost(self.steps, down, up, local.epochs if local.steps is None else None)
         self.machines = Machines(fleet, Clients(self.sizes, federation.label_counts), self.cost, seed)
         self.seconds = self.machines.seconds
-        self.pure = not (timetable.asynchronous or cohort.needs or self.machines.clocked)
+        remembers = bool(cohort.feedback) or HISTORY in cohort.needs
+        self.pure = not (timetable.asynchronous or remembers or self.machines.clocked)
+        self.population = self._population()
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
         self.held = 1
         self.moves = bool(federation.moves)
         self._draws = Draws(seed, batches)
+
+    def _population(self) -> Population:
+        """Clients that can be drawn, with what the cohort needs of them that no round changes."""
+        known = {"seconds": lambda: self.seconds, "labels": self.federation.label_counts}
+        asked = {name: column()[self.eligible] for name, column in known.items() if name in self.cohort.needs}
+        return Population(self.eligible, self.sizes[self.eligible], **asked)
 
     @cached_property
     def expected(self) -> tuple[float, float]:
@@ -141,6 +149,11 @@ class Plan:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
         return float(share.sum()), float(share @ self.population.samples)
+
+    @cached_property
+    def shares(self) -> np.ndarray | None:
+        """Times that a round has a message of each client, on average `[N]`; None: unknown."""
+        return None if self.timetable.asynchronous else shares(self.cohort, self.population, self.machines)
 
     def malicious_in(self, round: int) -> np.ndarray:
         """Clients that the attacker controls in a round `[N]`."""
@@ -153,27 +166,27 @@ class Plan:
     def begin(self) -> State:
         """What round 1 goes on from; nothing where the plan is pure, or looks at losses alone."""
         if not self.timetable.asynchronous:
-            return {"clock": np.array(0.0)} if self.machines.clocked else {}
+            none = np.zeros(len(self.sizes), np.int64)
+            history = {"drawn": none, "last": none} if HISTORY in self.cohort.needs else {}
+            return history | ({"clock": np.array(0.0)} if self.machines.clocked else {})
         flights = self._flights(nobody())
-        for _ in range(self.timetable.concurrency):
-            flights.start(0)
+        flights.fill(0)
         return flights.state()
 
-    def round(self, r: int, state: State | None = None, losses: np.ndarray | None = None) -> tuple[RoundPlan, State]:
+    def round(
+        self, r: int, state: State | None = None, feedback: Mapping[str, np.ndarray] | None = None
+    ) -> tuple[RoundPlan, State]:
         """Cohort, weights and work of round r ≥ 1 -> (the round, what the next one goes on from).
 
         Args:
           r: the round.
           state: after the round before; nothing where the plan is pure.
-          losses: last known loss of every client, as `Planner.losses`, where the cohort looks at them `[N]`.
+          feedback: what is known of every client, as `Planner.feedback`, where the cohort looks at it.
         """
+        state = self.begin() if state is None else state
         if self.timetable.asynchronous:
-            return self._flush(r, self.begin() if state is None else state)
-        clock = float((self.begin() if state is None else state)["clock"]) if self.machines.clocked else 0.0
-        drawn = np.sort(self._drawn(r, clock, losses))
-        ids, count = drawn, np.ones(len(drawn), int)
-        if self.cohort.repeats:
-            ids, count = np.unique(drawn, return_counts=True)
+            return self._flush(r, state)
+        ids, count = self._drawn(r, state, feedback or {})
         fates = self.machines.fates(r, ids)
         joined, lr = fates.joined, self.local.lr(r)
         same = np.ones(int(joined.sum()), np.int64)
@@ -183,31 +196,52 @@ class Plan:
         if not joined.all():
             columns = (fates.late, fates.left, fates.wasted, fates.reached, fates.sent)
             work = work._replace(others=Others(ids[~joined], *(column[~joined] for column in columns)))
-        return work, {"clock": np.array(clock + fates.seconds)} if self.machines.clocked else {}
+        return work, self._after(r, state, ids, fates.seconds)
 
-    def _drawn(self, r: int, clock: float, losses: np.ndarray | None) -> np.ndarray:
-        """Clients that round r draws, of those that can be reached."""
-        population, rng = self.population, generator(self.seed, Stream.COHORT, r)
-        if losses is not None:
-            population = population._replace(loss=losses[population.ids])
-        reachable = self.machines.reachable(r, clock)
-        if reachable is None:
-            return self.cohort.draw(population, r, rng)
-        if self.cohort.ordered:
-            drawn = self.cohort.draw(population, r, rng)
-            return drawn[reachable[drawn]]
-        population = population.part(reachable[population.ids])
-        return self.cohort.draw(population, r, rng) if len(population.ids) else population.ids
+    def _after(self, r: int, state: State, ids: np.ndarray, elapsed: float) -> State:
+        """What the round after r goes on from, which drew these clients and took so long."""
+        after = {"clock": state["clock"] + elapsed} if "clock" in state else {}
+        if "drawn" in state:
+            drawn, last = state["drawn"].copy(), state["last"].copy()
+            drawn[ids] += 1
+            last[ids] = r
+            after |= {"drawn": drawn, "last": last}
+        return after
+
+    def _drawn(self, r: int, state: State, feedback: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Clients that round r draws, of those that can be reached, in their order -> (ids, times or factors)."""
+        rng = generator(self.seed, Stream.COHORT, r)
+        columns = {**feedback, **{name: state[name] for name in ("drawn", "last") if name in state}}
+        population = self.population._replace(**{name: column[self.eligible] for name, column in columns.items()})
+        reachable = self.machines.reachable(r, float(state["clock"]) if "clock" in state else 0.0)
+        if reachable is not None and not self.cohort.ordered:
+            population = population.part(reachable[population.ids])
+        drawn = self.cohort.draw(population, r, rng) if len(population.ids) else population.ids
+        if isinstance(drawn, Drawn):
+            order = np.argsort(drawn.ids)
+            return drawn.ids[order], drawn.factor[order]
+        if reachable is not None and self.cohort.ordered:
+            drawn = drawn[reachable[drawn]]
+        if self.cohort.repeats:
+            return np.unique(drawn, return_counts=True)
+        return np.sort(drawn), np.ones(len(drawn), int)
 
     def _flush(self, r: int, state: State) -> tuple[RoundPlan, State]:
         """The messages of step r of an asynchronous server."""
-        ended, flights = self.flights_of(r, state)
-        ended = sorted(ended, key=lambda flight: (flight.client, flight.order))
-        _, _, ids, start, draw = (np.array(column) for column in zip(*ended, strict=True))
+        ended, left, flights = self.flights_of(r, state)
+        ids, start, draw = _columns(ended)
         versions, place = np.unique(start, return_inverse=True)
         lr = np.array([self.local.lr(int(v) + 1) for v in versions])[place]  # as they were told with the model
         elapsed = flights.clock - float(state["clock"])
-        return self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw), flights.state()
+        work = self._work(r, ids, np.ones(len(ids), int), lr, elapsed, start, draw)
+        return work._replace(others=self._left(left) if left else None), flights.state()
+
+    def _left(self, flights: list[Flight]) -> Others:
+        """Clients that left an asynchronous server."""
+        ids, _, draws = _columns(flights)
+        trips = [self.machines.trip(draw, client) for draw, client in zip(draws.tolist(), ids.tolist(), strict=True)]
+        _, left, steps, reached, sent = map(np.array, zip(*trips, strict=True))
+        return Others(ids, late=~left, left=left, steps=steps, reached=reached, sent=sent)
 
     def _work(
         self, r: int, ids: np.ndarray, count: np.ndarray, lr, elapsed: float, start, draw, done=None
@@ -229,28 +263,34 @@ class Plan:
         )
 
     def _flights(self, state: State) -> Flights:
-        def draw(number: int) -> np.ndarray:
-            return self.cohort.draw(self.population, number, generator(self.seed, Stream.COHORT, number))
+        def draw(number: int, reachable: np.ndarray | None) -> np.ndarray:
+            able = self.population if reachable is None else self.population.part(reachable[self.eligible])
+            population = self.population if self.cohort.ordered else able
+            drawn = self.cohort.draw(population, number, generator(self.seed, Stream.COHORT, number))
+            return drawn.ids if isinstance(drawn, Drawn) else drawn
 
-        def spare(number: int, busy: set[int]) -> int:
-            free = np.setdiff1d(self.eligible, list(busy))
+        def spare(number: int, free: np.ndarray) -> int:
             return int(generator(self.seed, Stream.SPARE, number).choice(free))
 
-        return Flights(self.seconds, draw, spare, bool(self.cohort.names), self.timetable.waits, state)
+        named = np.array(self.cohort.names, np.int64)
+        known = named if len(named) else self.eligible
+        return Flights(self.machines, draw, spare, known, bool(len(named)), self.timetable, state)
 
-    def flights_of(self, r: int, state: State) -> tuple[list[Flight], Flights]:
-        """The flights of the buffer of step r of an asynchronous server, and all flights after it."""
+    def flights_of(self, r: int, state: State) -> tuple[list[Flight], list[Flight], Flights]:
+        """Step r of an asynchronous server -> (the flights of its buffer, those that left until then, all after it)."""
         flights = self._flights(state)
-        return flights.flush(r - 1, self.timetable.buffer), flights
+        return *flights.flush(r - 1), flights
 
     def flown(self, state: State) -> list[int]:
         """Versions that clients in flight were given, in order; none of a synchronous server."""
         return np.unique(state["version"]).tolist() if self.timetable.asynchronous else []
 
-    def columns(self, work: RoundPlan) -> dict[str, float]:
+    def columns(self, work: RoundPlan) -> dict[str, float | None]:
         """Columns of `rounds.csv` of what the host alone knows of a round."""
         if not self.timetable.asynchronous:
             return {}
+        if not len(work.age):  # of an empty window
+            return {"staleness_mean": None, "staleness_max": None}
         return {"staleness_mean": float(work.age.mean()), "staleness_max": int(work.age.max())}
 
     def of_server(self) -> "Plan":
@@ -282,7 +322,7 @@ class Plan:
         Where nobody can know who will be drawn, each round is one that no other exceeds in steps and in samples.
         """
         joins, state = np.zeros(self.federation.N, bool), self.begin()
-        largest = self._largest() if self.cohort.needs else None
+        largest = self._largest() if self.cohort.feedback else None
         surveyed = min(self.rounds, SURVEYED, max(FLOWN // max(self.timetable.buffer, 1), 1))
         for r in range(1, surveyed + 1):
             if largest is None:
@@ -292,7 +332,7 @@ class Plan:
                 work = largest._replace(round=r)
             joins[work.ids] = True
             yield work
-        known = self.rounds <= surveyed and not self.cohort.needs
+        known = self.rounds <= surveyed and not self.cohort.feedback
         self.members = np.flatnonzero(joins) if known else self.eligible
 
     def _largest(self) -> RoundPlan:
@@ -343,6 +383,12 @@ class Plan:
         valid = np.full(epochs * per_epoch, B, np.int32)
         valid[per_epoch - 1 :: per_epoch] = used - (per_epoch - 1) * B
         return index.reshape(-1, B)[:steps], valid[:steps]
+
+
+def _columns(flights: list[Flight]) -> np.ndarray:
+    """Clients, versions of their models and draws of their batches, in the order of ids and starts `[3, K]`."""
+    ordered = sorted(flights, key=lambda flight: (flight.client, flight.order))
+    return np.array([flight[2:] for flight in ordered], np.int64).reshape(-1, 3).T
 
 
 def batches_per_epoch(n, local: Local):

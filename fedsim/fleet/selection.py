@@ -1,7 +1,7 @@
-"""Cohorts: which clients take part in a round.
+"""Cohorts: which clients take part in a round. Those of a paper with more to say are in `fedsim.fleet.cohorts`.
 
 A factory returns a `Cohort`, whose `draw(population, round, rng) -> ids` may repeat an id: a client that is drawn twice
-counts twice. One that looks at what clients reported in earlier rounds says so in `needs`.
+counts twice. One that looks at more than ids and sample counts says so in `needs`.
 """
 
 import builtins
@@ -13,42 +13,106 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from fedsim.compose import cohort
 
+FEEDBACK = {"loss": "losses", "norm": "update norms", "sketch": "updates"}  # of rounds that are over -> in words
+HISTORY = "drawn"
+COLUMNS = frozenset({*FEEDBACK, HISTORY, "seconds", "labels"})  # that a cohort may have
+SKETCH = 64  # numbers that stand for an update
+
 
 class Population(NamedTuple):
-    """Clients that can be drawn: those with samples."""
+    """Clients that can be drawn: those with samples. A column is None unless the cohort needs it.
+
+    Attributes:
+      ids: in order.
+      samples: n_k of each.
+      loss: of each in its last round, the mean over what it trained on; NaN: it never took part, ∞: not finite.
+      norm: ‖Δ_k‖ of its last update, as it left the training; NaN and ∞ alike.
+      sketch: of that update, `[n, SKETCH]`: x·y is about that of the updates; NaN and ∞ alike.
+      drawn: rounds that have drawn it, whether its message counted or not.
+      last: the last of them; 0: none.
+      seconds: that a round takes it.
+      labels: its samples by class `[n, C]`.
+    """
 
     ids: np.ndarray
-    samples: np.ndarray  # n_k of each
-    loss: np.ndarray | None = None  # of each in its last round, where the cohort needs it; NaN: none yet, ∞: not finite
+    samples: np.ndarray
+    loss: np.ndarray | None = None
+    norm: np.ndarray | None = None
+    sketch: np.ndarray | None = None
+    drawn: np.ndarray | None = None
+    last: np.ndarray | None = None
+    seconds: np.ndarray | None = None
+    labels: np.ndarray | None = None
 
     def part(self, kept: np.ndarray) -> "Population":
-        """Some of them."""
-        return Population(self.ids[kept], self.samples[kept], None if self.loss is None else self.loss[kept])
+        """Some of them, by a mask or by their places."""
+        at = (
+            np.flatnonzero(kept) if kept.dtype == bool else kept
+        )  # a mask of a million clients takes four times as long
+        return Population(*(None if column is None else column[at] for column in self))  # type: ignore[arg-type]
+
+
+class Drawn(NamedTuple):
+    """Clients of a round, none of them twice, whose updates count with factors of their own."""
+
+    ids: np.ndarray
+    factor: np.ndarray  # by which the weight of each is multiplied, above 0
 
 
 class Cohort(NamedTuple):
-    """A way to choose a round's clients."""
+    """A way to choose a round's clients.
 
-    draw: Callable[[Population, int, np.random.Generator], np.ndarray]
-    nominal: Callable[[int], int]  # clients in all -> (expected) size
-    names: tuple[int, ...] = ()  # the clients it names itself
-    repeats: bool = False  # whether a client can be drawn twice
-    needs: frozenset[str] = frozenset()  # of `loss`: what must be known of earlier rounds; draws at most `nominal` then
-    share: Callable[[Population], Any] | None = None  # how often a round draws each client, on average; None: unknown
-    ordered: bool = (
-        False  # whether rounds name clients whether or not they can be reached; those that cannot are left out
-    )
+    Attributes:
+      draw: `(population, round, rng) -> ids`, or `Drawn` where clients have factors.
+      nominal: clients in all -> (expected) size.
+      names: the clients it names itself.
+      repeats: whether a client can be drawn twice: only a rule that is a sum can weigh it.
+      needs: of `loss`, `norm`, `sketch` (what clients reported in rounds before; draws at most `nominal` then), `drawn` (who
+        was drawn before), `seconds` and `labels`: columns of the population that must be known.
+      share: how often a round draws each client, on average, times its factor; None: unknown.
+      ordered: whether rounds name clients whether or not they can be reached; those that cannot are left out.
+      thinned: `share` where each client can be reached by itself with a probability of its own; None: unknown.
+      factors: whether `draw` gives factors, which a rule that is a sum can weigh.
+    """
+
+    draw: Callable[[Population, int, np.random.Generator], np.ndarray | Drawn]
+    nominal: Callable[[int], int]
+    names: tuple[int, ...] = ()
+    repeats: bool = False
+    needs: frozenset[str] = frozenset()
+    share: Callable[[Population], Any] | None = None
+    ordered: bool = False
+    thinned: Callable[[Population, np.ndarray], Any] | None = None
+    factors: bool = False
+
+    @property
+    def feedback(self) -> list[str]:
+        """What it looks at of what clients reported, which depends on the method."""
+        return [name for name in FEEDBACK if name in self.needs]
 
 
-def _equal(size: int) -> Callable[[Population], float]:
+def equal(size: int) -> Callable[[Population], float]:
     """How often a client is drawn where all are drawn alike."""
     return lambda population: size / len(population.ids)
+
+
+def _equal_of_reached(size: int) -> Callable[[Population, np.ndarray], Any]:
+    """`equal` of those that can be reached, where the probability is the same for all: E min(size, reached) / N."""
+
+    def share(population: Population, reached: np.ndarray) -> Any:
+        from scipy.special import bdtrc  # a tenth of a second
+
+        N, rate = len(population.ids), reached[0]
+        return None if np.any(reached != rate) else bdtrc(np.arange(min(size, N)), N, rate).sum() / N
+
+    return share
 
 
 @cohort
 def all() -> Cohort:
     """Everybody, every round."""
-    return Cohort(lambda population, round, rng: population.ids, lambda N: N, share=lambda population: 1.0)
+    draw = lambda population, round, rng: population.ids
+    return Cohort(draw, lambda N: N, share=lambda population: 1.0, thinned=lambda population, reached: reached)
 
 
 @cohort
@@ -61,7 +125,7 @@ def uniform(size: Annotated[int, Ge(1)] = 10) -> Cohort:
       size: clients per round.
     """
     draw = lambda population, round, rng: rng.choice(population.ids, min(size, len(population.ids)), replace=False)
-    return Cohort(draw, lambda N: size, share=_equal(size))
+    return Cohort(draw, lambda N: size, share=equal(size), thinned=_equal_of_reached(size))
 
 
 @cohort
@@ -74,7 +138,8 @@ def poisson(rate: Annotated[float, Gt(0), Le(1)] = 0.1) -> Cohort:
       rate: probability of taking part.
     """
     draw = lambda population, round, rng: population.ids[rng.random(len(population.ids)) < rate]
-    return Cohort(draw, lambda N: max(round(rate * N), 1), share=lambda population: rate)
+    nominal, thinned = lambda N: max(round(rate * N), 1), lambda population, reached: rate * reached
+    return Cohort(draw, nominal, share=lambda population: rate, thinned=thinned)
 
 
 @cohort
@@ -106,7 +171,7 @@ def cyclic(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     def draw(population, round, rng):
         return population.ids[((round - 1) * size + np.arange(size)) % len(population.ids)]
 
-    return Cohort(draw, lambda N: size, share=_equal(size), ordered=True)
+    return Cohort(draw, lambda N: size, share=equal(size), ordered=True)
 
 
 @cohort

@@ -13,6 +13,8 @@ from jaxtyping import Float
 
 from fedsim.compose import speed
 from fedsim.fleet.clients import Clients
+from fedsim.sources.files import Name
+from fedsim.sources.traces import devices_of
 
 Positive = Annotated[float, Gt(0)]
 Steps = Callable[[Clients, np.random.Generator], Float[np.ndarray, " N"]]
@@ -78,3 +80,22 @@ def classes(
         raise ValueError(f"{len(seconds)} seconds and {len(weights)} shares; give a share for each class")
     edges = np.cumsum(weights)[:-1] / weights.sum()
     return lambda clients, rng: np.array(seconds)[np.searchsorted(edges, rng.random(clients.N), "right")]
+
+
+@speed
+def trace(path: Name, sha256: str | None = None) -> Steps:
+    """Seconds of a local step as they were measured: a CSV with the columns `client, seconds_per_step`.
+
+    Client k is the device with the k-th smallest id (numbers as numbers); clients beyond the last device begin again with
+    the first. Other columns do not matter, so that one file may hold links too. Nothing is drawn.
+
+    Args:
+      path: of the file, plain or gzipped, from the scenario's folder, the working directory or a `--data-root`; elsewhere
+        none is read.
+      sha256: of the file; another file is refused (filled in by the resolved scenario).
+
+    Raises:
+      DataError: for a file that is not such a trace, naming file and lines.
+    """
+    seconds = devices_of(path, sha256, {"seconds_per_step": 0.0})[:, 0]
+    return lambda clients, rng: np.resize(seconds, clients.N)

@@ -23,6 +23,7 @@ class Stream(IntEnum):
     AVAILABILITY = 16  # what availability has fixed for every client
     AVAILABLE = 17  # who can be reached in a round
     DROPOUT = 18
+    STRAGGLERS = 21  # who is slow in a round, and how much of its work it does
     SCORED = 13  # clients that the final model is scored on, where not all are
 
 

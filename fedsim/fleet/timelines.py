@@ -6,6 +6,7 @@ import numpy as np
 
 from fedsim.fleet.machines import Fleet
 from fedsim.fleet.plan import Plan
+from fedsim.fleet.planner import Planner
 
 MOST = 60  # clients of a round, or places of an asynchronous server, that are shown
 STARTS = 4  # flights of each place, about
@@ -42,7 +43,7 @@ def timeline(plan: Plan) -> Timeline | None:
         return _flights(plan)
     if plan.machines.fleet == Fleet():
         return None
-    work, _ = plan.round(1, plan.begin(), np.full(len(plan.sizes), np.nan) if plan.cohort.needs else None)
+    work = Planner(plan).round(1)
     ids = np.sort(np.concatenate([work.ids, [] if work.others is None else work.others.ids]).astype(np.int64))
     return _of_round(plan, ids) if len(ids) else None
 
@@ -50,15 +51,14 @@ def timeline(plan: Plan) -> Timeline | None:
 def _of_round(plan: Plan, ids: np.ndarray) -> Timeline:
     """The clients of round 1, in the order in which they end."""
     machines = plan.machines
-    fates, (down, step, up, moment) = machines.fates(1, ids), machines.course(1, ids)
-    planned = plan.steps[ids]
-    sends = down + np.where(fates.joined, fates.steps, planned) * step
+    fates, (able, down, step, up, moment) = machines.fates(1, ids), machines.course(1, ids)
+    sends = down + np.where(fates.joined, fates.steps, able) * step
     whole = sends + up
     leaves = np.where(moment < 0, 0.0, np.where(moment >= 1, whole, down + np.clip(moment, 0, 1) * (sends - down)))
     ends = np.where(fates.left, leaves, np.where(fates.late, np.minimum(whole, fates.seconds), whole))
     keep = machines.fleet.keep
     full = keep is not None and fates.joined.sum() == keep and fates.seconds < machines.fleet.deadline
-    cases = [fates.left, fates.joined & (fates.steps < planned), fates.joined]
+    cases = [fates.left, fates.joined & (fates.steps < plan.steps[ids]), fates.joined]
     outcome = np.select(cases, [LEFT, PARTIAL, JOINED], SURPLUS if full else LATE)
     order = np.lexsort((ids, whole))
     if len(order) > MOST:
@@ -69,27 +69,29 @@ def _of_round(plan: Plan, ids: np.ndarray) -> Timeline:
 
 def _flights(plan: Plan) -> Timeline:
     """The first flights, those in flight at the end cut off there."""
-    state, ended, closes, r = plan.begin(), [], [], 1
+    state, ended, left, closes, r = plan.begin(), [], [], [], 1
     most = STARTS * plan.timetable.concurrency
     while True:
-        step, flights = plan.flights_of(r, state)
+        buffer, gone, flights = plan.flights_of(r, state)
         state = flights.state()
-        ended, closes, r = ended + step, closes + [flights.clock] * len(step), r + 1
+        ended, left, closes, r = ended + buffer, left + gone, closes + [flights.clock] * len(buffer), r + 1
         if len(ended) >= most or r > min(plan.rounds, most):
             break
     flying = sorted(flights.heap)
-    client = np.array([flight.client for flight in ended + flying], np.int64)
-    finish = np.array([flight.finish for flight in ended + flying])
-    down, step, up, _ = plan.machines.course(1, client)
-    begins = finish - plan.seconds[client]
-    trains, sends = begins + down, finish - up
-    outcome = np.array([JOINED] * len(ended) + [FLYING] * len(flying))
+    shown = ended + left + flying
+    client = np.array([flight.client for flight in shown], np.int64)
+    finish = np.array([flight.finish for flight in shown])
+    trips = [plan.machines.trip(flight.draw, flight.client) for flight in shown]
+    _, down, _, up, _ = plan.machines.course(1, client)
+    begins = finish - np.array([trip.seconds for trip in trips])
+    trains, sends = begins + down, finish - np.where([trip.sent for trip in trips], up, 0)
+    outcome = np.array([JOINED] * len(ended) + [LEFT] * len(left) + [FLYING] * len(flying))
     end = np.minimum(finish, flights.clock)
-    closes = np.array([*closes, *[np.nan] * len(flying)])
+    closes = np.array([*closes, *[flight.finish for flight in left], *[np.nan] * len(flying)])
     columns = (client, np.maximum(begins, 0), np.minimum(trains, end), np.minimum(sends, end), end, closes, outcome)
-    place = _places(begins, finish, np.array([flight.order for flight in ended + flying]))
-    shown = (place < MOST) & (begins < flights.clock)
-    return Timeline(place[shown], *(column[shown] for column in columns))
+    place = _places(begins, finish, np.array([flight.order for flight in shown]))
+    drawn = (place < MOST) & (begins < flights.clock)
+    return Timeline(place[drawn], *(column[drawn] for column in columns))
 
 
 def _places(begins: np.ndarray, ends: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -97,11 +99,12 @@ def _places(begins: np.ndarray, ends: np.ndarray, order: np.ndarray) -> np.ndarr
     free: list[float] = []
     place = np.zeros(len(begins), np.int64)
     for i in np.argsort(order):
-        room = [p for p, end in enumerate(free) if end <= begins[i] + 1e-9 * max(ends[i], 1.0)]
+        begin, end = float(begins[i]), float(ends[i])
+        room = [p for p, before in enumerate(free) if before <= begin + 1e-9 * max(end, 1.0)]
         if room:
             place[i] = min(room, key=lambda p: (free[p], p))
-            free[place[i]] = ends[i]
+            free[place[i]] = end
         else:
             place[i] = len(free)
-            free.append(ends[i])
+            free.append(end)
     return place

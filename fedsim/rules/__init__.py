@@ -11,6 +11,10 @@ from fedsim.rules.nova import nova as nova
 from fedsim.rules.fedexp import fedexp as fedexp
 from fedsim.rules.mean_over_all import mean_over_all as mean_over_all
 from fedsim.rules.horvitz_thompson import horvitz_thompson as horvitz_thompson
+from fedsim.rules.mifa import mifa as mifa
+from fedsim.rules.fedvarp import fedvarp as fedvarp
+from fedsim.rules.ca2fl import ca2fl as ca2fl
+from fedsim.rules.fedau import fedau as fedau
 from fedsim.rules.dyn import dyn as dyn
 from fedsim.rules.q_fair import q_fair as q_fair
 from fedsim.rules.agnostic import agnostic as agnostic

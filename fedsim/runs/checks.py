@@ -17,8 +17,8 @@ from fedsim.runs.journal import LOG, differences
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import OPTIONAL, ORDER
+from fedsim.scenario.named_files import pathless
 from fedsim.scenario.reader import parse
-from fedsim.scenario.schema import pathless
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import fairness, summarise
 

@@ -24,9 +24,9 @@ from fedsim.study.cost_axes import AXES
 TABLES = (*ORDER, "compare", *(axis.table for axis in AXES))  # from which everything else is derived
 SAID = ("compare", "summary", "rounds", *(axis.table for axis in AXES))  # from which the verdict is
 NEEDED = {  # a column that every reader of a table relies on
-    "rounds": "round", "clients": "client", "partition": "client", "machines": "begins", "summary": "metric",
-    "timing": "round",
-    "compare": "baseline", "bytes": "up_per_client_round", "seconds": "in_time",
+    "rounds": "round", "clients": "client", "partition": "client", "staleness": "age",
+    "machines": "begins", "summary": "metric",
+    "timing": "round", "compare": "baseline", "bytes": "up_per_client_round", "seconds": "in_time",
 }  # fmt: skip
 DERIVED = re.compile(
     r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)"

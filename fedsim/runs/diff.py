@@ -18,7 +18,7 @@ from fedsim.runs import directory
 from fedsim.runs.journal import differences
 from fedsim.runs.result import OPTIONAL
 from fedsim.runs.unfinished import csv_of, ended, records_so_far, runs_of
-from fedsim.scenario.schema import placeless
+from fedsim.scenario.named_files import naming_files, placeless
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
 TABLES = ("rounds", "clients", "partition", *OPTIONAL, "summary")  # all but the one that may differ between equal runs
@@ -104,9 +104,8 @@ def _without(name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
-    """Where a run took place, and where its data files lay."""
-    data = record["scenario"].get("data") or {}
-    paths = {"data": data.get("path"), "partition": (data.get("partition") or {}).get("path")}
+    """Where a run took place, and where its files lay."""
+    paths = {place[-1]: section["path"] for place, section in naming_files(record["scenario"])}
     short = {n: p if len(p) < 50 else f"...{p[-50:]}" for n, p in paths.items() if isinstance(p, str)}
     return {**(record.get("surroundings") or {}), **short}
 

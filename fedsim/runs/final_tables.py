@@ -29,6 +29,9 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
     line = summarise(rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason)
     journal.add("summary", {**who, **line, **fairness(clients)})
     journal.add("clients", {**who, **clients})
+    if run.plan.timetable.asynchronous:
+        ages = np.flatnonzero(run.ages)
+        journal.add("staleness", {**who, "age": ages.tolist(), "messages": run.ages[ages].tolist()})
     if (first := timeline(run.plan)) is not None:
         journal.add("machines", {**who, **_columns(first, run.plan.federation)})
     seed = {"seed": who["seed"]} if several else {}
@@ -51,7 +54,9 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
         table["classes"] = (federation.label_counts() > 0).sum(1)[listed].tolist()
     table |= {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
     if run.plan.machines.fleet.selective:
-        table |= {"rounds_late": run.late[listed].tolist(), "rounds_left": run.left[listed].tolist()}
+        late, left = run.late[listed], run.left[listed]
+        table["rounds_offered"] = (joined + late + left).tolist()
+        table |= {"rounds_late": late.tolist(), "rounds_left": left.tolist()}
     table |= {"bytes_down": run.downlink.received[listed].tolist()}
     chosen = scored_clients(federation, seed, scored)
     for of, (means, labels) in {"global": client_scores(run, chosen), "personal": personal_scores(run, chosen)}.items():

@@ -8,9 +8,9 @@ from fedsim.build import Experiment
 from fedsim.disk.checkpoint import digest
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.runs.journal import CHANGEABLE
+from fedsim.scenario.named_files import placeless
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
-from fedsim.scenario.schema import placeless
 
 
 def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:

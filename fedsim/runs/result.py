@@ -24,11 +24,12 @@ ORDER = {
     "rounds": tables.ROUNDS,
     "clients": tables.CLIENTS,
     "partition": tables.PARTITION,
+    "staleness": tables.STALENESS,
     "machines": tables.MACHINES,
     "summary": tables.SUMMARY,
     "timing": tables.TIMING,
 }
-OPTIONAL = ("machines",)  # tables that are written where they have rows
+OPTIONAL = ("staleness", "machines")  # tables that are written where they have rows
 State = dict[str, dict[str, Any]]
 Numerics = Callable[[], AbstractContextManager[list]]  # the context of a scenario's float types, threads and devices
 
@@ -66,6 +67,10 @@ class Tables:
         return self._frame("partition")
 
     @property
+    def staleness(self) -> pd.DataFrame:
+        return self._frame("staleness")
+
+    @property
     def machines(self) -> pd.DataFrame:
         return self._frame("machines")
 
@@ -85,6 +90,7 @@ class Result(Tables):
       rounds: a row per seed and evaluated round, as in `rounds.csv`; bytes and virtual seconds are cumulative.
       clients: a row per seed and client: samples, classes, rounds joined, the final model on its own samples.
       partition: a row per client and label, and per seed where there are several: who holds what.
+      staleness: a row per seed and age of a message, of an asynchronous schedule: how many messages had it.
       machines: where machines or a schedule make times differ: a row per client of the first round, or per first flight.
       summary: a row per seed: final, best, mean of the last k evaluated rounds, rounds and bytes to the target.
       timing: a row per seed and evaluated round: what may differ between two equal runs.

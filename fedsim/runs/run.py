@@ -24,8 +24,8 @@ from fedsim.runs.record import identity, record_of
 from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import read
+from fedsim.scenario.named_files import placeless
 from fedsim.scenario.places import resolved_from
-from fedsim.scenario.schema import placeless
 
 
 class Place(NamedTuple):

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsim.build.data_files import DATA, PARTITION, data_file, section_at
+from fedsim.build.data_files import data_file, section_at
 from fedsim.errors import ScenarioError
 from fedsim.runs.environment import numerical
+from fedsim.scenario.named_files import FILES
 from fedsim.scenario.plugins import ENABLED, is_file, link_hash
 from fedsim.scenario.reader import Document
 from fedsim.sources import sha256_of_data
@@ -87,7 +88,7 @@ def differing(terms: Terms, devices: list) -> list[str]:
 def _data_files(cells: Sequence[Cell]) -> Iterator[Path]:
     """The files and folders that the configurations read; one that is missing makes its configuration fail, later."""
     for cell in cells:
-        for place in (DATA, PARTITION):
+        for place in FILES:
             if isinstance(getattr(section_at(cell.scenario, place), "path", None), str):
                 with contextlib.suppress(ScenarioError):
                     yield data_file(cell.scenario, place).absolute()

@@ -19,8 +19,8 @@ from fedsim.runs.record import record_of
 from fedsim.runs.replay import replayed
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.load import confined
+from fedsim.scenario.named_files import naming_files, pathless, with_paths_of
 from fedsim.scenario.reader import parse
-from fedsim.scenario.schema import pathless
 
 
 class Check(NamedTuple):
@@ -187,18 +187,12 @@ def _scenario(
         needed.append(f"came from a Python program: {', '.join(missing)}; give it again, fedsim.verify(path, {call})")
     if needed:
         return None, Missing(*needed)
-    values = {**record["scenario"], "data": _placed(record["scenario"]["data"], path)}
+    written = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values
+    values = with_paths_of(record["scenario"], written)  # as seen from the run directory
     try:
         return confined(read(values), path, data_roots), []
     except ScenarioError as error:
         return None, str(error).splitlines()
-
-
-def _placed(section: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The record's data section with files as seen from the run directory: as its `scenario.yaml`, else its equal, says."""
-    data = parse((path / "scenario.yaml").read_text(encoding="utf-8"), "scenario.yaml").values["data"]
-    at = lambda written: {name: written[name] for name in ("path",) if name in written}
-    return {**section, **at(data), "partition": {**section["partition"], **at(data["partition"])}}
 
 
 def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
@@ -215,8 +209,7 @@ def _built(
         experiment = build(scenario, devices=devices, **given)
     except ScenarioError as error:
         lines = str(error).splitlines()
-        data = record["scenario"]["data"]
-        files = {"data.path": data.get("path"), "data.partition.path": data["partition"].get("path")}
+        files = {".".join((*place, "path")): named["path"] for place, named in naming_files(record["scenario"])}
         elsewhere = [files.get(problem.where) for problem in error.problems]  # no such file, or not to be read
         return None, lines if None in elsewhere else Missing(
             *(f"{file} is elsewhere (--data-root DIR)" for file in dict.fromkeys(elsewhere))

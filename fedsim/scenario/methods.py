@@ -202,6 +202,26 @@ def fedadmm() -> None:
     """Clients with dual variables, and the mean over all clients of what they change."""
 
 
+@composed("mifa", sgd)
+def mifa() -> None:
+    """Plain local training, and the mean of the last updates of all clients, times the server step η_g = `lr`."""
+
+
+@composed("fedvarp", sgd)
+def fedvarp() -> None:
+    """Plain local training, and the mean of what changed since each client's last update; server step η_g = `lr`."""
+
+
+@composed("ca2fl", sgd)
+def ca2fl() -> None:
+    """Plain local training, and a buffer calibrated by the last updates of all clients; server step η_g = `lr`."""
+
+
+@composed("fedau", sgd)
+def fedau() -> None:
+    """Plain local training, and weights by how long each client stays away; server step η_g = `lr`."""
+
+
 @composed(UNIFORM, client="scaffnew")
 def scaffnew() -> None:
     """Control variates that cost nothing to send, and the uniform mean."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsim.scenario.named_files import naming_files
 from fedsim.scenario.reader import Document
 from fedsim.scenario.schema import Scenario
 
@@ -60,11 +61,10 @@ def scrubbed(text: str, roots: Sequence[str]) -> str:
 
 
 def resolved_from(scenario: Scenario, folder: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """The resolved scenario with its data files as seen from a folder; None: from the scenario's own."""
+    """The resolved scenario with its files as seen from a folder; None: from the scenario's own."""
     resolved, roots = scenario.resolved(), roots_of(scenario.document)
-    for section in (resolved["data"], resolved["data"]["partition"]):
-        path = section.get("path")
-        if isinstance(path, str):
+    for _, section in naming_files(resolved):
+        if isinstance(path := section["path"], str):
             places = [os.path.join(root, path) for root in roots]
             place = next((place for place in places if os.path.exists(place)), places[0])
             section["path"] = relative(place, os.fspath(folder or roots[0]), roots)

@@ -25,6 +25,7 @@ from fedsim.limits import MOST
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import InWords
+from fedsim.scenario.named_files import placeless
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.sections import (
     Checkpoint,
@@ -90,26 +91,6 @@ class Scenario(NamedTuple):
           The exception, with the line and the column where there is a file; raising it is left to the caller.
         """
         return ScenarioError([problem_at(self.document, path, what)], self.document.file)
-
-
-def placeless(resolved: dict[str, Any]) -> dict[str, Any]:
-    """Resolved values without paths of data files whose SHA-256 they hold: moved, they are the same files."""
-    return {**resolved, "data": _without_paths(resolved["data"], hashed=True)}
-
-
-def pathless(resolved: dict[str, Any]) -> dict[str, Any]:
-    """Resolved values without paths of data files, which depend on where they are looked at from."""
-    return {**resolved, "data": _without_paths(resolved["data"], hashed=False)} if "data" in resolved else resolved
-
-
-def _without_paths(section: Any, hashed: bool) -> Any:
-    """A data section, and the partition in it, without `path`; of `hashed`, only where there is a SHA-256."""
-    if not isinstance(section, dict):
-        return section
-    known = {name: _without_paths(value, hashed) if name == "partition" else value for name, value in section.items()}
-    if not hashed or section.get("sha256"):
-        known.pop("path", None)
-    return known
 
 
 def per_registry(make: Callable) -> Callable:

@@ -149,6 +149,13 @@ class Dropout(Section):
     """That its message is sent and lost."""
 
 
+class Stragglers(Section):
+    share: Annotated[float, Ge(0), Le(1)]
+    """Of the clients of a round."""
+    work: Literal["partial", "drop"] = "partial"
+    """What becomes of a straggler's part: it is sent (`partial`), or the straggler is left out as late (`drop`)."""
+
+
 class Fleet(Section):
     speed: Any = None
     """Seconds of a local step; left out: one, for all clients."""
@@ -164,6 +171,8 @@ class Fleet(Section):
     """Whether a client that would be late sends the local steps that it has done in time."""
     over_select: Annotated[float, Ge(1), Le(100)] = 1.0
     """The cohort is drawn so many times as large, and the round ends when as many as `cohort.size` have reported."""
+    stragglers: Stragglers | None = None
+    """Clients of a round that do 1 to E − 1 of their E epochs (or local steps) in the time of E, drawn anew in every round."""
     malicious: Annotated[float, Ge(0), Le(1)] | list[Index] | Malicious = 0.0
     """Clients that the attacker controls: a share, drawn once per seed, or these; `{count: 5}`, `{share: 0.2, per: round}`."""
 

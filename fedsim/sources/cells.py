@@ -127,12 +127,17 @@ def labels(cells: Sequence[str], numbers: Sequence[int], place: int, faults: Fau
 
 
 def ids(
-    cells: Sequence[str], numbers: Sequence[int], place: int, faults: Faults, noun: str = "client id"
+    cells: Sequence[str],
+    numbers: Sequence[int],
+    place: int,
+    faults: Faults,
+    noun: str = "client id",
+    row: str = "sample",
 ) -> np.ndarray:
     """Client ids `[n]`: whole numbers if all are written as such, so that 10 comes behind 9; else text."""
     cells = [cell.strip() for cell in cells]
     for number in _where([cell in BLANK for cell in cells], numbers):
-        faults.add(number, place, f"a sample without a {noun}")
+        faults.add(number, place, f"a {row} without a {noun}")
     try:
         whole = list(map(int, cells))
         if all(str(number) == cell for number, cell in zip(whole, cells, strict=True)):  # 007 stays 007

@@ -139,10 +139,12 @@ class Rule(NamedTuple):
     linear: bool = False  # a sum of rows whose weights do not depend on them: it may sum what the rows are encoded as
     weights: Callable[[Updates], Float[Array, " K"]] = reported  # what `stats` and a `mean` of `aux` are averaged by
     needs: frozenset[str] = frozenset()  # `loss`: of every client at x, by a pass before training; else see Context:
-    # `expected`, `reference`, `server_loss`
+    # `expected`, `share`, `reference`, `server_loss`
     client: tuple[str, dict[str, Any]] | None = None  # the method it belongs to, and what both must agree on
     evaluated: Callable[[Tree, Tree], Tree] | None = None  # (params, state) -> what is evaluated, where not params
     bound: Bound | None = None  # published: see `fedsim.rules.bounds`
+    before: RowStage | None = None  # what it does to every row first, behind all stages; its memory of a client is the
+    # server's: it counts where the rule counts the row, in a round that is not skipped
     name: str = ""
 
 

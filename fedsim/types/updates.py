@@ -66,6 +66,13 @@ class ServerLoss(Protocol):
         ...
 
 
+class Flown(NamedTuple):
+    """What the only client of a round trained from, under a schedule that mixes models."""
+
+    params: Tree  # of the model that it was given
+    share: Float[Array, ""]  # of the client's model in the next one
+
+
 class Context(NamedTuple):
     """What stages and rules may know beside the updates."""
 
@@ -83,3 +90,5 @@ class Context(NamedTuple):
     expected_samples: Float[Array, ""] | float = 0.0  # of them together
     server: Tree = ()  # states of stages and rule, where an attack knows the defence
     server_loss: ServerLoss | None = None  # where the rule `needs` it
+    flown: Flown | None = None  # of the round's only client, where the schedule mixes models
+    share: Float[Array, " K"] | float = 0.0  # times that a round has a message of each client, on average; 0: unknown

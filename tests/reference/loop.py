@@ -40,6 +40,7 @@ class Round(NamedTuple):
     lr: float
     N: int  # clients that can take part
     n: int  # samples of all of them
+    number: int  # from 1
 
 
 class Ended(NamedTuple):
@@ -65,17 +66,17 @@ def play(problem: Problem, setting: Setting, cohorts: list[list[int]], client, r
     client, rule = client(problem, setting), rule(x, able)
     tail = tail and tail(x)
     joined: set[int] = set()
-    for cohort in cohorts:
+    for number, cohort in enumerate(cohorts, 1):
         S = sorted(i for i in cohort if i in able)
-        if not S:
+        if not S and rule.least:
             continue
         joined |= set(S)
         client.meet(S, x)
-        updates = np.array([client.update(i, x) for i in S])
+        updates = np.array([client.update(i, x) for i in S]).reshape(-1, len(x))
         counts, steps = np.array([problem.sizes[i] for i in S]), np.array([setting.steps[i] for i in S])
         losses, work = np.array([problem.loss(i, x) for i in S]), np.array([client.work(i) for i in S])
         n = sum(problem.sizes)
-        known = Round(x, S, updates, counts, steps, losses, work, setting.lr, len(able), n)
+        known = Round(x, S, updates, counts, steps, losses, work, setting.lr, len(able), n, number)
         client.close(known)
         if len(S) < rule.least:
             continue

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from reference import clients, detectors, duals, filters, labels, robust, rules, shared
+from reference import absent, clients, detectors, duals, filters, labels, robust, rules, shared
 
 
 class Method(NamedTuple):
@@ -80,6 +80,10 @@ METHODS = {
         duals.FedADMM,
         rules.MeanOverAll,
     ),
+    "mifa": Method("mifa", SGD, [{"kind": "mifa"}, ONE], clients.Client, absent.Mifa),
+    "fedvarp": Method("fedvarp", SGD, [{"kind": "fedvarp"}, ONE], clients.Client, absent.FedVARP),
+    "ca2fl": Method("ca2fl", SGD, [{"kind": "ca2fl"}, ONE], clients.Client, absent.FedVARP),
+    "fedau": Method("fedau(cutoff=2)", SGD, [{"kind": "fedau", "cutoff": 2}, ONE], clients.Client, absent.FedAUShort),
     "scaffnew": _uniform("scaffnew", {"kind": "scaffnew"}, duals.Scaffnew),
     "worker_momentum": _sampled(
         "worker_momentum(beta=0.7)", {"kind": "worker_momentum", "beta": 0.7}, duals.WorkerMomentum
@@ -124,6 +128,11 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "fedexp": ({"kind": "fedexp", "eps": 1e-3, "average": True}, rules.FedExP),
     "mean_over_all": ({"kind": "mean_over_all"}, rules.MeanOverAll),
     "horvitz_thompson": ({"kind": "horvitz_thompson"}, rules.HorvitzThompson),
+    "mifa": ({"kind": "mifa"}, absent.Mifa),
+    "fedvarp": ({"kind": "fedvarp"}, absent.FedVARP),
+    "ca2fl": ({"kind": "ca2fl"}, absent.FedVARP),
+    "fedau": ({"kind": "fedau", "cutoff": 50}, absent.FedAU),
+    "fedau(cutoff=2)": ({"kind": "fedau", "cutoff": 2}, absent.FedAUShort),
     "q_fair": ({"kind": "q_fair", "q": 1.5, "L": None}, rules.QFair),
     "agnostic": ({"kind": "agnostic", "lr": 0.02}, rules.Agnostic),
     "agnostic(lr=0.3)": ({"kind": "agnostic", "lr": 0.3}, rules.AgnosticFar),

@@ -260,13 +260,14 @@ def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: b
 
 
 def _setting(scenario: Mapping[str, Any]) -> str:
-    """Rounds, clients and cohort, or the buffer of an asynchronous server."""
+    """Rounds, clients and cohort, or buffer and concurrency of an asynchronous server."""
     cohort, schedule = scenario.get("cohort", {}), scenario.get("schedule", {})
     counts = {"rounds": scenario.get("rounds"), "clients": scenario.get("data", {}).get("clients")}
     parts = [f"{n:,} {name}" for name, n in counts.items() if n is not None]
     kind = cohort.get("kind")
-    if "buffer" in schedule:
-        parts.append(f"{schedule['buffer']:,} a round, {schedule['concurrency']:,} at a time ({schedule['kind']})")
+    if "concurrency" in schedule:
+        buffer = f"{schedule['buffer']:,} a round, " if "buffer" in schedule else ""
+        parts.append(f"{buffer}{schedule['concurrency']:,} at a time ({schedule['kind']})")
     elif kind == "all":
         parts.append("all in every round")
     elif isinstance(cohort.get("size"), int):

@@ -34,7 +34,7 @@ def left_out(
         return []
     pictures = []
     for variant, table in by_variant(clients).items():
-        if not table["rounds_late"].notna().any():
+        if np.isnan(np.asarray(table["rounds_late"], float)).all():
             continue
         marks = {name: _marks(pd.DataFrame(table[table["method"] == name])) for name in names}
         rows = [(name, "", of) for name, of in marks.items() if of]
@@ -66,7 +66,8 @@ def _marks(table: pd.DataFrame) -> list[strips.Mark]:
     kinds = [classes_of(np.asarray(part["rounds_joined"], float)) for part in seeds]
     marks = []
     for kind, words in enumerate(WORDS):
-        scores = [part["global_accuracy"][of == kind].dropna() for part, of in zip(seeds, kinds, strict=True)]
+        scores = [_scored(part)[of == kind] for part, of in zip(seeds, kinds, strict=True)]
+        scores = [values[~np.isnan(values)] for values in scores]
         means = np.array([float(values.mean()) for values in scores if len(values)])
         count = sum(map(len, scores)) / len(seeds)
         if not len(means):
@@ -80,3 +81,7 @@ def _marks(table: pd.DataFrame) -> list[strips.Mark]:
             strips.Mark(float(means.mean()), low, high, [], True, text, f"{words}: {text}, {count:.3g} clients a seed")
         )
     return marks
+
+
+def _scored(clients: pd.DataFrame) -> np.ndarray:
+    return np.asarray(clients["global_accuracy"], float)

@@ -1,0 +1,349 @@
+"""Clients that are away: what rules remember of them, where runs end, and weights that are unbiased."""
+
+from itertools import combinations, product
+
+import directories
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cohorts import cohort_of
+from directories import tiny
+from faulty import Disk, Killed
+from federations import quadratic, trajectory
+from test_bits import digest, random_packing
+
+import fedsim
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.compose import FAMILIES
+from fedsim.compose.contract import check_rule
+from fedsim.compose.shapes import ContractError
+from fedsim.errors import ScenarioError
+from fedsim.fleet import Clients, Dropout, Fleet, Population
+from fedsim.fleet.clock import Cost
+from fedsim.fleet.machines import Machines
+from fedsim.fleet.shares import shares
+from fedsim.scenario import read
+from fedsim.types import Context, RowStage, Stage
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+N, D = 6, 3
+SIZES = (1, 2, 3, 4, 8, 8)
+IDS = (jnp.arange(3), jnp.zeros(3, bool))
+RULES = ("mifa", "fedvarp", "ca2fl", "fedau")
+REMEMBER = RULES[:3]
+
+
+def problem(seed=0) -> dict:
+    """f_i = ½ (x − a_i)ᵀ H_i (x − a_i), of clients that differ."""
+    rng = np.random.default_rng(seed)
+    H = np.stack([np.diag(rng.uniform(0.5, 2, D)) for _ in range(N)])
+    return {"sizes": list(SIZES), "H": H, "a": 3 * rng.normal(size=(N, D)), "x0": rng.normal(size=D)}
+
+
+def ended(inputs: dict, server: list, **sections):
+    client = {"lr": 0.1, "batch": "full", "steps": 1}
+    plain = {"name": "absent", "rounds": 40, "client": client, "numerics": {"dtype": "float64"}}
+    return trajectory({**plain, "server": server, **sections}, **quadratic(inputs))
+
+
+def optimum(inputs: dict, weights) -> np.ndarray:
+    """Where Σ w_i ∇f_i = 0."""
+    H, a, w = inputs["H"], inputs["a"], np.asarray(weights, float)
+    return np.linalg.solve(np.einsum("i,ijk->jk", w, H), np.einsum("i,ijk,ik->j", w, H, a))
+
+
+@pytest.mark.parametrize(
+    "rule", ["mifa", *(pytest.param(name, marks=pytest.mark.long) for name in ("fedvarp", "fedau"))]
+)
+def test_where_everybody_reports_it_is_the_uniform_mean(rule):
+    inputs, tail = problem(), {"kind": "sgd", "lr": 0.7}
+    path, _ = ended(inputs, [rule, tail], rounds=6)
+    plain, _ = ended(inputs, [{"kind": "mean", "weights": "uniform"}, tail], rounds=6)
+    np.testing.assert_allclose(path, plain, rtol=1e-12, atol=1e-13)
+
+
+def away(inputs: dict, server: list, weights, rounds: int = 200) -> float:
+    """How far from the optimum the second half of a run is on average, where clients with more samples are there more often:
+    n_i / 8 of the rounds.
+    """
+    fleet = {"availability": {"kind": "size_dependent", "exponent": 1.0}}
+    path, _ = ended(inputs, server, fleet=fleet, rounds=rounds, evaluate={"every": 5})
+    return float(np.linalg.norm(np.mean(path[len(path) // 2 :], 0) - optimum(inputs, weights)))
+
+
+def test_biased_availability_moves_fedavg_and_not_what_remembers_absent_clients():
+    inputs = problem()
+    assert away(inputs, [{"kind": "mean", "weights": "uniform"}], np.ones(N)) > 0.5
+    assert away(inputs, ["mifa", {"kind": "sgd", "lr": 0.5}], np.ones(N)) < 1e-3
+
+
+@pytest.mark.long
+def test_nor_what_weighs_or_corrects_them():
+    """FedVARP ends at the optimum; weights make the mean path lead there, with the noise of who came."""
+    inputs, small = problem(), {"kind": "sgd", "lr": 0.1}
+    assert away(inputs, ["fedvarp", {"kind": "sgd", "lr": 0.5}], np.ones(N)) < 1e-3
+    assert away(inputs, ["fedau", small], np.ones(N), 600) < 0.15
+    assert away(inputs, [{"kind": "horvitz_thompson", "shares": "known"}, small], SIZES, 600) < 0.15
+
+
+LOSSY = {"availability": {"kind": "bernoulli", "rate": 0.7}, "dropout": 0.3}
+
+
+def remembered(rule: str, before=(), **sections):
+    written = tiny(rounds=5, seeds=[0], cohort={"kind": "uniform", "size": 6}, **sections)
+    del written["method"]
+    return fedsim.run({**written, "server": [*before, rule, {"kind": "sgd", "lr": 0.7}]})
+
+
+def adds_up(result) -> np.ndarray:
+    """The server's sum is that of the rows -> which clients have one that is not 0."""
+    state = result.state()
+    for leaf, rows in zip(
+        jax.tree.leaves(state["server"]["sum_of_last"]), jax.tree.leaves(state["client"]["last_update"]), strict=True
+    ):
+        np.testing.assert_allclose(leaf, rows.sum(0), rtol=1e-5, atol=1e-6)
+    return np.any([rows.reshape(len(rows), -1).any(1) for rows in jax.tree.leaves(state["client"]["last_update"])], 0)
+
+
+def test_what_is_lost_is_not_remembered():
+    result = remembered("fedvarp", fleet={**LOSSY, "malicious": [1, 4]}, wire=["nonfinite"])
+    has = adds_up(result)
+    joined = result.clients["rounds_joined"].to_numpy() > 0
+    assert result.rounds["n_nonfinite"].sum() > 0 and joined[[1, 4]].any()
+    assert not has[[1, 4]].any() and has.any() and (has <= joined).all() and not joined.all()
+
+
+@fedsim.stage
+def even():
+    """Clients with even ids reach the rule; three of them must."""
+
+    def apply(updates, state, context):
+        return updates._replace(arrived=updates.arrived & (context.ids % 2 == 0)), state, {}
+
+    return Stage(apply=apply, least=3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", REMEMBER)
+def test_the_sum_is_that_of_the_rows_where_rounds_are_skipped_and_rows_are_left_out(rule):
+    """A round with fewer than three changes nothing, and rows that the rule does not get are not remembered."""
+    result = remembered(rule, ["even"], fleet={"dropout": 0.25})
+    has, skipped = adds_up(result), result.rounds["skipped"].to_numpy()[1:] > 0
+    assert skipped.any() and not skipped.all()
+    assert has[::2].any() and not has[1::2].any() and (result.clients["rounds_joined"].to_numpy()[1::2] > 0).any()
+
+
+@pytest.mark.long
+def test_an_attack_that_knows_the_defence_knows_what_it_remembers():
+    adds_up(remembered("mifa", fleet={**LOSSY, "malicious": [1, 4]}, wire=["optimised"]))
+    fedsim.transmit("optimised", [[1.0], [2.0], [4.0]], malicious=[1], defence="fedvarp")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["scaffold", "mime"])
+def test_behind_clients_that_remember_something_themselves(method):
+    written = tiny(rounds=4, seeds=[0], cohort={"kind": "uniform", "size": 6}, fleet=LOSSY, server=["mifa"])
+    result = fedsim.run({**{k: v for k, v in written.items() if k != "method"}, "client": {"kind": method, "lr": 0.1}})
+    assert adds_up(result).any()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", ["mifa", "fedau"])
+def test_neither_packing_nor_blocks_nor_the_file_change_a_bit(rule):
+    written = tiny(fleet=LOSSY, cohort={"kind": "uniform", "size": 7}, seeds=[0], numerics={"lanes": 2})
+    written |= {"method": rule, "model": {"kind": "mlp", "hidden": [8]}}
+    other = {"numerics": {"lanes": 2, "block": 3}, "checkpoint": {"rounds": 1, "resident_mb": 0.0}}
+    assert digest(fedsim.run({**written, **other}, pack=random_packing(1))) == digest(fedsim.run(written))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("resident_mb", [0.0, 256.0])
+def test_a_run_goes_on_after_it_was_killed(resident_mb, tmp_path):
+    scenario = tiny(resident_mb, method="fedau", seeds=[0], fleet=LOSSY)
+    expected = directories.played(scenario, tmp_path / "whole")
+    with Disk(tmp_path / "undisturbed") as disk:
+        fedsim.run(scenario, out=tmp_path / "undisturbed")
+    commits = [n for n, step in enumerate(disk.trace, 1) if step.name == "replace" and "/state-" in step.path]
+    with pytest.raises(Killed), Disk(tmp_path / "run", at=commits[1] + 1):
+        fedsim.run(scenario, out=tmp_path / "run")
+    fedsim.run(scenario, out=tmp_path / "run", resume=True)
+    directories.whole(tmp_path / "run", expected)
+
+
+@pytest.mark.long
+def test_ca2fl_of_a_buffer_is_its_simulation():
+    """Whose messages a buffer has and from which models is the plan's; everything else is done by hand."""
+    inputs, times = problem(), [1, 2, 3, 5, 8, 2]
+    schedule = {"kind": "fedbuff", "buffer": 2, "concurrency": 4, "restart": "flush", "staleness": "constant"}
+    sections = {"schedule": schedule, "cohort": {"kind": "uniform", "size": 3}, "rounds": 12}
+    sections["client"] = {"lr": 0.1, "batch": "full", "steps": times}
+    server = ["ca2fl", {"kind": "sgd", "lr": 0.7}]
+    written = {"name": "x", "server": server, "numerics": {"dtype": "float64"}, **sections}
+    plans = []
+    result = fedsim.run(
+        written, watch=lambda experiment, seed, row: plans.append(experiment.plans[0]), **quadratic(inputs)
+    )
+    plan = plans[0]
+    x, h, state, models, stale = inputs["x0"], np.zeros((N, D)), plan.begin(), [inputs["x0"]], 0
+    for r in range(1, 13):
+        work, state = plan.round(r, state)
+        updates = []
+        for i, start in zip(work.ids, work.start, strict=True):
+            y = models[start]
+            for _ in range(times[i]):
+                y = y - 0.1 * inputs["H"][i] @ (y - inputs["a"][i])
+            updates.append(y - models[start])
+        v = h.mean(0) + np.mean([d - h[i] for i, d in zip(work.ids, updates, strict=True)], 0)
+        h[work.ids] = updates
+        x, stale = x + 0.7 * v, stale + int(work.age.sum())
+        models.append(x)
+    assert stale > 0
+    np.testing.assert_allclose(result.model(), x, rtol=1e-11)
+    np.testing.assert_allclose(result.state()["client"]["last_update"], h, rtol=1e-11)
+
+
+BUFFER = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
+TWICE = (
+    "draws a client twice, and mifa remembers one update of each; take the cohort uniform or poisson, or another rule"
+)
+REFUSED = [
+    ({"server": ["mifa"], "cohort": {"kind": "weighted", "size": 4}}, f"cohort: weighted {TWICE}"),
+    ({"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}}, f"cohort: listed {TWICE}"),
+    ({"server": ["ca2fl"], "schedule": BUFFER}, "schedule: the rule remembers one update of a client, and a buffer may have"),
+    ({"server": ["bucket", "fedau"]}, "server[0]: bucket makes rows of several clients, and fedau remembers something of each"),
+    ({"server": ["mifa"], "wire": [{"kind": "count_sketch", "columns": 50}]}, "server[0]: mifa works on updates, and count"),
+    ({"server": [KNOWN := {"kind": "horvitz_thompson", "shares": "known"}], "schedule": BUFFER},
+     "server[0].shares: how often fedbuff has a client is not known; write reported, take the rule fedau"),
+    ({"server": [KNOWN], "cohort": {"kind": "power_of_choice"}}, "server[0].shares: how often power_of_choice has a client"),
+    ({"server": [KNOWN], "fleet": {"availability": "markov"}}, "server[0].shares: how often all has a client under this fleet"),
+    ({"server": [KNOWN], "fleet": {"deadline": 3.0}}, "server[0].shares: how often all has a client under this fleet is not"),
+    ({"server": [KNOWN], "cohort": {"kind": "listed", "rounds": [[0, 1]]}}, "server[0].shares: client 2 never takes part, and"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sections", "said"), REFUSED)
+def test_what_cannot_be_is_refused_in_one_line(sections, said):
+    written = {
+        "name": "x",
+        "data": {"kind": "digits", "clients": 40},
+        "model": "logistic",
+        "cohort": "all",
+        "rounds": 2,
+    }
+    with numerics(scenario := read({**written, **sections})), pytest.raises(ScenarioError) as error:
+        build(scenario)
+    assert said in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+SAMPLES = np.array([3, 0, 1, 6, 2])
+ABLE = np.flatnonzero(SAMPLES)
+REACH = np.array([0.5, 0.9, 0.2, 1.0, 0.7])
+UNIFORM, POISSON, WEIGHTED = (FAMILIES["cohort"][kind] for kind in ("uniform", "poisson", "weighted"))
+
+
+def machines(reach=None, dropout: Dropout = Dropout(), **fleet) -> Machines:
+    """A fleet whose clients can be reached with these probabilities."""
+    fixed = (
+        None if reach is None else FAMILIES["availability"]["bernoulli"]()._replace(begin=lambda clients, rng: reach)
+    )
+    clients = Clients(SAMPLES, lambda: np.zeros((5, 0)))
+    return Machines(Fleet(availability=fixed, dropout=dropout, **fleet), clients, Cost(SAMPLES, 0, 0), 0)
+
+
+def subsets(ids):
+    return [S for m in range(len(ids) + 1) for S in combinations(ids, m)]
+
+
+def chance(S, ids, p) -> float:
+    """That of all ids those in S come, each by itself with probability p_i."""
+    return float(np.prod([p[i] if i in S else 1 - p[i] for i in ids]))
+
+
+def of_reached(size: int):
+    """Every cohort of so many of those that can be reached -> its probability."""
+    for reached in subsets(ABLE):
+        cohorts = list(combinations(reached, min(size, len(reached))))
+        for S in cohorts:
+            yield S, chance(reached, ABLE, np.full(5, 0.6)) / len(cohorts)
+
+
+def drawn_by_samples(size: int):
+    for draws in product(ABLE, repeat=size):
+        yield draws, float(np.prod(SAMPLES[list(draws)] / SAMPLES.sum()))
+
+
+def thinned(cohorts, leave: float):
+    """Of every cohort each client leaves by itself."""
+    for S, p in cohorts:
+        for stay in subsets(sorted(set(S))):
+            yield [i for i in S if i in stay], p * chance(stay, set(S), np.full(5, 1 - leave))
+
+
+EXPECTED = {
+    "uniform": (UNIFORM(2), machines(), lambda: [(S, 1 / 6) for S in combinations(ABLE, 2)]),
+    "poisson": (POISSON(0.3), machines(REACH), lambda: [(S, chance(S, ABLE, 0.3 * REACH)) for S in subsets(ABLE)]),
+    "all": (FAMILIES["cohort"]["all"](), machines(REACH), lambda: [(S, chance(S, ABLE, REACH)) for S in subsets(ABLE)]),
+    "uniform of those that can be reached": (UNIFORM(2), machines(np.full(5, 0.6)), lambda: of_reached(2)),
+    "weighted": (WEIGHTED(2), machines(), lambda: drawn_by_samples(2)),
+    "weighted, and they leave": (
+        WEIGHTED(2),
+        machines(dropout=Dropout(0.1, 0.05, 0.1)),
+        lambda: thinned(drawn_by_samples(2), 0.25),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_known_shares_make_the_estimate_unbiased_over_all_cohorts(name):
+    """The exact expectation: every cohort that can be, times its probability."""
+    cohort, fleet, cohorts = EXPECTED[name]
+    pi = shares(cohort, Population(ABLE, SAMPLES[ABLE]), fleet)
+    deltas = np.random.default_rng(1).normal(size=(5, 2))
+    rule = FAMILIES["rule"]["horvitz_thompson"](shares="known")
+    total = sums = 0.0
+    with jax.enable_x64(True):
+        estimate = jax.jit(lambda count: rule.apply(stack(deltas, count), (), context(pi))[0])
+        for S, p in cohorts():
+            total, sums = total + p * np.asarray(estimate(np.bincount(S, minlength=5).astype(float))), sums + p
+    assert sums == pytest.approx(1)
+    np.testing.assert_allclose(total, SAMPLES @ deltas / SAMPLES.sum(), rtol=1e-10)
+
+
+def stack(deltas, count):
+    return cohort_of(deltas, arrived=count > 0, samples=jnp.asarray(SAMPLES, float), count=count)
+
+
+def context(pi) -> Context:
+    known = {"samples": jnp.float64(SAMPLES.sum()), "share": jnp.asarray(pi)}
+    return Context(jax.random.key(0), 1, jnp.float64(4), 0.1, {}, jnp.arange(5), jnp.zeros(5, bool), **known)
+
+
+def test_shares_that_nobody_knows():
+    population, loss = Population(ABLE, SAMPLES[ABLE]), FAMILIES["cohort"]["power_of_choice"](2, 3)
+    of = lambda cohort, fleet: shares(cohort, population, fleet)
+    assert of(loss, machines()) is None and of(UNIFORM(2), machines(REACH)) is None
+    assert of(UNIFORM(2), machines(deadline=3.0)) is None and of(UNIFORM(2), machines(keep=1)) is None
+    assert of(WEIGHTED(2), machines(np.full(5, 0.5))) is None
+    np.testing.assert_allclose(of(WEIGHTED(2), machines(np.ones(5))), 2 * SAMPLES / 12)
+    cyclic = FAMILIES["cohort"]["cyclic"](2)
+    np.testing.assert_allclose(of(cyclic, machines(REACH)), np.where(SAMPLES > 0, REACH, 0) / 2)
+
+
+def test_a_rule_of_your_own_remembers_too_and_keeps_its_contract():
+    """What it does to every row is checked by shapes, as all hooks are."""
+
+    def made(after):
+        def apply(updates, context):
+            return updates._replace(memory=after(updates))
+
+        return FAMILIES["rule"]["mean"]()._replace(
+            before=RowStage(apply, "own", memory=lambda params, key: jnp.zeros(2))
+        )
+
+    updates, about = cohort_of(jnp.ones((3, 4))), Context(jax.random.key(0), 1, 3.0, 0.1, {"params": jnp.ones(4)}, *IDS)
+    check_rule(made(lambda updates: updates.memory + 1), updates, about, jnp.ones(3, bool))
+    with pytest.raises(ContractError, match="memory"):
+        check_rule(made(lambda updates: updates.delta), updates, about, jnp.ones(3, bool))

@@ -1,0 +1,74 @@
+"""Clients that leave a round: of a message that is lost the old memory stays, as plain NumPy has it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from test_codecs import SIZES, D, expected, problem_arrays, quadratics
+
+from fedsim.fleet.streams import Stream, generator
+
+ROUNDS, SEED, LR, STEPS = [[0, 3, 6], [1, 3, 4, 6], [0, 4, 6], [0, 1, 3], [3, 4, 6]], 2, 0.1, 3
+DROPOUT = {"before": 0.1, "during": 0.2, "after": 0.3}
+
+
+def staying() -> list[list[int]]:
+    """Those of every round that do not leave it, by the first number of each client's stream."""
+    stays = lambda r, i: generator(SEED, Stream.DROPOUT, r, i).random() >= sum(DROPOUT.values())
+    return [[i for i in ids if stays(r, i)] for r, ids in enumerate(ROUNDS, 1)]
+
+
+def run(**sections):
+    return quadratics(
+        rounds=len(ROUNDS),
+        seeds=[SEED],
+        cohort={"kind": "listed", "rounds": ROUNDS},
+        client={"lr": LR, "batch": "full", "steps": STEPS},
+        fleet={"dropout": DROPOUT},
+        **sections,
+    )
+
+
+def scaffold() -> tuple[np.ndarray, np.ndarray]:
+    """Option II, half a server step -> (x, control variates of all clients)."""
+    (H, a), x, c = problem_arrays(), np.full(D, 2.0), np.zeros(D)
+    c_i = np.zeros((len(SIZES), D))
+    for ids in staying():
+        deltas, changes = [], np.zeros(D)
+        for i in (i for i in ids if SIZES[i]):
+            y = x.copy()
+            for _ in range(STEPS):
+                y = y - LR * (H[i] @ (y - a[i]) - c_i[i] + c)
+            new = c_i[i] - c + (x - y) / (STEPS * LR)
+            changes, c_i[i] = changes + new - c_i[i], new
+            deltas.append(y - x)
+        if deltas:
+            x, c = (
+                x + 0.5 * np.mean(deltas, axis=0),
+                c + changes / np.count_nonzero(SIZES),
+            )  # N: clients that can take part
+    return x, c_i
+
+
+def test_some_stay_and_some_leave():
+    kept = staying()
+    assert 0 < sum(map(len, kept)) < sum(map(len, ROUNDS)) - 2
+    assert any(i in ids and i not in left for ids, left in zip(ROUNDS[1:], kept[1:], strict=True) for i in kept[0])
+
+
+@pytest.mark.long
+def test_control_variates_of_lost_messages_stay():
+    result = run(method="scaffold(lr=0.5)")
+    x, c_i = scaffold()
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert_allclose(result.state()["client"]["c_i"], c_i, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.long
+def test_errors_of_lost_messages_stay():
+    result = run(
+        wire=[{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2}}],
+        server=["mean", {"kind": "sgd", "lr": 0.5}],
+    )
+    x, e = expected([ids for ids in staying() if any(SIZES[i] for i in ids)], LR, STEPS, 2, 0.5)
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert_allclose(result.state()["client"]["error_feedback"]["error"], e, rtol=1e-9, atol=1e-12)

@@ -1,0 +1,282 @@
+"""Schedules with messages at any time against plain NumPy: models that are mixed, windows, clients that cannot be reached."""
+
+import itertools
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+from conftest import oracle
+from federations import quadratic, trajectory
+from test_codecs import SIZES, problem_arrays, quadratics
+
+import fedsim
+from fedsim.build.federation import federations_of
+from fedsim.compose import FAMILIES
+from fedsim.fleet import Dropout, Fleet, Local, Plan, Timetable
+from fedsim.fleet.selection import uniform
+from fedsim.fleet.staleness import staleness_factor
+from fedsim.fleet.timetables import fedasync, fedbuff
+from fedsim.scenario import read
+
+N, D = 6, 3
+TIMES = [1, 2, 3, 5, 8, 2]
+SIMULATED = {case["name"]: case for case in oracle("systems") if case["fn"] == "async_sim"}
+
+
+def problem(sizes=(3, 1, 4, 2, 2, 5)) -> dict:
+    """f_i = ½ (x − a_i)ᵀ H_i (x − a_i)."""
+    rng = np.random.default_rng(0)
+    H = np.stack([np.eye(D) * rng.uniform(0.5, 2) for _ in sizes])
+    return {"sizes": list(sizes), "H": H, "a": rng.normal(size=(len(sizes), D)), "x0": rng.normal(size=D)}
+
+
+def trained(inputs: dict, i: int, x: np.ndarray, steps: int, lr: float = 0.1) -> np.ndarray:
+    for _ in range(steps):
+        x = x - lr * inputs["H"][i] @ (x - inputs["a"][i])
+    return x
+
+
+def scenario(schedule: dict, **sections) -> dict:
+    client = {"lr": 0.1, "batch": "full", "steps": TIMES}
+    cohort = {"kind": "listed", "rounds": [list(range(N))]}
+    plain = {"name": "s", "rounds": 5, "cohort": cohort, "client": client, "numerics": {"dtype": "float64"}}
+    return {**plain, "schedule": schedule, **sections}
+
+
+FACTORS = {
+    "constant": lambda age: 1.0,
+    "polynomial": lambda age: (1 + age) ** -0.8,
+    "hinge": lambda age: 1.0 if age <= 0 else 1 / (2.0 * (age - 0) + 1),
+}
+
+
+@pytest.mark.parametrize("staleness", FACTORS)
+def test_a_mixed_model_is_its_formula(staleness):
+    """x ← (1 − α s(τ)) x + α s(τ) y behind half a server step, on the flights of the oracle."""
+    inputs, versions = problem(), [problem()["x0"]]
+    log = SIMULATED["async_c2_b1"]["expected"]["log"]
+    for flush in log:
+        (u,) = flush["updates"]
+        y = trained(inputs, u["client"], versions[u["version"]], TIMES[u["client"]])
+        share = 0.6 * FACTORS[staleness](u["staleness"])
+        versions.append(versions[-1] + 0.5 * share * (y - versions[-1]))
+    schedule = {"kind": "fedasync", "alpha": 0.6, "concurrency": 2, "staleness": staleness}
+    written = {**schedule, "exponent": 0.8, "slope": 2.0, "threshold": 0}
+    server = [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": 0.5}]
+    got, result = trajectory(scenario(written, server=server), **quadratic(inputs))
+    np.testing.assert_allclose(got, versions[1:], rtol=1e-12)
+    assert result.rounds["staleness_max"].tolist()[1:] == [flush["updates"][0]["staleness"] for flush in log]
+
+
+def test_models_that_replace_the_servers_are_one_client_after_another():
+    """α = 1 and one client at a time: x is each client's model in turn, whatever α τ would be."""
+    inputs, x = problem(), problem()["x0"]
+    got, _ = trajectory(scenario({"kind": "fedasync", "alpha": 1.0, "concurrency": 1}), **quadratic(inputs))
+    for client, model in enumerate(got):
+        x = trained(inputs, client, x, TIMES[client])
+        np.testing.assert_allclose(model, x, rtol=1e-12)
+
+
+def test_staleness_is_the_papers():
+    ages = np.arange(12)
+    assert staleness_factor("polynomial", 0.5, 1.0, 0)(ages) == pytest.approx(1 / np.sqrt(1 + ages))
+    paper = [1 if age <= 4 else 1 / (10 * (age - 4) + 1) for age in ages]
+    assert staleness_factor("hinge", 1.0, 10.0, 4)(ages) == pytest.approx(paper)
+    hinge = fedbuff(staleness="hinge").discount
+    assert hinge is not None and hinge(ages) == pytest.approx(paper)
+    mixing = fedasync(alpha=0.3, staleness="constant").mixing
+    assert mixing is not None and mixing(ages) == pytest.approx(np.full(12, 0.3))
+
+
+# ------------------------------------------------------------------------------------------------- windows of time
+
+STEPS, ORDER = [1, 3, 1, 5, 2, 1, 7], [3, 6, 1, 2, 0, 4]  # clients 2 and 5 have no samples, and take no time
+
+
+def windows(seconds: float, concurrency: int, rounds: int) -> list[list[tuple[int, int]]]:
+    """(client, version of its model) of what arrives in each window."""
+    times = [steps if size else 0 for steps, size in zip(STEPS, SIZES, strict=True)]
+    queue, flights, log = itertools.cycle(ORDER), [], []
+    for r in range(rounds):
+        while len(flights) < concurrency:
+            client = next(queue)
+            flights.append((client, r, r * seconds + times[client]))
+        log.append([flight[:2] for flight in flights if flight[2] <= (r + 1) * seconds])
+        flights = [flight for flight in flights if flight[2] > (r + 1) * seconds]
+    return log
+
+
+def test_a_window_is_that_of_plain_numpy():
+    """Late clients, clients without samples, empty windows, half a server step."""
+    log, (H, a), versions = windows(2.0, 2, 12), problem_arrays(), [np.full(4, 2.0)]
+    assert {len(arrived) for arrived in log} == {0, 1, 2}
+    for r, arrived in enumerate(log):
+        total, weight = np.zeros(4), 0
+        for i, version in arrived:
+            y = versions[version]
+            for _ in range(STEPS[i] if SIZES[i] else 0):
+                y = y - 0.1 * H[i] @ (y - a[i])
+            s = 1 / (2.0 * (r - version - 1) + 1) if r - version > 1 else 1.0
+            total, weight = total + SIZES[i] * s * (y - versions[version]), weight + SIZES[i]
+        versions.append(versions[-1] + 0.5 * total / max(weight, 1))
+    schedule = {
+        "kind": "semi_sync",
+        "seconds": 2.0,
+        "concurrency": 2,
+        "staleness": "hinge",
+        "slope": 2.0,
+        "threshold": 1,
+    }
+    result = quadratics(
+        rounds=12,
+        schedule=schedule,
+        cohort={"kind": "listed", "rounds": [ORDER]},
+        client={"lr": 0.1, "batch": "full", "steps": STEPS},
+        server=["mean", {"kind": "sgd", "lr": 0.5}],
+    )
+    np.testing.assert_allclose(result.model(), versions[-1], rtol=1e-12)
+    rounds = result.rounds[1:]
+    assert rounds["virtual_seconds"].tolist() == [2.0 * r for r in range(1, 13)]
+    assert rounds["clients_sampled"].tolist() == [len(arrived) for arrived in log]
+    oldest = [max((r - version for _, version in arrived), default=np.nan) for r, arrived in enumerate(log)]
+    np.testing.assert_array_equal(rounds["staleness_max"], oldest)
+    counts = Counter(r - version for r, arrived in enumerate(log) for i, version in arrived if SIZES[i])
+    assert dict(zip(result.staleness["age"], result.staleness["messages"], strict=True)) == counts and len(counts) > 2
+    some = [any(SIZES[i] for i, _ in arrived) for arrived in log]
+    assert rounds["skipped"].tolist() == [int(not any_) for any_ in some]
+
+
+@pytest.mark.long
+def test_a_window_that_is_long_enough_is_a_synchronous_round():
+    """The same clients on the same batches, bit for bit; the clock alone counts windows."""
+    data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
+    written = {
+        "name": "s",
+        "rounds": 4,
+        "data": data,
+        "model": "logistic",
+        "client": {"lr": 0.1, "batch": 8, "epochs": 2},
+    }
+    sync = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": "sync"})
+    schedule = {"kind": "semi_sync", "seconds": float(sync.rounds["virtual_seconds"].max()), "concurrency": 5}
+    late = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": schedule})
+    same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
+    assert late.rounds[same].equals(sync.rounds[same]) and late.rounds["staleness_max"].max() == 0
+    assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, late)]))
+
+
+# ------------------------------------------------------------------------- clients that cannot be reached, or leave
+
+LEAVING = {"before": 0.1, "during": 0.2, "after": 0.1}
+BLOBS = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
+
+
+def blobs(schedule, fleet: dict, rounds: int = 6, **sections) -> fedsim.Result:
+    written = {"name": "s", "rounds": rounds, "data": BLOBS, "model": "logistic", "fleet": fleet, "schedule": schedule}
+    client = {"lr": 0.1, "batch": 8, "steps": 4}
+    return fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "client": client, **sections})
+
+
+def test_a_buffer_of_all_that_train_is_the_synchronous_run_where_clients_leave():
+    """Whoever leaves takes its place in the buffer along; at equal speeds nothing else differs, bit for bit."""
+    fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}, "dropout": LEAVING, "links": {"kind": "constant"}}
+    buffer = {"kind": "fedbuff", "buffer": 5, "concurrency": 5, "restart": "flush"}
+    sync, fedbuff_ = blobs("sync", fleet), blobs(buffer, fleet)
+    wasted = ["clients_left", "steps_wasted", "bytes_wasted"]
+    assert (sync.rounds[wasted].sum() > 0).all() and fedbuff_.rounds["staleness_max"].max() == 0
+    same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
+    assert fedbuff_.rounds[same].equals(sync.rounds[same])
+    np.testing.assert_allclose(fedbuff_.rounds["virtual_seconds"], sync.rounds["virtual_seconds"], rtol=1e-12)
+    assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, fedbuff_)]))
+
+
+def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
+    data = {"kind": "gaussian_blobs", "samples": 800, "clients": 40, "test": 0.0}
+    federation = federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
+    local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
+    speed = FAMILIES["speed"]["uniform"](low=0.5, high=2.0)
+    fleet = Fleet(speed=speed, availability=availability, dropout=dropout)
+    return Plan(federation, uniform(4), local, 3, 500, timetable=Timetable(**timetable), fleet=fleet)
+
+
+@pytest.mark.parametrize("window", [0.0, 2.0])
+def test_clients_start_only_while_they_can_be_reached(window):
+    """Day and night: of every flight, its client could be reached when it started, and a free place has nobody for it."""
+    nights = FAMILIES["availability"]["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
+    plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
+    state, started, idle = plan.begin(), 0, 0
+    for r in range(1, 120):
+        reached = plan.machines.reachable(r, float(state["clock"]))
+        assert reached is not None
+        fresh = state["client"][state["order"] >= started]
+        assert reached[fresh].all() and (state["version"][state["order"] >= started] == r - 1).all()
+        if len(state["client"]) < 12:
+            idle += 1
+            assert set(np.flatnonzero(reached)) <= set(state["client"].tolist())
+        started = int(state["counts"][0])
+        state = plan.round(r, state)[1]
+    assert 5 < idle < 115
+
+
+def test_a_client_that_leaves_frees_its_place():
+    """Shares of who leaves, what they did until then, and as many in flight after every step as may be."""
+    plan = plan_of(dropout=Dropout(**LEAVING), buffer=3, concurrency=6)
+    state, messages, counts, busy = plan.begin(), 0, np.zeros(3), []
+    for r in range(1, 401):
+        work, state = plan.round(r, state)
+        messages += len(work.ids)
+        assert len(state["client"]) == 6 == len(set(state["client"].tolist())) and len(work.ids) == 3
+        for o in [] if work.others is None else [work.others]:
+            assert (
+                o.left.all() and not o.late.any() and (o.steps[~o.reached] == 0).all() and (o.steps[o.sent] == 3).all()
+            )
+            counts += (~o.reached).sum(), (o.reached & ~o.sent).sum(), o.sent.sum()
+            busy += o.steps[o.reached & ~o.sent].tolist()
+    n = messages + counts.sum()
+    assert np.abs(counts / n - list(LEAVING.values())).max() < 5 * np.sqrt(0.2 * 0.8 / n)
+    assert set(busy) == {0, 1, 2} and abs(np.mean(busy) - 1) < 5 / np.sqrt(len(busy))
+
+
+NOBODY = {
+    "unreachable": {"availability": {"kind": "bernoulli", "rate": 0.0}},
+    "before": {"dropout": {"before": 1.0, "during": 0.0, "after": 0.0}},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("why", NOBODY)
+@pytest.mark.parametrize("kind", ["fedasync", "semi_sync"])
+def test_steps_for_which_nobody_comes_are_skipped(kind, why):
+    seconds = {"seconds": 3.0} if kind == "semi_sync" else {}
+    result = blobs({"kind": kind, "concurrency": 4, **seconds}, NOBODY[why], rounds=3)
+    assert result.status == "done" and result.rounds["skipped"].sum() == 3 and len(result.staleness) == 0
+    assert result.rounds["clients_reported"].sum() == 0 and result.rounds["staleness_max"].isna().all()
+    went_on = [0, 3, 6, 9] if kind == "semi_sync" else [0, 4, 8, 12] if why == "unreachable" else [0, 0, 0, 0]
+    assert result.rounds["virtual_seconds"].tolist() == went_on
+
+
+@pytest.mark.long
+def test_normalisation_statistics_are_mixed_with_the_model():
+    """After one message, α = 1 gives the client's variables and α = 1/4 a quarter of the way to them."""
+    nn = pytest.importorskip("flax.linen")
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x, train: bool, mask):
+            return nn.Dense(3)(nn.BatchNorm(use_running_average=not train)(x, mask=mask[:, None]))
+
+    rng = np.random.default_rng(0)
+    data = fedsim.Arrays(rng.normal(2.0, 1.0, (12, 4)), np.arange(12) % 3, np.arange(12) // 6)
+    ends = {}
+    for alpha in (1.0, 0.25):
+        seen = []
+        written = scenario({"kind": "fedasync", "alpha": alpha, "concurrency": 1}, rounds=1, cohort="all")
+        written["client"] = {"lr": 0.1, "batch": "full", "steps": 2}
+        watch = lambda e, s, row, seen=seen: seen.append(jax.tree.map(np.asarray, row.server.shared))
+        fedsim.run(written, data=data, model=Net(), watch=watch)
+        start, ends[alpha] = seen
+    assert jax.tree.leaves(start["stats"])
+    quarter = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, start, ends[1.0])
+    jax.tree.map(lambda want, got: np.testing.assert_allclose(got, want, rtol=1e-12), quarter, ends[0.25])
+    assert not np.allclose(*(jax.tree.leaves(ends[alpha]["stats"])[0] for alpha in ends))

@@ -1,0 +1,550 @@
+"""Cohorts of `fedsim.fleet.cohorts`: laws, plain references, what they look at, and whole runs."""
+
+import itertools
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from test_asynchronous import files_of as files
+from test_bits import digest, random_packing
+from test_codecs import SIZES, D, problem_arrays, quadratics
+
+import fedsim
+from fedsim.build.federation import federations_of
+from fedsim.compose import FAMILIES
+from fedsim.engine.feedback import observed
+from fedsim.errors import Interrupted, ScenarioError
+from fedsim.fleet import Cohort, Drawn, Fleet, Local, Plan, Planner, Population
+from fedsim.fleet.cohorts.clustered import filled, groups
+from fedsim.fleet.cohorts.divfl import facilities
+from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
+from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.streams import Stream, generator
+from fedsim.scenario import read
+from fedsim.study.unpaired import unpaired
+
+COHORTS = {name: factory for name, factory in FAMILIES["cohort"].items() if factory.__module__.startswith("fedsim.")}
+OWN: dict[str, dict[str, Any]] = {
+    "listed": {"rounds": [[1, 2], [6]]},
+    "importance": {"size": 3, "floor": 0.6},
+    "poisson": {},
+    "all": {},
+    "power_of_choice": {"size": 3, "candidates": 4},
+    "divfl": {"size": 3, "candidates": 4},
+    "fedcs": {"seconds": 4.0, "candidates": 4},
+    "tifl": {"size": 2, "tiers": 3, "weights": [1.0, 2.0, 1.0]},
+}
+nan, inf = np.nan, np.inf
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def population(**columns) -> Population:
+    """Seven clients of which something is known."""
+    sketch = rng(1).normal(size=(7, SKETCH))
+    sketch[2], sketch[5] = nan, inf
+    known: dict[str, Any] = {
+        "ids": np.array([1, 2, 4, 6, 8, 9, 11]),
+        "samples": np.array([3, 1, 4, 1, 5, 9, 2]),
+        "loss": np.array([0.5, 2.0, nan, 1.0, 0.1, inf, 0.7]),
+        "norm": np.array([0.1, 3.0, nan, 1.0, 0.2, inf, 0.5]),
+        "sketch": sketch,
+        "drawn": np.array([2, 1, 0, 1, 3, 1, 1]),
+        "last": np.array([5, 2, 0, 4, 5, 1, 3]),
+        "seconds": np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 3.0]),
+        "labels": np.array([[2, 1], [0, 1], [4, 0], [1, 0], [2, 3], [9, 0], [0, 2]]),
+    }
+    return Population(**known | columns)
+
+
+def made(kind: str, **own):
+    return COHORTS[kind](**(OWN.get(kind, {"size": 3}) | own))
+
+
+def ids_of(drawn) -> list[int]:
+    return np.sort(drawn.ids if isinstance(drawn, Drawn) else drawn).tolist()
+
+
+# ------------------------------------------------------------------------------------------------ laws of every kind
+
+
+@pytest.mark.parametrize("kind", COHORTS)
+def test_what_a_cohort_draws_is_there_and_is_drawn_again(kind):
+    """Of all clients, of a part of them, of a single one; each once unless it repeats; as the generator says alone."""
+    cohort, whole = made(kind), population()
+    for r, kept in itertools.product((1, 2, 9), (np.arange(7), np.array([1, 2, 5]), np.array([2]))):
+        some = whole if cohort.ordered else whole.part(kept)
+        drawn = cohort.draw(some, r, rng(r))
+        assert set(ids_of(drawn)) <= set(some.ids.tolist())
+        assert cohort.repeats or len(set(ids_of(drawn))) == len(ids_of(drawn))
+        assert not cohort.feedback or len(set(ids_of(drawn))) <= cohort.nominal(7)
+        assert isinstance(drawn, Drawn) == cohort.factors
+        assert ids_of(cohort.draw(some, r, rng(r))) == ids_of(drawn)
+
+
+@pytest.mark.parametrize("kind", COHORTS)
+def test_a_cohort_reads_what_it_says_it_needs(kind):
+    cohort, whole = made(kind), population()
+    history = ("drawn", "last") if "drawn" in cohort.needs else ()
+    asked = {name: getattr(whole, name) for name in (*cohort.needs, *history)}
+    less = Population(whole.ids, whole.samples, **asked)
+    assert ids_of(cohort.draw(less, 3, rng())) == ids_of(cohort.draw(whole, 3, rng()))
+
+
+@pytest.mark.parametrize("kind", [name for name in COHORTS if made(name).share is not None])
+def test_a_cohort_draws_as_often_as_it_says_times_its_factors(kind):
+    cohort, whole, often = made(kind), population(drawn=np.ones(7, int)), np.zeros(12)
+    for r in range(1, 1501):
+        drawn = cohort.draw(whole, r, rng([3, r]))
+        np.add.at(often, *((drawn.ids, drawn.factor) if isinstance(drawn, Drawn) else (drawn, 1)))
+    assert_allclose(often[whole.ids] / 1500, np.broadcast_to(cohort.share(whole), 7), atol=0.12)
+
+
+# ------------------------------------------------------------------------------------------------------- importance
+
+
+def test_probabilities_are_those_of_the_paper():
+    """Equation 7 by trying every number of certain clients; the largest scores are certain, the sum is the size."""
+    for seed, size in itertools.product(range(5), (1, 3, 6, 7, 9)):
+        score = rng(seed).pareto(0.7, 7) + 1e-3
+        got, falling = inclusion(score, size), np.sort(score)
+        for length in range(7, 0, -1):  # l: clients that are not certain
+            scale = (size + length - 7) / falling[:length].sum()
+            if scale * falling[length - 1] <= 1:
+                break
+        want = np.ones(7) if size >= 7 else np.minimum(1, scale * score)
+        assert_allclose(got, want, rtol=1e-12)
+        assert got.sum() == pytest.approx(min(size, 7))
+    assert_allclose(inclusion(scores(np.array([1.0, 9.0, 3.0]), np.ones(3), 1.0), 2), 2 / 3)  # floor 1: uniform
+
+
+def test_of_scores_the_unknown_are_average_and_the_infinite_and_negative_ones_the_floor():
+    samples = np.array([1, 3, 2, 1, 4])
+    got = scores(np.array([2.0, 4.0, nan, inf, -1.0]), samples, 0.2)
+    v = np.array([2.0, 12.0, 2 * (2 * 1 + 4 * 3) / 8, 0, 0])
+    assert_allclose(got, 0.8 * v / v.sum() + 0.2 / 5)
+    assert_allclose(scores(np.full(5, nan), samples, 0.2), 0.8 * samples / 11 + 0.04)
+    assert_allclose(scores(np.array([inf, 0.0]), np.ones(2), 0.5), 0.5)
+    assert_allclose(scores(np.array([1e308, 1e308, nan]), np.array([9, 9, 9]), 0.1), 1 / 3)
+
+
+def test_a_systematic_draw_has_its_size_and_its_probabilities():
+    chances = np.array([1.0, 0.7, 0.25, 0.05, 0.6, 0.4])
+    drawn = [systematic(chances, rng(seed)) for seed in range(4000)]
+    assert all(len(set(each.tolist())) == 3 for each in drawn)
+    assert_allclose(np.bincount(np.concatenate(drawn)) / 4000, chances, atol=0.03)
+
+
+def test_without_factors_clients_are_the_same_and_any_rule_will_do():
+    whole = population()
+    weighed, plain = (made("importance", unbiased=unbiased).draw(whole, 1, rng()) for unbiased in (True, False))
+    assert sorted(plain.tolist()) == ids_of(weighed) and made("importance", unbiased=False).share is None
+    with pytest.raises(ScenarioError, match="importance gives clients factors, which only a rule that is a sum"):
+        run(cohort={"kind": "importance", "size": 3}, server=["median"])
+
+
+# ------------------------------------------------------------------------------------------------------------- oort
+
+
+def utility(whole, i, r, clip=0.95, alpha=2.0, preferred=0.3):
+    """Of a client whose last loss is known, in plain words."""
+    finite = np.isfinite(whole.loss)
+    stat = whole.samples[finite] * whole.loss[finite]
+    most, least = np.quantile(stat, clip), stat.min()
+    u = (min(whole.samples[i] * whole.loss[i], most) - least) / (most - least)
+    u += np.sqrt(0.1 * np.log(r) / whole.last[i])
+    T = np.quantile(whole.seconds, preferred)
+    return u * (T / whole.seconds[i]) ** alpha if whole.seconds[i] > T else u
+
+
+def test_oort_draws_the_best_by_their_utility():
+    """With a cut at the last of the best, exploitation leaves no choice."""
+    whole, r = population(), 6
+    known = [i for i in range(7) if np.isfinite(whole.loss[i])]
+    best = sorted(known, key=lambda i: -utility(whole, i, r))
+    for size in (1, 2, 4):
+        cohort = made("oort", size=size, explore=0.0, least=0.0, cutoff=1.0)
+        assert ids_of(cohort.draw(whole, r, rng())) == sorted(whole.ids[best[:size]].tolist())
+    drawn = [made("oort", size=1, explore=0.0, least=0.0, cutoff=0.3).draw(whole, r, rng(s))[0] for s in range(1500)]
+    u = np.array([utility(whole, i, r) for i in best])
+    kept = u >= 0.3 * u[0]
+    assert 1 < kept.sum() < len(best)
+    often = np.array([np.mean(np.array(drawn) == whole.ids[i]) for i in best])
+    assert_allclose(often, np.where(kept, u, 0) / u[kept].sum(), atol=0.05)
+
+
+def test_oort_explores_less_and_less_and_the_quick_ones_first():
+    n, seconds = 400, np.repeat([1.0, 4.0], 200)
+    loss = np.where(np.arange(n) % 2, nan, 1.0)
+    whole = Population(np.arange(n), np.ones(n, int), loss=loss, drawn=np.zeros(n), last=np.ones(n), seconds=seconds)
+    new = [int(np.isnan(loss[made("oort", size=100).draw(whole, r, rng(r))]).sum()) for r in (1, 35, 500)]
+    assert new == [90, round(90 * 0.98**34), 20]
+    quick = np.mean(
+        [seconds[made("oort", size=10, explore=1.0, least=1.0).draw(whole, 1, rng(s))] == 1 for s in range(60)]
+    )
+    assert 0.74 < quick < 0.84  # 0.8 where probabilities go by 1/t, a little less without replacement
+
+
+def test_of_oort_those_that_are_left_out_fill_what_nobody_else_does():
+    whole = population()
+    cohort = made("oort", size=6, explore=0.0, least=0.0, most=3)
+    assert ids_of(cohort.draw(whole, 3, rng(1)))[:5] == [1, 2, 4, 6, 8] or 11 in ids_of(cohort.draw(whole, 3, rng(1)))
+    four = {*ids_of(made("oort", size=5, most=3).draw(whole, 3, rng(1)))}
+    assert four == {1, 2, 4, 6, 11}  # not 8, drawn three times, nor 9, of which no finite loss is known
+
+
+# -------------------------------------------------------------------------------------------------------- clustered
+
+
+def test_urns_are_those_of_the_algorithm():
+    """Algorithm 1 written as its distributions: each sums to 1, all together to size · n_k / Σ n."""
+    whole, m = population(), 4
+    n, total = whole.samples, whole.samples.sum()
+    distributions, urn, free = np.zeros((m, 7)), 0, total
+    for i in sorted(range(7), key=lambda i: (-n[i], i)):
+        balls = m * n[i]
+        while balls:
+            amount = min(balls, free)
+            distributions[urn, i] += amount / total
+            balls, free = balls - amount, free - amount
+            if not free:
+                urn, free = urn + 1, total
+    assert_allclose(distributions.sum(1), 1), assert_allclose(distributions.sum(0), m * n / total)
+    drawn = np.array([made("clustered", size=m).draw(whole, 1, rng(seed)) for seed in range(4000)])
+    often = np.stack([[np.mean(drawn[:, k] == i) for i in whole.ids] for k in range(m)])
+    assert_allclose(often, distributions, atol=0.03)
+    assert (drawn == 9).any(1).all()  # 9 of 25 samples: in every round of 4
+
+
+def test_of_equal_clients_as_many_urns_draw_everybody():
+    equal = population(samples=np.full(7, 3))
+    for by in ("samples", "similarity"):
+        assert ids_of(made("clustered", size=7, by=by).draw(equal, 1, rng())) == equal.ids.tolist()
+
+
+def test_similar_clients_share_an_urn():
+    direction = rng().normal(size=(3, SKETCH))
+    sketch = np.concatenate([direction[[0, 1, 2, 0, 1, 2]] * rng(1).uniform(1, 9, (6, 1)), np.full((1, SKETCH), nan)])
+    sketch[:6] += 1e-3 * rng(2).normal(size=(6, SKETCH))
+    n, urn = np.array([2, 2, 2, 2, 2, 2, 0]), 12
+    assert sorted(map(sorted, groups(3 * n, urn, sketch))) == [[0, 3], [1, 4], [2, 5]]
+    for seed in range(20):
+        n, m = rng(seed).integers(1, 20, 7), 1 + seed % 7
+        places, ends = filled(m * n, n.sum(), sketch)
+        balls, start = np.diff(ends, prepend=0), np.append(0, ends[:-1])
+        assert ends[-1] == m * n.sum() and np.bincount(places, balls, 7).tolist() == (m * n).tolist()
+        assert (start // n.sum() == (ends - 1) // n.sum()).all()  # no stretch is in two urns
+
+
+# ------------------------------------------------------------------------------------- divfl, and what updates look like
+
+
+def test_the_greedy_choice_is_greedy():
+    points = rng(4).normal(size=(30, 5))
+    candidates, chosen = points[::3], []
+    for _ in range(4):
+        total = lambda more: sum(min(np.linalg.norm(p - candidates[i]) for i in [*chosen, more]) for p in points)
+        chosen.append(min((i for i in range(10) if i not in chosen), key=total))
+    assert facilities(points, candidates, 4) == chosen
+    assert facilities(1e200 * points, 1e200 * candidates, 4) == chosen
+
+
+def test_divfl_takes_who_never_came_first_and_who_was_not_finite_last():
+    whole = population()
+    for size in (1, 2, 6, 7):
+        drawn = made("divfl", size=size, candidates=7).draw(whole, 1, rng())
+        assert 4 in drawn and (9 in drawn) == (size == 7)
+    finite = [0, 1, 3, 4, 6]
+    want = whole.ids[finite][facilities(whole.sketch[finite], whole.sketch[finite], 3)]
+    assert ids_of(made("divfl", size=4, candidates=7).draw(whole, 1, rng())) == sorted([4, *want.tolist()])
+
+
+def test_norms_and_sketches_of_updates():
+    """Norms to the last digits; products of sketches are about those of the updates; a row's bits whoever is beside it."""
+    rows = {
+        "a": rng().normal(size=(12, 20, 50)).astype(np.float32),
+        "b": rng(1).normal(size=(12, 30)).astype(np.float32),
+    }
+    rows["a"][1] = rows["a"][0] + 0.3 * rows["a"][1]  # rows 0 and 1 are alike
+    rows["b"][3, 0] = inf
+    flat = np.concatenate([rows["a"].reshape(12, -1), rows["b"]], 1)
+    whole = jax.tree.map(np.asarray, observed(rows, ("norm", "sketch")))
+    fine = np.arange(12) != 3
+    assert_allclose(whole["norm"][fine], np.linalg.norm(flat[fine].astype(float), axis=1), rtol=1e-6)
+    assert not np.isfinite(whole["norm"][3]) and not np.isfinite(whole["sketch"][3]).all()
+    products, want = (x[fine] @ x[fine].T for x in (whole["sketch"], flat.astype(float)))
+    assert np.abs(products - want).max() < 0.7 * want.max()
+    assert products[0, 1] > 0.6 * want[0, 1] > 0 and np.linalg.norm(whole["sketch"][0] - whole["sketch"][1]) < 15
+    for block in (1, 5):
+        parts = [
+            observed({name: leaf[i : i + block] for name, leaf in rows.items()}, ("norm", "sketch"))
+            for i in range(0, 10, block)
+        ]
+        for name in ("norm", "sketch"):
+            assert np.array_equal(np.concatenate([part[name] for part in parts]), whole[name][:10], equal_nan=True)
+
+
+# ----------------------------------------------------------------------------- turns, tiers and those that are in time
+
+
+def test_classes_take_turns():
+    labels = np.eye(4, dtype=int)[np.repeat(np.arange(4), [6, 3, 2, 1])]
+    ids = np.arange(12)
+    whole, cohort = Population(ids, np.ones(12, int), labels=labels), made("round_robin_by_class", size=3)
+    rounds = [cohort.draw(whole, r, rng()).tolist() for r in (1, 2, 3, 4)]
+    assert sorted(itertools.chain(*rounds)) == ids.tolist()
+    for drawn in rounds:  # of classes of 6, 3, 2 and 1 clients of 12: 1.5, 0.75, 0.5 and 0.25 in a round of 3
+        assert (np.abs(labels[drawn].sum(0) - [1.5, 0.75, 0.5, 0.25]) <= 1).all()
+    equal = Population(ids, np.ones(12, int), labels=np.eye(4, dtype=int)[np.repeat(np.arange(4), 3)])
+    assert all(
+        equal.labels[made("round_robin_by_class", size=4).draw(equal, r, rng())].sum(0).tolist() == [1] * 4
+        for r in (1, 2, 3)
+    )
+
+
+def test_tiers():
+    whole, cohort = population(), made("tifl", size=2, tiers=3, weights=[0.0, 1.0, 3.0])
+    tiers = [{1, 2, 4}, {11, 6}, {8, 9}]  # 1 s, 2 s, 3 s (by id), 3 s, 4 s, 5 s, 6 s
+    which = [
+        next(i for i, tier in enumerate(tiers) if set(cohort.draw(whole, 1, rng(s)).tolist()) <= tier)
+        for s in range(400)
+    ]
+    assert 0.66 < np.mean(np.array(which) == 2) < 0.84 and 0 not in which
+    assert len(made("tifl", size=5, tiers=3).draw(whole, 1, rng())) in (2, 3)
+    for weights in ([1.0], [0.0, 0.0, 0.0]):
+        with pytest.raises(ValueError, match=f"{len(weights)} weights for 3 tiers"):
+            made("tifl", tiers=3, weights=weights)
+
+
+def test_as_many_as_are_in_time():
+    whole = population()
+    assert ids_of(made("fedcs", seconds=3.0, candidates=7).draw(whole, 1, rng())) == [1, 2, 4, 11]
+    assert ids_of(made("fedcs", seconds=3.0, candidates=7, size=3).draw(whole, 1, rng())) == [1, 2, 4]
+    assert ids_of(made("fedcs", seconds=0.5, candidates=7).draw(whole, 1, rng())) == []
+    some = rng(5).choice(7, 4, replace=False)
+    want = sorted(whole.ids[i] for i in some if whole.seconds[i] <= 4)
+    assert ids_of(made("fedcs", seconds=4.0, candidates=4).draw(whole, 1, rng(5))) == want
+    with pytest.raises(ValueError, match="4 candidates for a cohort of 5"):
+        made("fedcs", candidates=4, size=5)
+
+
+# --------------------------------------------------------------------------------------------------- plans of rounds
+
+
+@pytest.fixture(scope="module")
+def federation():
+    data = {"kind": "gaussian_blobs", "samples": 120, "clients": 12, "test": 0.0}
+    return federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
+
+
+def plan_of(federation, cohort, rounds=9, **fleet) -> Plan:
+    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 0.1)
+    return Plan(federation, cohort, local, 3, rounds, fleet=Fleet(**fleet))
+
+
+def test_who_was_drawn_least_often_is_next(federation):
+    """All are drawn before anybody is again, whatever clients report; planned ahead, surveyed, and as a commit goes on."""
+    plan = plan_of(federation, made("least_participated", size=4))
+    planner, rounds = Planner(plan), list(plan.survey())
+    assert not plan.pure and planner.ready(9)
+    assert all(len({*np.concatenate([work.ids for work in rounds[i : i + 3]]).tolist()}) == 12 for i in (0, 3, 6))
+    assert {*rounds[0].ids.tolist()} != {*rounds[3].ids.tolist()}
+    for r in (1, 2, 3, 4):
+        assert planner.round(r).ids.tolist() == rounds[r - 1].ids.tolist()
+    for r in (1, 2):
+        planner.settle(planner.round(r), {})
+    again = Planner(plan)
+    again.restore(planner.arrays(), 2)
+    assert again.state["drawn"].sum() == 8 and again.state["last"].max() == 2
+    assert [again.round(r).ids.tolist() for r in range(3, 10)] == [work.ids.tolist() for work in rounds[2:]]
+
+
+def test_of_those_that_are_there_the_least_drawn_come(federation):
+    """Half of the clients are reachable in turns: after many rounds nobody was drawn much less than the others."""
+
+    class Turns:
+        clocked = False
+
+        def begin(self, clients, rng):
+            return np.arange(clients.N)
+
+        def reached(self, fixed, moment):
+            return fixed % 2 == moment.round % 2
+
+    plan = plan_of(federation, made("least_participated", size=4), rounds=18, availability=Turns())
+    drawn = np.zeros(12, int)
+    for work in plan.survey():
+        assert (work.ids % 2 == work.round % 2).all()
+        drawn[work.ids] += 1
+    assert drawn.tolist() == [6] * 12
+
+
+def test_seconds_and_classes_are_those_of_the_federation(federation):
+    cohort = made("fedcs", seconds=4.0, candidates=12)
+    speed = np.arange(1.0, 13.0)
+    plan = plan_of(federation, cohort, speed=lambda clients, rng: speed)
+    assert plan.pure and plan.round(1)[0].ids.tolist() == [0, 1, 2, 3] and plan.expected[0] == 4.0
+    assert plan_of(federation, made("round_robin_by_class")).population.labels.sum() == federation.sizes.sum()
+    assert plan_of(federation, made("uniform")).population.seconds is None
+
+
+def test_factors_are_weights_of_the_round(federation):
+    plan = plan_of(federation, made("importance", size=4, by="loss"))
+    assert plan.expected == (12.0, federation.sizes.sum())
+    planner = Planner(plan)
+    for told in ([9.0, 1.0, nan, 1.0], [2.0, 2.0, 2.0, 2.0]):
+        work, known = planner.round(planner.settled + 1), planner.feedback["loss"]
+        assert_allclose(1 / work.count, inclusion(scores(known, federation.sizes, 0.6), 4)[work.ids])
+        planner.settle(work, {"loss": np.array(told)})
+        assert known[work.ids].tolist() == np.nan_to_num(told, nan=inf).tolist()
+    assert len({*work.count.tolist()}) > 1
+
+
+# --------------------------------------------------------------------------------------------------- whole scenarios
+
+TINY = {
+    "name": "selection",
+    "rounds": 6,
+    "data": {"kind": "gaussian_blobs", "samples": 240, "clients": 12},
+    "client": {"lr": 0.1, "batch": 8},
+}
+
+
+def run(**sections) -> fedsim.Result:
+    return fedsim.run({**TINY, **sections})
+
+
+@pytest.mark.parametrize(
+    ("sections", "text"),
+    [
+        ({"cohort": {"kind": "oort", "size": 3}}, "oort looks at the losses of the round before, and fedbuff has none"),
+        ({"cohort": {"kind": "importance", "size": 3}}, "importance looks at the update norms of the round before"),
+        ({"cohort": {"kind": "least_participated", "size": 3}}, "least_participated looks at who took part"),
+        ({"cohort": {"kind": "divfl", "size": 3, "candidates": 5}}, "divfl looks at the updates of the round before"),
+    ],
+)
+def test_an_asynchronous_server_has_no_round_before(sections, text):
+    with pytest.raises(ScenarioError, match=text):
+        run(schedule={"kind": "fedbuff", "buffer": 2, "concurrency": 4}, **sections)
+
+
+def test_a_cohort_by_class_needs_classes():
+    data = {"kind": "linear_regression", "clients": 12}
+    with pytest.raises(
+        ScenarioError, match="round_robin_by_class is for samples with one class each, and here these targets"
+    ):
+        run(data=data, cohort={"kind": "round_robin_by_class", "size": 3})
+
+
+def test_what_a_cohort_cannot_need_is_named():
+    def misspelt():
+        return Cohort(lambda population, round, rng: population.ids, lambda N: N, needs=frozenset({"losses"}))
+
+    fedsim.cohort(misspelt)
+    try:
+        with pytest.raises(
+            ScenarioError, match="misspelt needs losses, and a cohort may need drawn, labels, loss, norm"
+        ):
+            run(cohort="misspelt")
+    finally:
+        FAMILIES["cohort"].pop("misspelt")
+
+
+def test_what_is_not_paired_is_said_of_what_a_cohort_looks_at():
+    line = "Cohorts of {} depend on {}, so they are not paired between methods."
+    pairs = {"importance": "update norms", "oort": "losses", "divfl": "updates", "power_of_choice": "losses"}
+    for kind in COHORTS:
+        want = [line.format(kind, pairs[kind])] if kind in pairs else []
+        assert unpaired({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}, []) == want
+    rows = [{"cohort": "{kind: clustered, size: 3, by: similarity}"}, {"cohort": "all"}]
+    assert unpaired({"cohort": {"kind": "uniform"}}, rows) == [line.format("clustered", "updates")]
+    rows = [{"cohort.by": "loss", "cohort.size": "4"}, {"cohort.by": "norm", "cohort.size": "4"}]
+    both = [line.format("importance", words) for words in ("losses", "update norms")]
+    assert unpaired({"cohort": {"kind": "importance"}}, rows) == both
+
+
+KINDS = {
+    "importance": {"size": 3, "by": "norm"},
+    "divfl": {"size": 3, "candidates": 4},
+    "oort": {"size": 3},
+    "least_participated": {"size": 3},
+    "power_of_choice": {"size": 3, "candidates": 4},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_clients_report_is_what_plain_numpy_knows(kind):
+    """Partial participation, clients without samples, half a server step; factors over what is expected."""
+    (H, a), n, lr, steps, rounds = problem_arrays(), np.array(SIZES), 0.05, 3, 9
+    N, x, joined = len(n), np.full(D, 2.0), np.zeros(len(n), int)
+    known = {"loss": np.full(N, nan), "norm": np.full(N, nan), "sketch": np.full((N, SKETCH), nan)}
+    known |= {"drawn": np.zeros(N, int), "last": np.zeros(N, int), "seconds": np.full(N, float(steps))}
+    cohort, present = COHORTS[kind](**KINDS[kind]), np.flatnonzero(n)
+    for r in range(1, rounds + 1):
+        whole = Population(present, n[present], **{name: column[present] for name, column in known.items()})
+        drawn = cohort.draw(whole, r, generator(3, Stream.COHORT, r))
+        ids, factors = drawn if isinstance(drawn, Drawn) else (drawn, np.ones(len(drawn)))
+        total, weight = np.zeros(D), n.sum() if cohort.factors else n[ids].sum()
+        for i, factor in zip(ids, factors, strict=True):
+            y, losses = x, []
+            for _ in range(steps):
+                losses.append(0.5 * (y - a[i]) @ H[i] @ (y - a[i]))
+                y = y - lr * H[i] @ (y - a[i])
+            total = total + n[i] * factor * (y - x)
+            known["loss"][i], known["norm"][i] = np.mean(losses), np.linalg.norm(y - x)
+            known["sketch"][i] = sketched(y - x)
+        known["drawn"][ids] += 1
+        known["last"][ids], x = r, x + 0.5 * total / weight
+        joined[ids] += 1
+    mean = {"kind": "mean", "denominator": "expected" if cohort.factors else "actual"}
+    result = quadratics(
+        rounds=rounds,
+        seeds=[3],
+        cohort={"kind": kind, **KINDS[kind]},
+        client={"lr": lr, "batch": "full", "steps": steps},
+        server=[mean, {"kind": "sgd", "lr": 0.5}],
+    )
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert result.clients["rounds_joined"].tolist() == joined.tolist()
+
+
+def sketched(update: np.ndarray) -> np.ndarray:
+    """Signs and places of the first coordinates, by the hash in Python's integers."""
+
+    def hashed(x: int) -> int:
+        x = (x ^ x >> 16) * 0x85EBCA6B % 2**32
+        x = (x ^ x >> 13) * 0xC2B2AE35 % 2**32
+        return x ^ x >> 16
+
+    row = np.zeros(SKETCH)
+    turn = hashed(0x9E3779B9)
+    for place in range(SKETCH):
+        j = (place + turn) % SKETCH
+        row[place] = update[j] * (1 - 2 * (hashed(j) >> 31)) if j < len(update) else 0
+    return row
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["importance", "divfl", "oort", "least_participated"])
+def test_neither_packing_nor_blocks_nor_a_stop_change_a_byte(kind, tmp_path):
+    """With clients that are away and clients that leave."""
+    fleet = {"speed": "lognormal", "availability": "markov", "dropout": {"during": 0.1}}
+    written = {**TINY, "cohort": {"kind": kind, **KINDS[kind]}, "fleet": fleet, "numerics": {"lanes": 2}}
+    written["model"] = {"kind": "mlp", "hidden": [8]}
+    alone = fedsim.run(written)
+    expected = digest(alone)
+    assert digest(fedsim.run(written, pack=random_packing(1))) == expected
+    assert digest(fedsim.run({**written, "numerics": {"lanes": 2, "block": 2}})) == expected
+    several, asked = {**written, "seeds": [0, 3], "checkpoint": {"rounds": 1}}, iter([False] * 3)
+    together = fedsim.run(several, out=tmp_path / "whole", pictures=False)
+    with pytest.raises(Interrupted):
+        fedsim.run(several, out=tmp_path / "left", ask=lambda: next(asked, True), pictures=False)
+    fedsim.run(several, out=tmp_path / "left", resume=True, pictures=False)
+    assert files(tmp_path / "left") == files(tmp_path / "whole")
+    rows = [row["test_loss"] for row in together.records["rounds"] if row["seed"] == 0]
+    assert rows == [row["test_loss"] for row in alone.records["rounds"]]

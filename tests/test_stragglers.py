@@ -1,0 +1,150 @@
+"""Stragglers: who they are, what they do in time, and what a run makes of it."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from test_codecs import SIZES, D, problem_arrays, quadratics
+from test_fleet import machines, run
+
+import fedsim
+from fedsim.errors import ScenarioError
+from fedsim.fleet import Dropout, Fleet, Stragglers
+from fedsim.fleet.stragglers import slowed
+from fedsim.fleet.streams import Stream, generator
+
+
+def near(share: float, expected: float, draws: int) -> bool:
+    """A share of Bernoulli draws, at 5 standard deviations."""
+    return abs(share - expected) <= 5 * math.sqrt(expected * (1 - expected) / draws)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.9, 1.0])
+def test_as_many_as_the_share_says_do_a_uniform_part(share):
+    """round(m (1 − share)) do all; the others 1 … E − 1 of E = 5 parts of three steps, each as often."""
+    m, rounds, ids = 7, 800, np.array([2, 3, 5, 8, 13, 21, 34])
+    all_ = [slowed(Stragglers(share), 4, r, ids, np.full(m, 15), 5) for r in range(1, rounds + 1)]
+    slow, able = (np.array(column) for column in zip(*all_, strict=True))
+    few = m - round(m * (1 - share))
+    assert (slow.sum(1) == few).all() and (able[~slow] == 15).all()
+    counts = np.bincount(able[slow] // 3, minlength=5)
+    assert not few or ((able[slow] % 3 == 0).all() and counts[0] == 0 and len(counts) == 5)
+    assert all(near(count / counts.sum(), 0.25, counts.sum()) for count in counts[1:] if few)
+    assert all(near(often, few / m, rounds) for often in slow.mean(0))
+
+
+def test_draws_are_those_of_seed_round_and_client():
+    """Whoever else is there, a straggler does the same; who is one goes by the rank of a number of its own."""
+    ids, planned = np.arange(20), np.full(20, 12)
+    whole = slowed(Stragglers(1.0), 3, 7, ids, planned, planned)
+    part = slowed(Stragglers(0.5), 3, 7, ids[::2], planned[::2], planned[::2])
+    u = np.array([generator(3, Stream.STRAGGLERS, 7, k).random(2) for k in ids])
+    assert_array_equal(whole.able, 1 + np.floor(11 * u[:, 1]))
+    assert_array_equal(part.able, np.where(part.slow, whole.able[::2], 12))
+    assert set(ids[::2][part.slow]) == set(sorted(ids[::2], key=lambda k: u[k, 0])[5:])
+
+
+def test_a_round_with_stragglers_is_that_of_a_loop_over_events():
+    """Each takes the time of its planned steps for fewer; a deadline, links and clients that leave besides."""
+    draws = np.random.default_rng(5)
+    for trial in range(200):
+        m = int(draws.integers(1, 8))
+        step, planned = draws.random(m) + 0.1, draws.integers(2, 7, m)
+        drop, deadline = bool(draws.random() < 0.5), float(draws.choice([np.inf, 2.0]))
+        partial = bool(draws.random() < 0.5) and deadline == 2.0
+        fleet = Fleet(
+            speed=lambda clients, rng, step=step: step,
+            dropout=Dropout(0.0, 0.2, 0.0) if trial % 2 else Dropout(),
+            deadline=deadline,
+            partial=partial,
+            stragglers=Stragglers(0.5, drop),
+        )
+        made, ids = machines(fleet, planned), np.arange(m)
+        fates = made.fates(trial + 1, ids)
+        slow, able = slowed(Stragglers(0.5), 3, trial + 1, ids, planned, planned)
+        moments, ends, joined, steps = made._leaving(trial + 1, ids), [], [], []
+        for i in range(m):
+            if np.isfinite(moments[i]):
+                ends.append(moments[i] * planned[i] * step[i])
+                continue
+            time, done, each = 0.0, 0, step[i] * planned[i] / able[i]
+            while done < able[i] and (time + each <= deadline + 1e-9 or not partial):
+                time, done = time + each, done + 1
+            in_time = done > 0 and time <= deadline + 1e-9
+            ends.append(time if in_time else np.inf)
+            if in_time and not (slow[i] and drop):
+                joined.append(i)
+                steps.append(done)
+        assert np.flatnonzero(fates.joined).tolist() == joined
+        assert fates.steps[joined].tolist() == steps
+        assert_allclose(fates.seconds, min(max(ends), deadline), rtol=1e-9)
+        assert (fates.wasted <= able).all() and not (drop and (fates.sent & slow).any())
+        assert (fates.joined ^ fates.late ^ fates.left).all()
+
+
+@pytest.mark.parametrize("work", ["partial", pytest.param("drop", marks=pytest.mark.long)])
+def test_a_run_with_stragglers_is_that_of_plain_numpy(work):
+    """Some clients of each round, two without samples, half a server step; all of a round may be stragglers."""
+    rounds, planned, (H, a) = [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]], 4, problem_arrays()
+    result = quadratics(
+        rounds=len(rounds),
+        seeds=[3],
+        cohort={"kind": "listed", "rounds": rounds},
+        client={"lr": 0.1, "batch": "full", "epochs": planned},
+        server=["mean", {"kind": "sgd", "lr": 0.5}],
+        fleet={"stragglers": {"share": 0.6, "work": work}},
+    )
+    x, late = np.full(D, 2.0), 0
+    for r, ids in enumerate(rounds, 1):
+        slow, able = slowed(Stragglers(0.6), 3, r, np.array(ids), np.full(3, planned), planned)
+        assert slow.sum() == 2
+        late += 2 * (work == "drop")
+        total, weight = np.zeros(D), 0
+        for i, steps, straggler in zip(ids, able, slow, strict=True):
+            if not SIZES[i] or (straggler and work == "drop"):
+                continue
+            y = x.copy()
+            for _ in range(steps):
+                y = y - 0.1 * H[i] @ (y - a[i])
+            total, weight = total + SIZES[i] * (y - x), weight + SIZES[i]
+        x = x + 0.5 * total / max(weight, 1)
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert work == "partial" or result.rounds["clients_late"].sum() == late
+    assert_allclose(result.rounds["virtual_seconds"].iloc[-1], planned * len(rounds))
+
+
+@pytest.mark.long
+def test_no_layout_changes_a_run_with_stragglers():
+    fleet = {"speed": {"kind": "lognormal", "sigma": 1.0}, "stragglers": {"share": 0.6}}
+    one, other = (run(fleet=fleet, numerics=numerics).rounds for numerics in ({}, {"block": 2, "lanes": 3}))
+    assert one.equals(other)
+
+
+@pytest.mark.long
+def test_parts_of_the_work_are_worth_more_than_none_and_a_pull_more_yet(root):
+    """The orderings of the paper in the shipped scenario, shorter: of rounds 21 to 40, in one seed."""
+    loss, accuracy, seconds = [], [], []
+    for method, work in (("fedavg", "drop"), ("fedavg", "partial"), ("fedprox(mu=1)", "partial")):
+        edits = ("rounds=40", "seeds=1", f"fleet.stragglers.work={work}", f"method={method}")
+        rounds = fedsim.run(root / "scenarios" / "fleet" / "stragglers.yaml", edits=edits).rounds
+        loss.append(rounds["test_loss"].tail(20).mean())
+        accuracy.append(rounds["test_accuracy"].tail(20).mean())
+        seconds.append(rounds["virtual_seconds"].iloc[-1])
+    assert loss[0] > 1.2 * loss[1] and loss[1] > 1.2 * loss[2]
+    assert accuracy[0] < accuracy[1] - 0.05 and accuracy[1] < accuracy[2] - 0.005
+    assert seconds[0] == seconds[1] == seconds[2]
+
+
+REFUSED = {
+    "an epoch": ({"client": {"epochs": 1}}, r"a straggler does 1 to E − 1 of E epochs, and client.epochs is 1"),
+    "a step": ({"client": {"steps": [1] * 12}}, r"a straggler does 1 to E − 1 of E steps, and client.steps is 1"),
+    "no rounds": ({"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}}, "stragglers is about rounds of one cohort"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_makes_no_sense_is_refused(name):
+    sections, text = REFUSED[name]
+    with pytest.raises(ScenarioError, match=rf"fleet.stragglers: {text}"):
+        run(fleet={"stragglers": {"share": 0.5}}, **sections)

@@ -1,0 +1,225 @@
+"""Traces of devices: what a file says is what the fleet does, and what is wrong in one is a line."""
+
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+import yaml
+from numpy.testing import assert_allclose, assert_array_equal
+
+import fedsim
+import fedsim.sources.traces as sources
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError, ScenarioError
+from fedsim.fleet import Clients
+from fedsim.fleet.availability import Moment
+from fedsim.fleet.streams import Stream, generator
+from fedsim.scenario import read
+
+N = 7
+CLIENTS = Clients(np.ones(N, int), lambda: np.zeros((N, 0), int))
+ON = "client,start,end\n10,0,4\n9,2,3\n10,6,7.5\n9,9,10\n2,5,5\n"  # in the order of ids: 2, 9, 10
+DEVICES = "latency,client,up,down,seconds_per_step,name\n0.5,b,10,100,2,x\n0,a,20,200,1,y\n"
+TINY = {
+    "name": "traces",
+    "rounds": 5,
+    "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6},
+    "cohort": {"kind": "uniform", "size": 3},
+    "client": {"steps": 2},
+    "fleet": {
+        "speed": {"kind": "trace", "path": "devices.csv"},
+        "links": {"kind": "trace", "path": "devices.csv"},
+        "availability": {"kind": "trace", "path": "on.csv"},
+    },
+}
+
+
+def written(folder, name: str, text: str | bytes) -> str:
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(folder / name)
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A scenario with its traces, beside the working directory."""
+    for name in ("study", "here", "far"):
+        (tmp_path / name).mkdir()
+    written(tmp_path / "study", "on.csv", ON)
+    written(tmp_path / "study", "devices.csv", DEVICES)
+    written(tmp_path / "far", "far.csv", ON)
+    written(tmp_path / "study", "s.yaml", "".join(f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()))
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def built(scenario):
+    with numerics(scenario) as devices:
+        return build(scenario, devices=devices[:1]).scenario
+
+
+@pytest.mark.parametrize("period", [None, 12.0])
+def test_devices_can_be_reached_when_their_rows_say_so(tmp_path, period):
+    """Against a loop over rows, with ids in the order of numbers, twice around."""
+    made = FAMILIES["availability"]["trace"](written(tmp_path, "on.csv", ON), period=period)
+    fixed = made.begin(CLIENTS, generator(0, Stream.AVAILABILITY))
+    rows = [(2, 0.0, 4.0), (1, 2.0, 3.0), (2, 6.0, 7.5), (1, 9.0, 10.0), (0, 5.0, 5.0)]
+    for seconds in np.arange(0, 24, 0.25):
+        time = seconds % (period or 10.0)
+        on = {device for device, start, end in rows if start <= time < end}
+        reached = made.reached(fixed, Moment(1, float(seconds), lambda r: np.zeros(N)))
+        assert reached.tolist() == [k % 3 in on for k in range(N)]
+    assert made.clocked
+
+
+def test_speeds_and_links_are_those_of_the_rows(tmp_path):
+    path = written(tmp_path, "devices.csv.gz", gzip.compress(DEVICES.encode()))
+    speeds = FAMILIES["speed"]["trace"](path)(CLIENTS, generator(0, Stream.SPEED))
+    rates = FAMILIES["link"]["trace"](path)(CLIENTS, generator(0, Stream.LINKS))
+    assert_array_equal(speeds, [1, 2, 1, 2, 1, 2, 1])
+    assert_array_equal(np.stack(rates)[:, :2], [[200, 100], [20, 10], [0, 0.5]])
+    assert all(len(column) == N for column in rates)
+
+
+def test_a_run_takes_the_time_of_its_traces(study):
+    """Seconds of each round from its clients alone: down, two steps and up of the slowest, or idle time."""
+    experiment_of = read(study / "study" / "s.yaml")
+    with numerics(experiment_of) as devices:
+        experiment = build(experiment_of, devices=devices[:1])
+    plan, clock, rounds, state = experiment.plans[0], 0.0, [], experiment.plans[0].begin()
+    up, down = plan.cost.up, plan.cost.down
+    for r in range(1, 6):
+        work, state = plan.round(r, state)
+        on = {k for k in range(6) if (k % 3 == 2 and clock % 10 < 4) or (k % 3 == 2 and 6 <= clock % 10 < 7.5)}
+        on |= {k for k in range(6) if k % 3 == 1 and (2 <= clock % 10 < 3 or 9 <= clock % 10 < 10)}
+        assert set(work.ids) <= on and len(work.ids) == min(3, len(on))
+        b = work.ids % 2  # of device b, else a
+        times = 2 * (1 + b) + 2 * 0.5 * b + down / (200 / (1 + b)) + up / (20 / (1 + b))
+        assert_allclose(work.seconds, times.max() if len(times) else plan.machines.idle)
+        clock += work.seconds
+        rounds.append(len(work.ids))
+    assert max(rounds) > 0
+
+
+BAD = {  # name -> (kind, content, words of the line)
+    "no column": (
+        "on",
+        "client,start,finish\n1,0,1\n",
+        "line 1: 'end' is no column; found 'client', 'start', 'finish'",
+    ),
+    "a column twice": ("on", "client,start,end,end\n1,0,1,1\n", "line 1: 'end' is twice in the header"),
+    "nan": ("on", "client,start,end\n1,0,nan\n", "line 2, column 'end': 'nan' is no time or rate"),
+    "infinite": ("on", "client,start,end\n1,0,inf\n", "line 2, column 'end': 'inf' is no time or rate"),
+    "blank": ("on", "client,start,end\n1,,1\n", "line 2, column 'start': '' is no time or rate"),
+    "text": ("on", "client,start,end\n1,0,1\n1,x,2\n", "line 3, column 'start': 'x' is no time or rate"),
+    "negative": ("on", "client,start,end\n1,-1,1\n", "'-1' is no time or rate; write a finite number and at least 0"),
+    "backwards": ("on", "client,start,end\n1,0,1\n1,3,2\n", "line 3: ends at 2, before it starts at 3"),
+    "never": ("on", "client,start,end\n1,0,0\n", "no device can be reached at any time"),
+    "no client": ("on", "client,start,end\n,0,1\n", "line 2, column 'client': a row without a client"),
+    "short row": ("on", "client,start,end\n1,0\n", "line 2: 2 cells, the header names 3 columns"),
+    "header alone": ("on", "client,start,end\n", "no rows below the header"),
+    "nothing": ("on", "", "line 1: 'client' is no column; found nothing"),
+    "no text": ("on", b"\xff\xfe\x00\x01", "not UTF-8 text near line 1"),
+    "half a gzip file": ("on", gzip.compress(ON.encode())[:20], "not a sound gzip file"),
+    "no speed": ("devices", DEVICES.replace(",2,x", ",-2,x"), "column 'seconds_per_step': '-2' is no time or rate"),
+    "no rate": ("devices", DEVICES.replace("b,10,", "b,0,"), "column 'up': '0' is no time or rate"),
+    "two of a client": ("devices", DEVICES.replace(",b,", ",a,"), "line 3: the client stands in line 2 already"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_a_line(name, study):
+    kind, content, words = BAD[name]
+    file = written(study / "study", f"{kind}.csv", content)
+    with pytest.raises(DataError) as error:
+        built(read(study / "study" / "s.yaml"))
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(f"{file}: ") and words in line and error.value.exit_code == 3
+
+
+def test_a_bad_file_beside_another_mistake_has_its_place(study):
+    written(study / "study", "on.csv", "client,start,end\n1,0,nan\n")
+    with pytest.raises(ScenarioError) as error:
+        built(read(study / "study" / "s.yaml", ["cohort.size=100"]))
+    assert [problem.where for problem in error.value.problems] == ["cohort.size", "fleet.availability"]
+
+
+def test_a_huge_file_is_not_read(study, monkeypatch):
+    monkeypatch.setattr(sources, "MOST_BYTES", 10)
+    with pytest.raises(DataError, match=r"devices\.csv: larger than"):
+        built(read(study / "study" / "s.yaml"))
+
+
+REFUSED = {
+    "outside": ({"availability.path": "../far/far.csv"}, "fleet.availability.path: .*lies outside the scenario's folder"),
+    "a link": ({"availability.path": "link.csv"}, "fleet.availability.path: .*lies outside the scenario's folder"),
+    "missing": ({"speed.path": "device.csv"}, "fleet.speed.path: there is no file 'device.csv'; did you mean 'devices.csv'"),
+    "short period": ({"availability.period": 3}, "fleet.availability: trace: period 3 is below the last end .*, 10"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_scenario_may_not_name(name, study):
+    (study / "study" / "link.csv").symlink_to("../far/far.csv")
+    edits, words = REFUSED[name]
+    with pytest.raises(ScenarioError, match=words):
+        built(read(study / "study" / "s.yaml", [f"fleet.{key}={value}" for key, value in edits.items()]))
+
+
+def test_a_data_root_allows_its_files(study):
+    scenario = read(study / "study" / "s.yaml", ["fleet.availability.path=far.csv"], data_roots=[study / "far"])
+    assert built(scenario).spec.fleet.availability.path == str(study / "far" / "far.csv")
+
+
+def test_the_resolved_scenario_knows_the_file_and_not_its_place(study):
+    one = built(read(study / "study" / "s.yaml"))
+    assert len(one.spec.fleet.speed.sha256) == len(one.spec.fleet.availability.sha256) == 64
+    (study / "study" / "on.csv").rename(study / "here" / "moved.csv")
+    edit = ["fleet.availability.path=moved.csv"]
+    other = built(read(study / "study" / "s.yaml", edit))
+    assert other.hash() == one.hash() and other.resolved() != one.resolved()
+    written(study / "here", "moved.csv", ON + "3,0,1\n")
+    assert built(read(study / "study" / "s.yaml", edit)).hash() != one.hash()
+    with pytest.raises(DataError, match=r"moved\.csv: another file than the one meant"):
+        edit.append(f"fleet.availability.sha256={one.spec.fleet.availability.sha256}")
+        built(read(study / "study" / "s.yaml", edit))
+
+
+def test_what_the_page_shows_is_understood(study, root):
+    text = (root / "docs" / "scenarios.md").read_text()
+    shown = yaml.safe_load(text.partition("<!-- traces -->\n```yaml\n")[2].partition("```")[0])
+    (study / "study" / "on.csv").rename(study / "study" / "online.csv")
+    fleet = json.dumps(shown["fleet"])
+    assert built(read(study / "study" / "s.yaml", [f"fleet={fleet}"])).spec.fleet.speed.kind == "trace"
+
+
+def test_the_nine_models_of_flgo_are_kinds(root):
+    """The table of the page, with β = 0.3; each model is named where its kind is described."""
+    text = (root / "docs" / "scenarios.md").read_text()
+    rows = re.findall(r"^\| `([A-Z]+)` \| `(.+)` \|$", text, re.M)
+    assert {name for name, _ in rows} == {"IDL", "HOMO", "LN", "SLN", "YMF", "YFF", "YC", "MDF", "LDF"}
+    for name, written in rows:
+        numbers = {"1 − β": "0.7", "−ln(1 − β)": "0.3567", "−β": "-0.3", "β": "0.3"}
+        for words, number in numbers.items():
+            written = written.replace(words, number)
+        section = yaml.safe_load(written)
+        section = {"kind": section} if isinstance(section, str) else section
+        factory = FAMILIES["availability"][section.pop("kind")]
+        factory(**section)
+        assert f"`{name}`" in factory.__doc__
+
+
+@pytest.mark.long
+def test_a_run_goes_on_in_the_same_bytes_and_is_verified(study):
+    setting = read(study / "study" / "s.yaml", ["checkpoint.rounds=1"])
+    fedsim.run(setting, out=study / "whole")
+    fedsim.run(read(study / "study" / "s.yaml", ["checkpoint.rounds=1", "rounds=2"]), out=study / "left")
+    fedsim.run(setting, out=study / "left", resume=True)
+    for table in ("rounds.csv", "clients.csv", "summary.csv"):
+        assert (study / "left" / table).read_bytes() == (study / "whole" / table).read_bytes()
+    assert fedsim.verify(study / "whole", data_roots=[str(study / "study")]).equal
+    written(study / "study", "on.csv", ON + "3,0,1\n")
+    assert not fedsim.verify(study / "whole", data_roots=[str(study / "study")]).equal
