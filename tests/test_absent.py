@@ -93,7 +93,7 @@ LOSSY = {"availability": {"kind": "bernoulli", "rate": 0.7}, "dropout": 0.3}
 
 
 def remembered(rule: str, before=(), **sections):
-    written = tiny(rounds=5, seeds=[0], cohort={"kind": "uniform", "size": 6}, **sections)
+    written = tiny(**{"rounds": 5, "seeds": [0], "cohort": {"kind": "uniform", "size": 6}, **sections})
     del written["method"]
     return fedsim.run({**written, "server": [*before, rule, {"kind": "sgd", "lr": 0.7}]})
 
@@ -130,7 +130,7 @@ def even():
 @pytest.mark.parametrize("rule", REMEMBER)
 def test_the_sum_is_that_of_the_rows_where_rounds_are_skipped_and_rows_are_left_out(rule):
     """A round with fewer than three changes nothing, and rows that the rule does not get are not remembered."""
-    result = remembered(rule, ["even"], fleet={"dropout": 0.25})
+    result = remembered(rule, ["even"], fleet={"dropout": 0.25}, rounds=8, evaluate={"every": 1})
     has, skipped = adds_up(result), result.rounds["skipped"].to_numpy()[1:] > 0
     assert skipped.any() and not skipped.all()
     assert has[::2].any() and not has[1::2].any() and (result.clients["rounds_joined"].to_numpy()[1::2] > 0).any()
