@@ -23,8 +23,9 @@ LAYERS = (
     *("study", "report", "runs", "bench", "cli", "__main__"),
 )
 FAMILIES = {"sources", "data", "models", "clients", "codecs", "stages", "rules", "fleet"}
-# what is dealt out comes from a source, and the plan reads a federation's sizes: the only arrows between families
-ALLOWED = {("fleet", "data"), ("data", "sources")}
+# what is dealt out comes from a source, and the plan reads a federation's sizes and traces of devices: the only arrows
+# between families
+ALLOWED = {("fleet", "data"), ("fleet", "sources"), ("data", "sources")}
 ONLY = {
     "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
     "matplotlib": {"report"},
