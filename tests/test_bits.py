@@ -74,6 +74,7 @@ def test_calls_per_round(reference, calls):
     assert digest(fedsim.run(scenario(), calls=calls)) == reference
 
 
+@pytest.mark.long
 def test_evaluation_does_not_touch_training(reference):
     sparse = fedsim.run(scenario(evaluate={"every": 3}))
     assert sparse.rounds["round"].tolist() == [0, 3, 4]

@@ -82,6 +82,7 @@ def test_the_forecast_is_a_page_of_lines(tmp_path):
         assert word in done.output
 
 
+@pytest.mark.long
 def test_the_programs_of_a_small_run_are_counted_and_not_compiled(caplog):
     with numerics(read(SMALL)) as devices, caplog.at_level("WARNING", "jax"), jax.log_compiles():
         experiment = build(read(SMALL), devices=devices[:1])

@@ -105,6 +105,7 @@ def test_lines_are_the_rows_of_one_seed():
     assert losses.get_xlabel() == "round"
 
 
+@pytest.mark.long
 def test_lines_are_the_same_from_a_file(tmp_path):
     frame = rows(seeds=2)
     frame.to_csv(tmp_path / "rounds.csv", index=False)

@@ -21,7 +21,7 @@ def scenario(p: dict, rounds: int, **sections) -> dict:
     return {**written, "evaluate": {"every": rounds}, **sections}
 
 
-@pytest.mark.parametrize("case", sampled(AFTER, 4), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", sampled(AFTER, 8), ids=lambda case: case["name"])
 def test_after_some_rounds(case):
     p = case["params"]
     server = [{"kind": "mean", "weights": p["weighting"]}]

@@ -29,8 +29,8 @@ table (`python tests/test_mutants.py`).
 BUGS = {bug["mutant"]: bug["seen_in"] for bug in json.loads((HERE / "oracles" / "mutants.json").read_text())}
 BUGS |= {mutant.bug: mutant.seen_in for mutant in MORE}
 MUTANTS = [*OPTIMISERS, *ROBUST, *CODECS, *MORE]
-SLOW = {"rules/bulyan.py"}  # a second or two to compile
-PLAYED = [pytest.param(m, marks=pytest.mark.long) if m.module in SLOW or m in MORE else m for m in MUTANTS]
+SLOW = {"rules/bulyan.py", "trimmed mean = n-f-1 nearest to median"}  # seconds to compile
+PLAYED = [pytest.param(m, marks=pytest.mark.long) if {m.module, m.bug} & SLOW or m in MORE else m for m in MUTANTS]
 
 
 def source(module: str, changes: dict[str, str]) -> str:

@@ -381,6 +381,7 @@ def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data)
     assert runs[0].rounds.equals(runs[1].rounds)
 
 
+@pytest.mark.long
 def test_clients_without_test_samples_are_not_drawn_to_be_scored():
     """Ten clients, of whom nine keep nothing for testing: drawn is the one that does."""
     x, y, ids = np.eye(19, 3), np.arange(19) % 2, np.array([*range(9), *[9] * 10])

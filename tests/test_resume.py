@@ -76,6 +76,7 @@ def test_more_rounds(every, before, after, tmp_path):
     whole(tmp_path / "run", expected)
 
 
+@pytest.mark.long
 def test_more_rounds_of_a_run_that_was_killed(killed, tmp_path):
     more = {**SCENARIO, "rounds": 7}
     expected = played(more, tmp_path / "whole")

@@ -79,21 +79,24 @@ TABLE = {
     "zeno": Law({"f": 3}, resists=3, equivariant=False),
 }
 VOTES = "robust_learning_rate"  # one client is no majority
-AT_LENGTH = list(TABLE)[list(TABLE).index("mean_around_median") :]  # their laws are in the long part alone
+AT_LENGTH = [*list(TABLE)[list(TABLE).index("mean_around_median") :], "fedvarp", "ca2fl", "fedau"]  # long alone
 OURS = {
     family: {name: f for name, f in FAMILIES[family].items() if f.__module__.startswith("fedsim.")}
     for family in ("rule", "stage", "attack")
 }
 
 
-def marked(names) -> list:
+def marked(names, every: int = 1) -> list:
+    """The names; long are those of AT_LENGTH, and all but one in `every` of the others."""
+    names = list(names)
+    short = [name for name in names if name not in AT_LENGTH][::every]
     return [
-        pytest.param(name, marks=(pytest.mark.long, pytest.mark.share(3))) if name in AT_LENGTH else name
-        for name in names
+        name if name in short else pytest.param(name, marks=(pytest.mark.long, pytest.mark.share(3))) for name in names
     ]
 
 
 every_rule = pytest.mark.parametrize("name", marked(OURS["rule"]))
+each_rule_at_length = pytest.mark.parametrize("name", marked(OURS["rule"], 2))
 
 
 def rule(name: str) -> dict[str, Any]:
@@ -161,7 +164,7 @@ def test_aliases_name_something(alias):
     assert not any(alias in members for members in FAMILIES.values())
 
 
-@every_rule
+@each_rule_at_length
 def test_order_of_clients_is_of_no_interest(name):
     stack, order = deltas(), np.random.default_rng(1).permutation(K)
     shuffled = jax.tree.map(lambda leaf: leaf[order], stack)
@@ -207,7 +210,7 @@ def test_sample_counts_matter_where_they_are_said_to(name):
     assert same is not TABLE[name].sampled
 
 
-@every_rule
+@each_rule_at_length
 @pytest.mark.parametrize("dtype", some([np.float32, np.float64]))
 def test_absent_rows_change_no_bit_whatever_they_hold_and_wherever_they_stand(name, dtype):
     stack, w = deltas(dtype=dtype), counts()
@@ -269,7 +272,7 @@ def test_a_client_that_is_not_finite_does_not_poison_what_resists_it(name, value
     assert largest(got) < 10  # also false for NaN
 
 
-@every_rule
+@each_rule_at_length
 def test_few_clients(name):
     n = max(least(name), 1)
     assert np.isfinite(largest(aggregate(name, deltas(n))))
@@ -285,7 +288,7 @@ def test_one_client_is_believed(name):
     close(aggregate(name, deltas(1), weights=[7]), jax.tree.map(lambda leaf: leaf[0], deltas(1)))
 
 
-@pytest.mark.parametrize("name", marked(n for n in OURS["rule"] if least(n) > 1))
+@pytest.mark.parametrize("name", marked([n for n in OURS["rule"] if least(n) > 1], 2))
 def test_too_small_a_round_does_not_crash_the_rule_itself(name):
     noun, stack = FAMILIES["rule"][name](**TABLE[name].link), jax.tree.map(jnp.asarray, deltas(2, dtype=np.float32))
     one = jnp.ones(2)

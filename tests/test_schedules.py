@@ -178,6 +178,7 @@ def blobs(schedule, fleet: dict, rounds: int = 6, **sections) -> fedsim.Result:
     return fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "client": client, **sections})
 
 
+@pytest.mark.long
 def test_a_buffer_of_all_that_train_is_the_synchronous_run_where_clients_leave():
     """Whoever leaves takes its place in the buffer along; at equal speeds nothing else differs, bit for bit."""
     fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}, "dropout": LEAVING, "links": {"kind": "constant"}}

@@ -177,7 +177,11 @@ def krum_scores(neighbours):
 
 @pytest.mark.parametrize(
     ("link", "neighbours"),
-    [({"f": 1}, 2), pytest.param({"f": 1, "neighbours": 3}, 3, marks=pytest.mark.long), ({"f": 0}, 3)],
+    [
+        ({"f": 1}, 2),
+        pytest.param({"f": 1, "neighbours": 3}, 3, marks=pytest.mark.long),
+        pytest.param({"f": 0}, 3, marks=pytest.mark.long),
+    ],
 )
 def test_krum_is_its_definition(link, neighbours):
     there, scores = krum_scores(neighbours)
