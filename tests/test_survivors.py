@@ -25,6 +25,7 @@ from fedsim.fleet import plan as planning
 from fedsim.fleet.plan import Local, Plan
 from fedsim.fleet.streams import Stream, generator
 from fedsim.rules.geometric_median import _search_shares
+from fedsim.rules.sorting import middle
 from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
 from fedsim.study import pairing, standings, statistics
@@ -203,6 +204,12 @@ def test_rules_say_how_many_they_need():
     assert made["multi_krum"](2).least == 7 and made["multi_krum"](1, select=6).least == 6
     assert made["multi_krum"](1, neighbours=8).least == 9
     assert made["trimmed_mean"](3).least == 7 and made["mean"]().least == 1
+
+
+@pytest.mark.parametrize("m", range(1, 7))
+def test_the_median_of_the_first_values_of_ordered_columns(m):
+    ordered = np.sort(DELTA, axis=0)
+    close(middle(jnp.asarray(ordered), jnp.int32(m)), np.median(ordered[:m], axis=0))
 
 
 def test_order_statistics_of_those_who_report():
