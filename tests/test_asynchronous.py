@@ -231,7 +231,7 @@ def test_a_comparison_under_such_a_cohort_ends_with_a_line_that_says_so():
     "method", sorted(name for name, f in FAMILIES["method"].items() if f.__module__.startswith("fedsim."))
 )
 def test_every_method_trains_or_refuses_in_a_line(method):
-    """Refused are client memory and passes at x, and nothing else."""
+    """Refused are client memory, passes at x, and rules that remember clients, which a buffer may have twice."""
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
     schedule = {"kind": "fedbuff", "buffer": 5, "concurrency": 9}
     plain = {"name": "s", "rounds": 3, "data": data, "method": method, "model": {"kind": "mlp", "hidden": [8]}}
@@ -239,8 +239,10 @@ def test_every_method_trains_or_refuses_in_a_line(method):
     with numerics(checked):
         sync = build(checked)
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
-    if memory or sync.program.server.probes:
-        with pytest.raises(ScenarioError, match=r"a client remembers a row|has a pass at the model") as refused:
+    of_rule = sync.program.server.passage.of_memory
+    if memory or of_rule or sync.program.server.probes:
+        reasons = r"a client remembers a row|has a pass at the model|the rule remembers one update of a client"
+        with pytest.raises(ScenarioError, match=reasons) as refused:
             fedsim.run({**plain, "schedule": schedule})
         assert len(str(refused.value).splitlines()) <= 2
     else:

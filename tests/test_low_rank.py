@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import some
+from conftest import if_whole, some
 from numpy.testing import assert_allclose, assert_array_equal
 
 import fedsim
@@ -135,6 +135,7 @@ def run(**changes) -> fedsim.Result:
     return fedsim.run({**SCENARIO, **changes})
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("numerics", some([{"block": 2}, {"block": 5, "lanes": 3}]))
 def test_no_layout_changes_memory_or_bytes(numerics):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 from jax import lax
 
 import fedsim
@@ -76,6 +76,7 @@ def plain_fedavg(federation, p, seed, lr=0.05, batch=10, size=10):
     return accuracies
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("partition", ["{kind: shards, per_client: 2}", *["iid"] * WHOLE])
 def test_fedavg_reaches_what_a_plain_loop_reaches(scenario, partition):

@@ -241,6 +241,7 @@ OF_OTHER_RUNS = {
     "live.html",  # of `report --follow`
     "bytes.csv",  # where messages differ in size: test_costs.py
     "seconds.csv",  # where virtual seconds do: test_costs.py
+    "staleness.csv",  # of an asynchronous schedule: test_schedules.py
     "machines.csv",  # where machines or a schedule make times differ: test_timelines.py
 }
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import oracle
+from conftest import if_whole, oracle
 from numpy.testing import assert_allclose, assert_array_equal
 from test_quantisers import in_fedsim, in_numpy, made
 
@@ -235,6 +235,7 @@ def test_a_run_with_given_signs_is_that_of_plain_numpy(with_fixed_signs):
         assert_allclose(result.state()["client"]["error_feedback"]["error"], e, rtol=1e-8, atol=1e-12)
 
 
+@if_whole
 @pytest.mark.long
 def test_no_layout_changes_a_rotated_message():
     scenario = {

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import CASES, SIZES, D, cases, problem_arrays, quadratics, run, value
 
@@ -335,6 +336,7 @@ def test_of_a_lazy_server_clients_keep_the_start_model():
 CODE_WORDS = {"kind": "product_quantise", "block": 2, "codewords": 3}
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("link", "numerics"),

@@ -26,6 +26,8 @@ def most_rows(f: int) -> int | None:
     if f == 0:
         return None
     m = 2 * f
+    if f >= 10:  # C(2f + 1, f) is at least C(21, 10), which is more
+        return m
     while math.comb(m + 1, f) <= MOST:
         m += 1
     return m

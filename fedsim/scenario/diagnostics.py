@@ -217,7 +217,10 @@ def _locate(model: Any, loc: tuple, path: Path) -> Spot:
     if origin is list and loc:
         return _locate(arguments[0], loc[1:], (*path, loc[0]))
     if origin in (Union, types.UnionType) and loc:
-        for member in arguments:
+        members = [member for member in arguments if member is not type(None)]
+        if len(members) == 1:  # pydantic names no branch
+            return _locate(members[0], loc, path)
+        for member in members:
             if is_section(member) and member.__name__ == loc[0]:
                 return _locate(member, loc[1:], path)
         return _branch(model, loc, path)
