@@ -10,7 +10,7 @@ from rich.table import Table
 from fedsim.disk.tables import Record
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
-from fedsim.runs.result import Result
+from fedsim.runs.result import OPTIONAL, ORDER, Result
 from fedsim.study.words import variation
 
 
@@ -36,7 +36,8 @@ def table(result: Result, out: Path) -> None:
         megabytes = [f"{last[name] / 1e6:.2f}" for name in ("bytes_up", "bytes_down")]
         view.add_row(row["method"], str(row["seed"]), str(last["round"]), row["metric"], *numbers, *megabytes)
     _print(view, 100)
-    print(f"\n{out}/  report.html  rounds.csv  clients.csv  partition.csv  summary.csv  timing.csv")
+    tables = [f"{name}.csv" for name in ORDER if result.records[name] or name not in OPTIONAL]
+    print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
 def verdict(comparison: Comparison, out: Path) -> None:
