@@ -25,7 +25,7 @@ from fedsim.fleet import plan as planning
 from fedsim.fleet.plan import Local, Plan
 from fedsim.fleet.streams import Stream, generator
 from fedsim.rules.geometric_median import _search_shares
-from fedsim.rules.sorting import middle
+from fedsim.rules.sorting import ascending, middle
 from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
 from fedsim.study import pairing, standings, statistics
@@ -210,6 +210,14 @@ def test_rules_say_how_many_they_need():
 def test_the_median_of_the_first_values_of_ordered_columns(m):
     ordered = np.sort(DELTA, axis=0)
     close(middle(jnp.asarray(ordered), jnp.int32(m)), np.median(ordered[:m], axis=0))
+
+
+@pytest.mark.parametrize("rows", [3, 8, 20, 40])
+def test_order_statistics_of_columns_in_ascending_order(rows):
+    columns = np.random.default_rng(rows).normal(size=(rows, 7)).astype(np.float32)
+    ordered = np.asarray(ascending(jnp.asarray(columns)))
+    np.testing.assert_array_equal(ordered[:rows], np.sort(columns, axis=0))
+    assert np.isposinf(ordered[rows:]).all()
 
 
 def test_order_statistics_of_those_who_report():

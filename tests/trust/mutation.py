@@ -45,6 +45,7 @@ WIDER = {  # what those that survive these meet as well
     "statistics": (
         "test_breakdown",
         "test_compare",
+        "test_costs",
         "test_power",
         "test_derived",
         "test_paper_figures",
@@ -83,6 +84,7 @@ COVERING = (
     "confined", "plugins", "stages", "commands", "public", "memory", "locks", "commits", "records", "again", "verify",
     "unfinished", "guesses", "check", "places", "compare", "methods", "cli", "diagnosis", "reports", "run_ends",
 )  # fmt: skip
+COVERING_RULES = ("rules", "detectors", "own_samples", "subsets")
 IMPORTED = (
     "beartype", "hypothesis", "jax", "jaxtyping", "jinja2", "matplotlib.figure", "optax", "pandas", "pydantic", "pytest",
     "rich", "safetensors.numpy", "scipy.optimize", "scipy.special", "scipy.stats", "sklearn.datasets", "yaml", "click",
@@ -237,20 +239,12 @@ def covered() -> dict[str, float]:
     data = str(ROOT / ".pytest_cache" / "trust.coverage")
     environment = {**os.environ, "COVERAGE_FILE": data, "PYTHONPATH": str(ROOT)}
     (ROOT / ".pytest_cache").mkdir(exist_ok=True)
-    run = [
-        sys.executable,
-        "-m",
-        "coverage",
-        "run",
-        "--branch",
-        "--source=fedsim",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-    ]
-    subprocess.run([*run, *names], cwd=ROOT, env=environment, check=False)
+    measure = [sys.executable, "-m", "coverage", "run", "--branch", "--source=fedsim"]
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    subprocess.run([*measure, *tests, *names], cwd=ROOT, env=environment, check=False)
+    whole = {**environment, "FEDSIM_WHOLE": "1"}  # most rules are in the long part alone
+    laws = paths([f"test_{name}" for name in COVERING_RULES])
+    subprocess.run([*measure, "--append", *tests, *laws], cwd=ROOT, env=whole, check=False)
     report = f"{data}.json"
     subprocess.run(
         [sys.executable, "-m", "coverage", "json", "-q", "-o", report], cwd=ROOT, env=environment, check=True
