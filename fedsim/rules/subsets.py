@@ -22,6 +22,8 @@ def most_rows(f: int) -> int | None:
 
     >>> most_rows(5), math.comb(32, 5)
     (31, 201376)
+    >>> most_rows(10**9)
+    2000000000
     """
     if f == 0:
         return None
