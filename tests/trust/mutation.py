@@ -51,7 +51,16 @@ WIDER = {  # what those that survive these meet as well
         "test_paper_figures",
         "test_paper_table",
     ),
-    "plan": ("test_loop", "test_bits", "test_partitions", "test_run_ends", "test_asynchronous", "test_flights"),
+    "plan": (
+        "test_loop",
+        "test_bits",
+        "test_partitions",
+        "test_run_ends",
+        "test_asynchronous",
+        "test_flights",
+        "test_fleet",
+        "test_selection",
+    ),
 }
 ONLY = {  # of the tests of rules, those that concern a module (-k)
     "rules/agnostic": "defaults_of or agnostic",
