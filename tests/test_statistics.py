@@ -124,3 +124,12 @@ def test_interquartile_mean_profile_and_ranks():
 def test_the_smallest_p_is_what_the_test_can_give():
     for n in (2, 5, statistics.EXACT):
         assert smallest_p(n) == sign_flip(np.ones(n))
+
+
+@pytest.mark.parametrize("n", [6, 7, 10, 15])
+def test_a_median_stands_between_order_statistics_that_binomial_quantiles_name(n):
+    values = np.random.default_rng(n).normal(size=n)
+    median, low, high = statistics.median_interval(values.tolist())
+    j = int(stats.binom.ppf(0.025, n, 0.5))  # P(Bin < j) ≤ 2.5 % < P(Bin ≤ j)
+    ordered = np.sort(values)
+    assert median == pytest.approx(np.median(values)) and (low, high) == (ordered[j - 1], ordered[n - j])
