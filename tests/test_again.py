@@ -91,6 +91,7 @@ WHOLE, WRONG = "is equal to what its record says", "is NOT what its record says"
 ELSEWHERE = "cannot be checked here: {} is elsewhere (--data-root DIR)"
 
 
+@pytest.mark.long
 def test_a_data_file_that_is_elsewhere_is_missing_and_not_wrong(done):
     out, study = done
     code, last, marks = verified(out)  # from where it may not be read

@@ -231,6 +231,7 @@ def test_processes_are_dealt_what_they_have_compiled():
     assert [len(part.cells) for part in workers._families(alone, 2)[0]] == [1, 1, 1, 1]  # all processes have work
 
 
+@pytest.mark.long
 def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(tmp_path):
     written = {**SCENARIO, "data": {**SCENARIO["data"], "validation": 0.2}}
     found = fedsim.compare(written, ["fedavg", "median"], tune={"client.lr": [0.001, 0.1, 0.100]}, out=tmp_path / "out")

@@ -112,6 +112,7 @@ def plain(root, ragged):
     return params
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lanes", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 7))])
 def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
     x, y, owner = ragged

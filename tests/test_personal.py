@@ -91,6 +91,7 @@ def played(name: str, **client):
     np.testing.assert_allclose(result.state()["client"]["head"]["b"], want["personal"], **near)
 
 
+@pytest.mark.long
 def test_fedper_is_that_of_the_reference():
     played("fedper/softmax5", kind="fedper", personal=["b"])
 

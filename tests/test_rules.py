@@ -373,6 +373,7 @@ def test_geometric_median_of_large_updates_is_that_of_float64(case):
     np.testing.assert_allclose(fedsim.aggregate(link, X, weights=w), v, rtol=1e-6, atol=3e-5)
 
 
+@pytest.mark.long
 def test_krum_relatives():
     one = fedsim.aggregate({"kind": "multi_krum", "f": 2, "select": 1}, deltas())
     close(fedsim.aggregate({"kind": "krum", "f": 2}, deltas()), one)
@@ -401,6 +402,7 @@ def test_geometric_median_stays_on_a_point_that_is_one():
     assert all(spread(got) <= spread(v) for v in around)
 
 
+@pytest.mark.long
 def test_centered_clipping_remembers():
     noun = FAMILIES["rule"]["centered_clipping"](radius=1.0)
     x = jnp.full((4, 1), 5.0)
