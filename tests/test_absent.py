@@ -220,6 +220,10 @@ REFUSED = [
     ({"server": [KNOWN], "cohort": {"kind": "power_of_choice"}}, "server[0].shares: how often power_of_choice has a client"),
     ({"server": [KNOWN], "fleet": {"availability": "markov"}}, "server[0].shares: how often all has a client under this fleet"),
     ({"server": [KNOWN], "fleet": {"deadline": 3.0}}, "server[0].shares: how often all has a client under this fleet is not"),
+    (
+        {"server": [KNOWN], "fleet": {"stragglers": {"share": 0.5, "work": "drop"}}},
+        "server[0].shares: how often all has a client under this fleet is not",
+    ),
     ({"server": [KNOWN], "cohort": {"kind": "listed", "rounds": [[0, 1]]}}, "server[0].shares: client 2 never takes part, and"),
 ]  # fmt: skip
 

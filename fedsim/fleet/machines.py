@@ -37,8 +37,13 @@ class Fleet(NamedTuple):
     @property
     def selective(self) -> bool:
         """Whether clients that a round would have may be missing."""
-        ended = np.isfinite(self.deadline) or self.keep is not None
-        return bool(self.availability or any(self.dropout) or ended or (self.stragglers.share and self.stragglers.drop))
+        return bool(self.availability or any(self.dropout) or self.hurried)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether a round may leave clients out because they are slow."""
+        dropped = self.stragglers.drop and self.stragglers.share > 0
+        return bool(np.isfinite(self.deadline) or self.keep is not None or dropped)
 
 
 class Fates(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from fedsim.fleet.machines import Fleet, Machines
+from fedsim.fleet.machines import Machines
 from fedsim.fleet.selection import Cohort, Population
 
 
@@ -13,7 +13,7 @@ def shares(cohort: Cohort, population: Population, machines: Machines) -> Float[
     """π_k, times that a round has a message of each client, on average; 0 of clients that cannot take part.
 
     What a cohort draws, times who can be reached, times who does not leave. None: unknown, as of cohorts that look at losses,
-    of clients that come and go in a way that changes, or where a round ends before some clients.
+    of clients that come and go in a way that changes, or where a round leaves slow clients out.
 
     Args:
       cohort: who is drawn.
@@ -21,15 +21,10 @@ def shares(cohort: Cohort, population: Population, machines: Machines) -> Float[
       machines: of a seed.
     """
     fleet, N = machines.fleet, machines.clients.N
-    drawn = None if _ends_early(fleet) else _drawn(cohort, population, machines)
+    drawn = None if fleet.hurried else _drawn(cohort, population, machines)
     if drawn is None:
         return None
     return _of_all(population, drawn * max(1 - sum(fleet.dropout), 0), N)
-
-
-def _ends_early(fleet: Fleet) -> bool:
-    """Whether a round may end before clients that it has drawn."""
-    return bool(np.isfinite(fleet.deadline) or fleet.keep is not None)
 
 
 def _drawn(cohort: Cohort, population: Population, machines: Machines) -> Any:
