@@ -37,10 +37,10 @@ class Fleet(NamedTuple):
     @property
     def selective(self) -> bool:
         """Whether clients that a round would have may be missing."""
-        return bool(self.availability or any(self.dropout) or self.hurried)
+        return bool(self.availability or any(self.dropout) or self.drops_slow)
 
     @property
-    def hurried(self) -> bool:
+    def drops_slow(self) -> bool:
         """Whether a round may leave clients out because they are slow."""
         dropped = self.stragglers.drop and self.stragglers.share > 0
         return bool(np.isfinite(self.deadline) or self.keep is not None or dropped)

@@ -21,7 +21,7 @@ def shares(cohort: Cohort, population: Population, machines: Machines) -> Float[
       machines: of a seed.
     """
     fleet, N = machines.fleet, machines.clients.N
-    drawn = None if fleet.hurried else _drawn(cohort, population, machines)
+    drawn = None if fleet.drops_slow else _drawn(cohort, population, machines)
     if drawn is None:
         return None
     return _of_all(population, drawn * max(1 - sum(fleet.dropout), 0), N)
