@@ -237,6 +237,16 @@ def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch
             np.testing.assert_array_equal(row, there[0] + there[1] if leaf.size else leaf[0], strict=True)
 
 
+@pytest.mark.parametrize("shapes", [[(3,), (2, 2), ()], [(), (300_000,), (2, 2), (140_001,), (3,)]])
+def test_narrow_leaves_that_stand_together_come_back_as_they_were(shapes):
+    rng = np.random.default_rng(4)
+    stacked = [jnp.asarray(rng.normal(size=(3, *shape)), jnp.float32) for shape in shapes]
+    middle = lambda ranks: ranks.at(jnp.int32(1))
+    medians = jax.jit(lambda stack: sorting.by_sorted_columns(middle, stack, jnp.ones(3, bool)))(stacked)
+    for leaf, row in zip(stacked, medians, strict=True):
+        np.testing.assert_array_equal(row, np.median(leaf, axis=0), strict=True)
+
+
 # ------------------------------------------------------------------------------------------------ persistence
 
 

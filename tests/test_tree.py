@@ -109,6 +109,18 @@ def test_squared_distances_keep_their_digits(kind):
     np.testing.assert_array_equal(got, got.T)
 
 
+@pytest.mark.parametrize("shapes", [[(3,), (2, 2), (1,)], [(3,), (5000,), (2, 2), (4096,), (1,)], [(600,), (5000,)]])
+def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
+    rng, present = np.random.default_rng(2), np.arange(5) != 1
+    stacked = [jnp.asarray(rng.normal(size=(5, *shape)), jnp.float32) for shape in shapes]
+    flat = np.concatenate([np.asarray(leaf, float).reshape(5, -1) for leaf in stacked], axis=1)[present]
+    centred = flat - flat.mean(0)
+    got = np.asarray(jax.jit(tree.gram)(stacked, jnp.asarray(present)))
+    scale = np.square(centred).sum(1).max()
+    np.testing.assert_allclose(got[np.ix_(present, present)], centred @ centred.T, atol=2e-6 * scale)
+    assert not got[1].any() and not got[:, 1].any()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "outlier"])
 def test_absent_rows_change_no_bit_of_distances(kind):

@@ -5,6 +5,7 @@ ranks. For many that would take too long to compile: there one compare-exchange 
 between cache and registers, up to three layers at once on groups of eight rows, in tiles so narrow that loops are unrolled.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -72,8 +73,9 @@ def _reduce(leaves: list[Array], function: Callable[[Ranks], Array], present: Bo
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
     columns = [leaf.shape[1] for leaf in leaves]
     written_out = cpu and K <= (WRITTEN_OUT if max(columns) >= LONG else FEW)
-    W, reduce = (_written_out if written_out else _in_layers)(K, max(columns), dtype, function)
-    starts = tree.block_starts(leaves, W)
+    W, reduce = (_written_out if written_out else _in_layers)(K, sum(columns), dtype, function)
+    wide = tree.wide_leaves(leaves, W)
+    starts = tree.block_starts(wide, W)
 
     def block(b, values, new, out):
         del new
@@ -81,11 +83,20 @@ def _reduce(leaves: list[Array], function: Callable[[Ranks], Array], present: Bo
 
     out = tree.over_blocks(block, jnp.zeros((starts[-1], W), dtype), leaves, W, dtype)
     rows = []
-    for D, first, end in zip(columns, starts[:-1], starts[1:], strict=True):
-        rest = D - (end - 1 - first) * W  # columns that are new in the last block
+    for leaf, first, end in zip(wide, starts[:-1], starts[1:], strict=True):
+        rest = leaf.shape[1] - (end - 1 - first) * W  # columns that are new in the last block
         last = out[end - 1, :rest] if end - first == 1 else out[end - 1, W - rest :]
         rows.append(jnp.concatenate([out[first : end - 1].reshape(-1), last]))
-    return rows
+    return _apart(rows, columns, W)
+
+
+def _apart(rows: list[Array], columns: list[int], width: int) -> list[Array]:
+    """What `wide_leaves` put together, as the rows of the leaves, which have so many columns."""
+    narrow = [D for D in columns if D < width]
+    if len(narrow) < 2:
+        return rows
+    parts, whole = iter(jnp.split(rows[0], list(itertools.accumulate(narrow))[:-1])), iter(rows[1:])
+    return [next(parts if D < width else whole) for D in columns]
 
 
 def _written_out(K: int, most: int, dtype: Any, function: Callable[[Ranks], Array]):

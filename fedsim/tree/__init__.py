@@ -32,6 +32,7 @@ from fedsim.tree.columns import by_columns as by_columns
 from fedsim.tree.columns import gram as gram
 from fedsim.tree.columns import over_blocks as over_blocks
 from fedsim.tree.columns import squared_distances as squared_distances
+from fedsim.tree.columns import wide_leaves as wide_leaves
 from fedsim.tree.exact import mix as mix
 from fedsim.tree.exact import norm as norm
 from fedsim.tree.exact import norms as norms

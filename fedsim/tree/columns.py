@@ -48,9 +48,10 @@ def over_blocks(
     """`state ← step(b, block [K, width], new [width], state)` over all columns of a stack, in one loop over its leaves.
 
     The last block of a leaf ends with it, and starts with columns of the block before it, or ends with zeros where there
-    is none: `new` marks the columns of the leaf that no block before it held. One loop: `step` is compiled once.
+    is none: `new` marks the columns of the leaf that no block before it held. Leaves narrower than a block are one leaf
+    (`wide_leaves`). One loop: `step` is compiled once; a single block has none.
     """
-    leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(stacked) if leaf.size]
+    leaves = wide_leaves(stacked, width)
     starts = block_starts(leaves, width)
 
     def cut(leaf, start):
@@ -71,12 +72,31 @@ def over_blocks(
         leaf = jnp.sum(b >= jnp.array(starts[:-1])) - 1
         return step(b, *lax.switch(leaf, cuts, b), state)
 
+    if starts[-1] == 1:
+        return step(jnp.asarray(0), *cuts[0](0), state)
     return lax.fori_loop(0, starts[-1], body, state) if cuts else state
+
+
+def wide_leaves(stacked: Tree, width: int) -> list[Array]:
+    """The leaves of a stack as `[K, D]`, without empty ones; those narrower than a block stand side by side, as the first."""
+    leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(stacked) if leaf.size]
+    narrow = [leaf for leaf in leaves if leaf.shape[1] < width]
+    if len(narrow) < 2:
+        return leaves
+    dtype = jnp.result_type(*narrow)
+    together = jnp.concatenate([leaf.astype(dtype) for leaf in narrow], axis=1)
+    return [together, *(leaf for leaf in leaves if leaf.shape[1] >= width)]
 
 
 def block_starts(leaves: Sequence[Array], width: int) -> list[int]:
     """Number of the first block of every leaf `[K, D]`, and of all blocks."""
     return list(itertools.accumulate((-(-leaf.shape[1] // width) for leaf in leaves), initial=0))
+
+
+def block_width(stacked: Tree, most: int) -> int:
+    """Columns of a block: `most`, or for fewer columns their number in whole steps of 512; no matter how many rows."""
+    widest = max((leaf.shape[1] for leaf in wide_leaves(stacked, most)), default=1)
+    return min(most, -(-widest // 512) * 512)
 
 
 def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
@@ -118,11 +138,12 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
         times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
 
-    parts = over_blocks(add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, 4096, dtype)
-    whole = jnp.zeros((tiles, tiles, side, side), dtype)
-    for part, (i, j) in zip(parts, pairs, strict=True):
-        whole = whole.at[j, i].set(part.T).at[i, j].set(part)
-    whole = whole.swapaxes(1, 2).reshape(tiles * side, tiles * side)
+    parts = over_blocks(
+        add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, block_width(stacked, 4096), dtype
+    )
+    tile = dict(zip(pairs, parts, strict=True))
+    below = {(j, i): part.T for (i, j), part in tile.items() if i < j}
+    whole = jnp.block([[(tile | below)[i, j] for j in range(tiles)] for i in range(tiles)])
     rank = jnp.argsort(order)
     return whole[rank][:, rank]
 
