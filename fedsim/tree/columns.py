@@ -94,9 +94,12 @@ def block_starts(leaves: Sequence[Array], width: int) -> list[int]:
 
 
 def block_width(stacked: Tree, most: int) -> int:
-    """Columns of a block: `most`, or for fewer columns their number in whole steps of 512; no matter how many rows."""
-    widest = max((leaf.shape[1] for leaf in wide_leaves(stacked, most)), default=1)
-    return min(most, -(-widest // 512) * 512)
+    """Columns of a block: `most`; a stack of up to twice as many is one block, in whole steps of 512.
+
+    No matter how many rows there are.
+    """
+    total = sum(leaf.size // leaf.shape[0] for leaf in jax.tree.leaves(stacked) if leaf.size)
+    return most if total > 2 * most else max(512, -(-total // 512) * 512)
 
 
 def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
@@ -129,11 +132,12 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
     tiles = -(-K // side)
     pairs = [(i, j) for i in range(tiles) for j in range(i, tiles)]
     m = jnp.maximum(jnp.sum(present), 1).astype(dtype)
+    first = present[order]
 
     def add(b, block, new, total):
         del b
         centre = fold(jnp.zeros(block.shape[1], dtype), block, present.astype(dtype)) / m
-        y = jnp.where(present[:, None] & new[None, :], block - centre, 0)[order]
+        y = jnp.where(first[:, None] & new[None, :], block[order] - centre, 0)
         y = jnp.pad(y, ((0, tiles * side - K), (0, 0))).reshape(tiles, side, -1)
         times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
