@@ -1,4 +1,8 @@
-"""Aggregation rules on a large stack, beside NumPy in tiles of columns on two threads. Others: `tests/peers/rules.py`."""
+"""Aggregation rules on a large stack, beside NumPy in tiles of columns on two threads. Others: `tests/peers/rules.py`.
+
+With OPENBLAS_NUM_THREADS=1, as `fedsim bench` has it: else the products of each tile divide themselves among threads
+again, and NumPy takes twice as long.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +18,7 @@ from fedsim.engine.clock import compile_seconds
 
 ROWS, COLUMNS = 100, 1_000_000
 F = 10  # malicious clients that Krum is told of; a tenth is trimmed from each tail
-THREADS, SORTED, MULTIPLIED = 2, 4096, 65536  # of NumPy; columns of a tile, measured
+THREADS, SORTED, MULTIPLIED = 2, 4096, 4096  # of NumPy; columns of a tile, measured
 
 
 def bench_rules(say: Callable[[str], None], rows: int = ROWS, columns: int = COLUMNS) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Commands about the machine: `doctor` and `bench`."""
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -48,6 +49,8 @@ def bench_command(what: tuple[str, ...], edits: tuple[str, ...], repeat: int, ou
       fedsim bench codecs
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is there, whose rules have a thread for each tile
+
     from fedsim.bench.measure import measured
     from fedsim.cli import console
     from fedsim.engine.machine import compile_cache
