@@ -143,7 +143,7 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
 
     parts = over_blocks(
-        add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, block_width(stacked, 4096), dtype
+        add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, block_width(stacked, 2048), dtype
     )
     tile = dict(zip(pairs, parts, strict=True))
     below = {(j, i): part.T for (i, j), part in tile.items() if i < j}
