@@ -132,12 +132,12 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
     tiles = -(-K // side)
     pairs = [(i, j) for i in range(tiles) for j in range(i, tiles)]
     m = jnp.maximum(jnp.sum(present), 1).astype(dtype)
-    first = present[order]
+    front = present[order]  # True as often as there are present rows, then False
 
     def add(b, block, new, total):
         del b
         centre = fold(jnp.zeros(block.shape[1], dtype), block, present.astype(dtype)) / m
-        y = jnp.where(first[:, None] & new[None, :], block[order] - centre, 0)
+        y = jnp.where(front[:, None] & new[None, :], block[order] - centre, 0)
         y = jnp.pad(y, ((0, tiles * side - K), (0, 0))).reshape(tiles, side, -1)
         times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
@@ -146,8 +146,8 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
         add, [jnp.zeros((side, side), dtype) for _ in pairs], stacked, block_width(stacked, 2048), dtype
     )
     tile = dict(zip(pairs, parts, strict=True))
-    below = {(j, i): part.T for (i, j), part in tile.items() if i < j}
-    whole = jnp.block([[(tile | below)[i, j] for j in range(tiles)] for i in range(tiles)])
+    tile |= {(j, i): part.T for (i, j), part in tile.items() if i < j}
+    whole = jnp.block([[tile[i, j] for j in range(tiles)] for i in range(tiles)])
     rank = jnp.argsort(order)
     return whole[rank][:, rank]
 
