@@ -170,6 +170,17 @@ def test_rounds_end_as_the_oracle_says(case):
     assert_allclose(fates.seconds, case["expected"]["round_time"], rtol=case["rtol"])
 
 
+@pytest.mark.parametrize("links", [None, lambda clients, rng: (50.0, np.array([9.0, 7, np.inf, 3]), 0.3)])
+def test_a_round_that_everybody_finishes_is_one_whose_deadline_is_far(links):
+    speed = lambda clients, rng: np.array([0.1, 0.0, 3.0, 0.7])
+    fleet, ids = Fleet(speed=speed, links=links), np.array([0, 1, 3])
+    quick, slow = (machines(f, [5, 0, 7, 3], 11, 13) for f in (fleet, fleet._replace(deadline=1e9)))
+    assert quick.fleet.complete and not slow.fleet.complete
+    for chosen in (ids, ids[:0]):
+        for name, want in slow.fates(1, chosen)._asdict().items():
+            assert_array_equal(getattr(quick.fates(1, chosen), name), want, err_msg=name)
+
+
 def event_by_event(step, planned, down, up, deadline, keep, partial, leaves) -> dict:
     """A round as a loop over clients and over local steps: nothing in common with arrays."""
     ends, done, gone = {}, {}, {}

@@ -40,6 +40,11 @@ class Fleet(NamedTuple):
         return bool(self.availability or any(self.dropout) or self.drops_slow)
 
     @property
+    def complete(self) -> bool:
+        """Whether all clients of a round do all of their work, and every message counts."""
+        return not (any(self.dropout) or self.drops_slow or self.stragglers.share > 0)
+
+    @property
     def drops_slow(self) -> bool:
         """Whether a round may leave clients out because they are slow."""
         dropped = self.stragglers.drop and self.stragglers.share > 0
@@ -131,6 +136,8 @@ class Machines:
 
     def fates(self, round: int, ids: Int[np.ndarray, " m"]) -> Fates:
         """What becomes of the clients of a synchronous round: they start together, at 0 seconds."""
+        if self.fleet.complete:
+            return self._complete(ids)
         down, step, up = self._times(ids)
         planned, moment = np.broadcast_to(self.cost.steps, self.clients.N)[ids], self._leaving(round, ids)
         training = planned * step
@@ -159,6 +166,19 @@ class Machines:
             sent=joined | ~dropped & (lost & gone | late & (end <= length)),
             seconds=length,
         )
+
+    def _complete(self, ids: Int[np.ndarray, " m"]) -> Fates:
+        """`fates` where nobody is late or leaves."""
+        everyone, nobody = np.ones(len(ids), bool), np.zeros(len(ids), bool)
+        planned = np.broadcast_to(self.cost.steps, self.clients.N)[ids]
+        if self.fleet.links is None:
+            end = np.broadcast_to(self.seconds, self.clients.N)[ids]
+        else:
+            down, step, up = self._times(ids)
+            end = down + planned * step + up
+        _, length = self._closed(ids, everyone, end)
+        none = np.zeros(len(ids), np.int64)
+        return Fates(everyone, nobody, nobody, planned, none, everyone, everyone, length)
 
     def trip(self, draw: int, client: int) -> Trip:
         """What becomes of a client that starts by itself; `draw`: of its batches, which it never has twice."""

@@ -26,6 +26,7 @@ from fedsim.fleet.timetables import SYNC, Timetable
 
 SURVEYED = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 FLOWN = 100_000  # flights that are: they come one by one
+KEPT = 1 << 13  # clients of the first rounds, which are asked for by shapes, by memory and by the run
 
 
 class Local(NamedTuple):
@@ -133,6 +134,7 @@ class Plan:
         self.population = self._population()
         self.labels = federation.label_counts() if labelled else np.zeros((federation.N, 0), np.int64)
         self.held = 1
+        self._kept: dict[int, tuple[RoundPlan, State]] = {}
         self.moves = bool(federation.moves)
         self._draws = Draws(seed, batches)
 
@@ -183,7 +185,15 @@ class Plan:
           state: after the round before; nothing where the plan is pure.
           feedback: what is known of every client, as `Planner.feedback`, where the cohort looks at it.
         """
-        state = self.begin() if state is None else state
+        if r in self._kept:
+            return self._kept[r]
+        drawn = self._round(r, self.begin() if state is None else state, feedback)
+        if self.pure and r * self.nominal <= KEPT:
+            self._kept[r] = drawn
+        return drawn
+
+    def _round(self, r: int, state: State, feedback: Mapping[str, np.ndarray] | None) -> tuple[RoundPlan, State]:
+        """`round`, drawn."""
         if self.timetable.asynchronous:
             return self._flush(r, state)
         ids, count = self._drawn(r, state, feedback or {})
