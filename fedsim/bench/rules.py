@@ -1,7 +1,7 @@
 """Aggregation rules on a large stack, beside NumPy in tiles of columns on two threads. Others: `tests/peers/rules.py`.
 
 With OPENBLAS_NUM_THREADS=1, as `fedsim bench` has it: else the products of each tile divide themselves among threads
-again, and NumPy takes twice as long.
+again, and Krum in NumPy takes about twice as long.
 """
 
 from collections.abc import Callable, Iterator

@@ -171,7 +171,7 @@ class Machines:
         """`fates` where nobody is late or leaves."""
         everyone, nobody = np.ones(len(ids), bool), np.zeros(len(ids), bool)
         planned = np.broadcast_to(self.cost.steps, self.clients.N)[ids]
-        if self.fleet.links is None:
+        if self.fleet.links is None:  # with links, `seconds` adds in another order than `fates`
             end = np.broadcast_to(self.seconds, self.clients.N)[ids]
         else:
             down, step, up = self._times(ids)

@@ -26,7 +26,7 @@ from fedsim.fleet.timetables import SYNC, Timetable
 
 SURVEYED = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 FLOWN = 100_000  # flights that are: they come one by one
-KEPT = 1 << 13  # clients of the first rounds, which are asked for by shapes, by memory and by the run
+KEPT = 1 << 13  # clients of first rounds that are kept: shapes, memory and the run ask for the same ones
 
 
 class Local(NamedTuple):
@@ -193,7 +193,7 @@ class Plan:
         return drawn
 
     def _round(self, r: int, state: State, feedback: Mapping[str, np.ndarray] | None) -> tuple[RoundPlan, State]:
-        """`round`, drawn."""
+        """`round`, of one that is not kept."""
         if self.timetable.asynchronous:
             return self._flush(r, state)
         ids, count = self._drawn(r, state, feedback or {})

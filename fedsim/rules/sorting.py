@@ -81,7 +81,7 @@ def _reduce(leaves: list[Array], function: Callable[[Ranks], Array], present: Bo
         del new
         return lax.dynamic_update_slice(out, reduce(values, present), (b, 0))
 
-    out = tree.over_blocks(block, jnp.zeros((starts[-1], W), dtype), leaves, W, dtype)
+    out = tree.over_blocks(block, jnp.zeros((starts[-1], W), dtype), wide, W, dtype)
     rows = []
     for leaf, first, end in zip(wide, starts[:-1], starts[1:], strict=True):
         rest = leaf.shape[1] - (end - 1 - first) * W  # columns that are new in the last block
