@@ -10,6 +10,7 @@ from test_bits import digest
 import fedsim
 from fedsim.models import lenet, resnet
 from fedsim.models.convolution import convolution, plain_convolution
+from fedsim.models.images import batch_last
 from fedsim.models.normalisation import batch_norm, group_norm, running
 
 KEY = jax.random.key(3)
@@ -40,11 +41,12 @@ def test_parameters(build, shape, count):
 @pytest.mark.long
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize(
-    ("side", "C", "out", "k", "stride"), [(8, 3, 4, 3, 2), (7, 2, 5, 3, 2), (9, 4, 2, 1, 2), (8, 3, 4, 5, 1)]
+    ("side", "C", "out", "k", "stride"),
+    [(8, 3, 4, 3, 2), (7, 2, 5, 3, 2), (9, 4, 2, 1, 2), (8, 3, 4, 5, 1), (7, 4, 8, 3, 1)],
 )
 def test_strides_and_padding_are_xlas(side, C, out, k, stride, padding):
     with jax.enable_x64(True):
-        x, kernel = numbers(2, side, side + 1, C), numbers(k, k, C, out, seed=1)
+        x, kernel = numbers(C, side, side + 1, 2), numbers(k, k, C, out, seed=1)
         ours, theirs = (
             jax.jit(jax.value_and_grad(lambda x, kernel, f=f: jnp.sum(jnp.sin(f(x, kernel, stride, padding))), (0, 1)))(
                 x, kernel
@@ -72,6 +74,11 @@ def test_training_and_evaluation_see_one_network(build, shape):
         close(model.head(variables, model.features(variables, x)), model.apply(variables, x)[0], 1e-11)
 
 
+def samples(images):
+    """`[C, H, W, B]` as `[B, H, W, C]`."""
+    return images.transpose(3, 1, 2, 0)
+
+
 def test_group_normalisation():
     with jax.enable_x64(True):
         x, p = numbers(2, 3, 5, 6), {"scale": numbers(6, seed=1), "shift": numbers(6, seed=2)}
@@ -80,7 +87,7 @@ def test_group_normalisation():
             for part in (slice(0, 3), slice(3, 6)):
                 values = np.asarray(x[sample, :, :, part])
                 expected[sample, :, :, part] = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
-        close(group_norm(p, x, 2), expected * p["scale"] + p["shift"], 1e-12)
+        close(samples(group_norm(p, batch_last(x, 3, 5, 6), 2)), expected * p["scale"] + p["shift"], 1e-12)
 
 
 def test_batch_normalisation_counts_valid_rows_alone():
@@ -88,14 +95,15 @@ def test_batch_normalisation_counts_valid_rows_alone():
         x, p = numbers(5, 3, 2, 4), {"scale": numbers(4, seed=1), "shift": numbers(4, seed=2)}
         mask = jnp.asarray([True, True, False, True, False])
         valid = np.asarray(x)[np.asarray(mask)].reshape(-1, 4)
-        values, moved = batch_norm(p, running(4), x.at[2].set(jnp.nan), mask, train=True)
+        images, damaged = batch_last(x, 3, 2, 4), batch_last(x.at[2].set(jnp.nan), 3, 2, 4)
+        values, moved = batch_norm(p, running(4), damaged, mask, train=True)
         expected = (x - valid.mean(0)) / np.sqrt(valid.var(0) + 1e-5) * p["scale"] + p["shift"]
-        close(values[mask], expected[mask], 1e-12)
+        close(samples(values)[mask], expected[mask], 1e-12)
         close(moved, {"mean": 0.1 * valid.mean(0), "var": 0.9 + 0.1 * valid.var(0, ddof=1)}, 1e-12)
-        unmoved = batch_norm(p, moved, x, jnp.zeros(5, bool), train=True)[1]
+        unmoved = batch_norm(p, moved, images, jnp.zeros(5, bool), train=True)[1]
         close(unmoved, moved, 0)
         still = (x - moved["mean"]) / np.sqrt(moved["var"] + 1e-5) * p["scale"] + p["shift"]
-        close(batch_norm(p, moved, x, mask, train=False)[0], still, 1e-12)
+        close(samples(batch_norm(p, moved, images, mask, train=False)[0]), still, 1e-12)
 
 
 @pytest.mark.parametrize(

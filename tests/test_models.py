@@ -13,6 +13,7 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.models import as_model, cnn, linear, logistic, mlp
 from fedsim.models.convolution import convolution, plain_convolution, pool
+from fedsim.models.toom_cook import KERNELS, short, short_convolution
 from fedsim.types import Model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)")
@@ -172,13 +173,30 @@ SHAPES = [  # batch, height, width, channels, out, kernel: both forms of the pro
 
 @pytest.mark.parametrize(("B", "H", "W", "C", "out", "k"), SHAPES)
 def test_convolution_is_xlas(B, H, W, C, out, k, x64):
-    x, kernel, g = numbers(B, H, W, C), numbers(k, k, C, out, seed=1), numbers(B, H, W, out, seed=2)
+    x, kernel, g = numbers(C, H, W, B), numbers(k, k, C, out, seed=1), numbers(out, H, W, B, seed=2)
     mine, theirs = (
         jax.jit(lambda x, kernel, f=f: (f(x, kernel), jax.vjp(f, x, kernel)[1](g)))(x, kernel)
         for f in (convolution, plain_convolution)
     )
     close(mine[0], theirs[0], 1e-12)
     close(mine[1], theirs[1], 1e-10)
+
+
+@pytest.mark.parametrize(("m", "k"), [(m, k) for m in (2, 3, 4) for k in KERNELS])
+def test_short_convolutions(m, k):
+    """A [(G w) ⊙ (D x)] is the plain sum Σ_j w_j x_{i+j}, whatever x and w are: entry by entry, from the three matrices."""
+    A, G, D = short(m, k)
+    trilinear = np.einsum("ip,pj,pr->ijr", A, G, D)
+    plain = np.equal.outer(np.add.outer(np.arange(m), np.arange(k)), np.arange(m + k - 1))
+    np.testing.assert_allclose(trilinear, plain, atol=1e-12)
+
+
+def test_short_convolutions_are_accurate():
+    """In float32, to about two bits more than a plain sum of the same numbers."""
+    x, kernel = (numbers(32, 14, 14, 20).astype(np.float32), numbers(5, 5, 32, 64, seed=1).astype(np.float32))
+    exact = plain_convolution(x, kernel)
+    largest = float(jnp.abs(exact).max())
+    assert 1e-8 < float(jnp.abs(short_convolution(x, kernel, 4, 2) - exact).max()) / largest < 4e-6
 
 
 @pytest.mark.long

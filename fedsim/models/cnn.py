@@ -6,8 +6,9 @@ import jax
 from annotated_types import Ge, MinLen
 
 from fedsim.compose import model
-from fedsim.models.convolution import image_shape, network, pool
+from fedsim.models.convolution import network, pool
 from fedsim.models.dense import Build, Width, affine, glorot, he, weights
+from fedsim.models.images import batch_last, flat, image_shape, of_channels
 from fedsim.types import Model
 
 
@@ -70,11 +71,11 @@ def cnn(
             return {"params": params, "stats": {}}
 
         def body(params, x, convolve):
-            h = x.reshape(len(x), height, width, depth)
+            h = batch_last(x, height, width, depth)
             for name in names:  # ReLU and bias after pooling: the same values, at a quarter of the places
                 places = convolve(h, params[name]["W"], padding=padding.upper())
-                h = jax.nn.relu(pool(places) + params[name]["b"])
-            h = h.reshape(len(x), -1)
+                h = jax.nn.relu(pool(places) + of_channels(params[name]["b"]))
+            h = flat(h)
             for name in layers:
                 h = jax.nn.relu(affine(params[name], h))
             return h

@@ -1,7 +1,7 @@
-"""Convolutions that stay one large matrix product when every client has its own kernel, and pooling.
+"""Convolutions that stay large matrix products when every client has its own kernel, and pooling.
 
 `vmap` over the kernel of `lax.conv_general_dilated` is a grouped convolution, which XLA runs at 2 to 4 % of a CPU's peak
-(and no faster inside a loop). Shifted slices and ONE matrix product do the same sums at the speed of the product.
+(and no faster inside a loop). Shifted slices and matrix products do the same sums at the speed of the products.
 """
 
 from collections.abc import Callable
@@ -12,28 +12,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsim.models.dense import affine
+from fedsim.models.toom_cook import rows_at_once, short_convolution
 from fedsim.types import Model
 
 Padding = Literal["SAME", "VALID"]
-
-
-def image_shape(model: str, shape: tuple[int, ...], least: int = 1) -> tuple[int, int, int]:
-    """(height, width, channels) of samples; `[height, width]` has one channel.
-
-    Args:
-      model: which asks, for the error.
-      shape: of one sample.
-      least: pixels that the shorter side must have.
-
-    Raises:
-      ValueError: for samples that are no images, or too small.
-    """
-    if len(shape) not in (2, 3):
-        raise ValueError(f"{model} needs images [height, width, channels], samples have shape {tuple(shape)}; use mlp")
-    height, width, depth = (*shape, 1)[:3]
-    if min(height, width) < least:
-        raise ValueError(f"{model} needs images of at least {least}×{least} pixels, samples have {height}×{width}")
-    return height, width, depth
 
 
 def network(init: Callable, body: Callable) -> Model:
@@ -41,7 +23,7 @@ def network(init: Callable, body: Callable) -> Model:
 
     Args:
       init: key -> `{"params", "stats"}`.
-      body: (params, x, convolve) -> features `[B, F]`; `convolve` is `convolution` in training, else `plain_convolution`.
+      body: (params, x, convolve) -> features `[B, F]`; `convolve` is what `convolution_of` gives.
     """
 
     def features(variables, x):
@@ -51,53 +33,48 @@ def network(init: Callable, body: Callable) -> Model:
         return affine(variables["params"]["last"], h)
 
     def apply(variables, x, *, mask=None, key=None, train=False):
-        h = body(variables["params"], x, convolution if train else plain_convolution)
+        h = body(variables["params"], x, convolution_of(train))
         return head(variables, h), variables["stats"]
 
     return Model(init=init, apply=apply, features=features, head=head)
+
+
+def convolution_of(train: bool) -> Callable:
+    """`convolution`, or XLA's own where it is faster: one kernel for many images, on an accelerator."""
+    return convolution if train or jax.default_backend() == "cpu" else plain_convolution
 
 
 def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
     """XLA's own convolution, for one kernel and many images.
 
     Args:
-      x: images `[B, H, W, C]`.
+      x: images `[C, H, W, B]`.
       W: kernel `[k, k, C, out]`.
       stride: pixels between two places of the kernel, along either side.
       padding: `SAME`: ⌈H/stride⌉ places, zeros outside; `VALID`: only places inside the image.
 
     Returns:
-      `[B, ⌈H/stride⌉, ⌈W/stride⌉, out]`, or what `VALID` leaves of it.
+      `[out, ⌈H/stride⌉, ⌈W/stride⌉, B]`, or what `VALID` leaves of it.
     """
-    return lax.conv_general_dilated(x, W, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    x = x.transpose(3, 1, 2, 0)  # on a CPU, XLA's convolution of batch-last images is 30 times slower
+    y = lax.conv_general_dilated(x, W, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return y.transpose(3, 1, 2, 0)
 
 
 def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
-    """`plain_convolution` as one matrix product, for training.
+    """`plain_convolution` as matrix products, for training.
 
-    Whichever moves fewer numbers: all k² shifts gathered into columns before the product; or the k shifts along the
-    width gathered before it and those along the height added up behind it.
+    With fewer of them where that pays (`toom_cook`); not where few channels become many, since then results are larger
+    than what is saved. Else as one product of all k² shifts: columns `[k·k·C, H·W·B]`.
     """
     k, _, C, out = W.shape
-    return _split(x, W, padding) if stride == 1 and C + out < k * C else _gathered(x, W, stride, padding)
-
-
-def _gathered(x, W, stride: int, padding: Padding):
-    """Columns `[B·H·W, k·k·C] @ [k·k·C, out]`."""
-    k, _, C, out = W.shape
+    before = (k - 1) // 2 if padding == "SAME" else 0
+    m = rows_at_once(k, x.shape[1] + 2 * before - k + 1)
+    if m and stride == 1 and out <= k * C:
+        return short_convolution(x, W, m, before)
     shifts = [tap for row in _shifts(x, k, 1, stride, padding) for tap in _shifts(row, k, 2, stride, padding)]
-    columns = jnp.concatenate(shifts, -1)
-    return _product(columns.reshape(-1, k * k * C), W.reshape(-1, out)).reshape(*columns.shape[:3], out)
-
-
-def _split(x, W, padding: Padding):
-    """Columns `[B·H·W, k·C] @ [k·C, k·out]`, then the sum of k shifted slices."""
-    k, _, C, out = W.shape
-    columns = jnp.concatenate(_shifts(x, k, 2, 1, padding), -1)
-    rows = _product(columns.reshape(-1, k * C), W.transpose(1, 2, 0, 3).reshape(k * C, k * out))
-    rows = rows.reshape(*columns.shape[:3], k * out)
-    shifts = _shifts(rows, k, 1, 1, padding)
-    return sum(shift[..., i * out : (i + 1) * out] for i, shift in enumerate(shifts))
+    columns = jnp.concatenate(shifts)
+    return _product(columns.reshape(k * k * C, -1), W.reshape(-1, out)).reshape(out, *columns.shape[1:])
 
 
 def _shifts(x, k: int, axis: int, stride: int, padding: Padding) -> list:
@@ -113,17 +90,20 @@ def _shifts(x, k: int, axis: int, stride: int, padding: Padding) -> list:
 
 @jax.custom_vjp
 def _product(columns, W):
-    """`columns @ W`; its gradient of W is written columnsᵀ @ g, where autodiff would transpose gᵀ @ columns."""
-    return columns @ W
+    """`Wᵀ columns`; the gradient of W is written columns gᵀ, where autodiff would transpose g columnsᵀ."""
+    return jnp.einsum("ko,kn->on", W, columns)
 
 
-_product.defvjp(lambda columns, W: (columns @ W, (columns, W)), lambda pair, g: (g @ pair[1].T, pair[0].T @ g))
+_product.defvjp(
+    lambda columns, W: (_product(columns, W), (columns, W)),
+    lambda pair, g: (pair[1] @ g, jnp.einsum("kn,on->ko", pair[0], g)),
+)
 
 
 def pool(x):
-    """Maximum of every 2×2 square, `[B, H, W, C]` -> `[B, H//2, W//2, C]`; an odd last row or column is dropped."""
-    B, H, W, C = x.shape
-    return _maximum(x[:, : H // 2 * 2, : W // 2 * 2].reshape(B, H // 2, 2, W // 2, 2, C))
+    """Maximum of every 2×2 square, `[C, H, W, B]` -> `[C, H//2, W//2, B]`; an odd last row or column is dropped."""
+    C, H, W, B = x.shape
+    return _maximum(x[:, : H // 2 * 2, : W // 2 * 2].reshape(C, H // 2, 2, W // 2, 2, B))
 
 
 @jax.custom_vjp

@@ -5,8 +5,9 @@ import math
 import jax
 
 from fedsim.compose import model
-from fedsim.models.convolution import image_shape, network, pool
+from fedsim.models.convolution import network, pool
 from fedsim.models.dense import Build, affine, glorot, he, weights
+from fedsim.models.images import batch_last, flat, image_shape, of_channels
 from fedsim.types import Model
 
 SIDE = 12  # pixels that are left something by both convolutions and poolings
@@ -30,9 +31,9 @@ def lenet() -> Build:
 
     def build(shape: tuple[int, ...], outputs: int) -> Model:
         height, width, depth = image_shape("lenet", shape, SIDE)
-        flat = math.prod((side // 2 - 4) // 2 for side in (height, width)) * 16
+        pixels = math.prod((side // 2 - 4) // 2 for side in (height, width))
         kernels = {"conv0": (5, 5, depth, 6), "conv1": (5, 5, 6, 16)}
-        layers = {"hidden0": (flat, 120), "hidden1": (120, 84)}
+        layers = {"hidden0": (16 * pixels, 120), "hidden1": (120, 84)}
 
         def init(key):
             inner = {name: (shape, he(math.prod(shape[:-1]))) for name, shape in (kernels | layers).items()}
@@ -42,10 +43,11 @@ def lenet() -> Build:
             return {"params": params, "stats": {}}
 
         def body(params, x, convolve):
-            h = x.reshape(len(x), height, width, depth)
+            h = batch_last(x, height, width, depth)
             for name, padding in (("conv0", "SAME"), ("conv1", "VALID")):
-                h = jax.nn.relu(pool(convolve(h, params[name]["W"], padding=padding)) + params[name]["b"])
-            h = h.reshape(len(x), -1)
+                places = convolve(h, params[name]["W"], padding=padding)
+                h = jax.nn.relu(pool(places) + of_channels(params[name]["b"]))
+            h = flat(h)
             for name in layers:
                 h = jax.nn.relu(affine(params[name], h))
             return h

@@ -1,9 +1,11 @@
-"""Normalisation: by groups of channels and by the batch on images `[B, H, W, C]`, and of every position `[..., C]`."""
+"""Normalisation: by groups of channels and by the batch on images `[C, H, W, B]`, and of every position `[..., C]`."""
 
 from typing import Literal
 
 import jax.numpy as jnp
 from jax import lax
+
+from fedsim.models.images import of_channels
 
 Norm = Literal["group", "batch", "none"]
 EPSILON = 1e-5
@@ -24,12 +26,11 @@ def running(channels: int) -> Statistics:
 
 def group_norm(p, x, groups: int):
     """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of every sample and group of C/groups channels (Wu & He 2018)."""
-    B, H, W, C = x.shape
-    h = x.reshape(B, H * W, groups, C // groups)
-    mean = jnp.mean(h, (1, 3), keepdims=True)
-    var = jnp.mean(jnp.square(h - mean), (1, 3), keepdims=True)
+    h = x.reshape(groups, -1, x.shape[3])
+    mean = jnp.mean(h, 1, keepdims=True)
+    var = jnp.mean(jnp.square(h - mean), 1, keepdims=True)
     h = (h - mean) * lax.rsqrt(var + EPSILON)
-    return h.reshape(x.shape) * p["scale"] + p["shift"]
+    return h.reshape(x.shape) * of_channels(p["scale"]) + of_channels(p["shift"])
 
 
 def layer_norm(p, x):
@@ -47,21 +48,20 @@ def batch_norm(p, statistics: Statistics, x, mask, train: bool):
     Args:
       p: γ and β.
       statistics: the running ones.
-      x: `[B, H, W, C]`.
+      x: `[C, H, W, B]`.
       mask: `[B]`, True = a real row; None: all are.
       train: whether the batch's own statistics are used.
     """
+    values = lambda mean, var: (x - of_channels(mean)) * of_channels(lax.rsqrt(var + EPSILON) * p["scale"])
     if not train:
-        h = (x - statistics["mean"]) * lax.rsqrt(statistics["var"] + EPSILON)
-        return h * p["scale"] + p["shift"], statistics
-    rows = jnp.ones(len(x), bool) if mask is None else mask
-    valid = rows[:, None, None, None]
+        return values(**statistics) + of_channels(p["shift"]), statistics
+    rows = jnp.ones(x.shape[3], bool) if mask is None else mask
     n = jnp.sum(rows).astype(x.dtype) * (x.shape[1] * x.shape[2])
     inverse = 1 / jnp.maximum(n, 1)
-    mean = jnp.sum(jnp.where(valid, x, 0), (0, 1, 2)) * inverse
-    squares = jnp.sum(jnp.where(valid, jnp.square(x - mean), 0), (0, 1, 2))
+    mean = jnp.sum(jnp.where(rows, x, 0), (1, 2, 3)) * inverse
+    squares = jnp.sum(jnp.where(rows, jnp.square(x - of_channels(mean)), 0), (1, 2, 3))
     var = squares * inverse
     unbiased = squares * (1 / jnp.maximum(n - 1, 1))
     moved = {"mean": mean, "var": unbiased}
     new = {name: jnp.where(n > 0, old + (1 - KEPT) * (moved[name] - old), old) for name, old in statistics.items()}
-    return (x - mean) * lax.rsqrt(var + EPSILON) * p["scale"] + p["shift"], new
+    return values(mean, var) + of_channels(p["shift"]), new

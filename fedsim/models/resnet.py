@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from annotated_types import Ge
 
 from fedsim.compose import model
-from fedsim.models.convolution import convolution, image_shape, plain_convolution
+from fedsim.models.convolution import convolution, convolution_of
 from fedsim.models.dense import Build, affine, glorot, he, weights
+from fedsim.models.images import batch_last, image_shape, of_channels
 from fedsim.models.normalisation import Norm, batch_norm, group_norm, running, scale_and_shift
 from fedsim.types import Model
 
@@ -95,18 +96,18 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
             def layer(name, h, stride=1):
                 h = convolve(h, params[name]["W"], stride)
                 if norm == "none":
-                    return h + params[name]["b"]
+                    return h + of_channels(params[name]["b"])
                 if norm == "group":
                     return group_norm(params[name], h, groups)
                 h, stats[name] = batch_norm(params[name], stats[name], h, mask, train)
                 return h
 
-            h = jax.nn.relu(layer("stem", x.reshape(len(x), height, width, depth)))
+            h = jax.nn.relu(layer("stem", batch_last(x, height, width, depth)))
             for b in blocks:
                 inner = jax.nn.relu(layer(f"{b.name}_first", h, b.stride))
                 short = layer(f"{b.name}_shortcut", h, b.stride) if b.projects else _subsampled(h, b)
                 h = jax.nn.relu(layer(f"{b.name}_second", inner) + short)
-            return jnp.mean(h, (1, 2)), stats
+            return jnp.mean(h, (1, 2)).T, stats
 
         def features(variables, x):
             return body(variables, x, None, False, convolution)[0]
@@ -115,7 +116,7 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
             return affine(variables["params"]["last"], h)
 
         def apply(variables, x, *, mask=None, key=None, train=False):
-            h, stats = body(variables, x, mask, train, convolution if train else plain_convolution)
+            h, stats = body(variables, x, mask, train, convolution_of(train))
             return head(variables, h), stats
 
         return Model(init=init, apply=apply, features=features, head=head)
@@ -139,4 +140,4 @@ def _blocks(depth: int) -> list[Block]:
 
 def _subsampled(h, block: Block):
     """Every `stride`-th place, with zero channels behind: He's option A, without parameters."""
-    return jnp.pad(h[:, :: block.stride, :: block.stride], ((0, 0),) * 3 + ((0, block.fan_out - block.fan_in),))
+    return jnp.pad(h[:, :: block.stride, :: block.stride], ((0, block.fan_out - block.fan_in), *((0, 0),) * 3))
