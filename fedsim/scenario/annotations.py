@@ -7,7 +7,7 @@ from typing import Annotated, Any, Union
 
 from pydantic.fields import FieldInfo
 
-from fedsim.scenario.expected import is_section
+from fedsim.scenario.expected import Described, is_section
 
 
 def sections_in(annotation: Any) -> Iterator[Any]:
@@ -18,6 +18,13 @@ def sections_in(annotation: Any) -> Iterator[Any]:
         inside = typing.get_args(annotation)
         for member in inside[:1] if typing.get_origin(annotation) is Annotated else inside:
             yield from sections_in(member)
+
+
+def nested_in(section: Any) -> dict[str, Any]:
+    """The keys of a section that may be sections themselves -> what may stand there."""
+    if isinstance(section, Described):
+        return section.nested
+    return {name: annotation_of(field) for name, field in section.model_fields.items()}
 
 
 def is_list(annotation: Any) -> bool:

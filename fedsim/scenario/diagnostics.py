@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple, Union
 from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.limits import MOST
-from fedsim.scenario.annotations import annotation_of, sections_in
+from fedsim.scenario.annotations import annotation_of, nested_in, sections_in
 from fedsim.scenario.expected import (
     SECTIONS_OF,
     advice,
@@ -17,6 +17,7 @@ from fedsim.scenario.expected import (
     joined,
     list_command,
     literal_words,
+    names_of,
     plain_types,
     type_in_words,
     value_in_words,
@@ -158,7 +159,7 @@ def _kinds(sections: list[Any]) -> str:
 
 def _place_for(path: Path, section: Any, root: Any) -> str:
     """Where an unknown key was probably meant to be: a key of a neighbour, a near miss, or what is known."""
-    key, known = str(path[-1]), list(section.model_fields)
+    key, known = str(path[-1]), list(names_of(section))
     if other := synonym(key, *(["key:top"] if len(path) == 1 else []), "key"):
         sibling = dotted((*path[:-1], other.ours.rpartition(".")[2]))  # its key may stand right there
         right_there = other.ours != sibling and other.ours.rpartition(".")[2] in known
@@ -172,7 +173,7 @@ def _place_for(path: Path, section: Any, root: Any) -> str:
         return did_you_mean(key, known)
     family = getattr(section, "family", None)
     if family:
-        relatives = [s.__name__ for s in _sections(root) if s.family == family and key in s.model_fields]
+        relatives = [s.__name__ for s in _sections(root) if s.family == family and key in names_of(s)]
         if relatives and section.__name__ not in relatives:
             return f" of {section.__name__}; it is one of {', '.join(relatives[:3])}{' ...' * (len(relatives) > 3)}"
     elsewhere = [place or "the top level" for place in _holders(root, key)] if is_section(root) else []
@@ -185,10 +186,10 @@ def _place_for(path: Path, section: Any, root: Any) -> str:
 def _holders(annotation: Any, key: str, path: Path = (), depth: int = NESTED) -> Iterator[str]:
     """Places at and below a section where a key is known, the highest first."""
     sections = list(sections_in(annotation))
-    if any(key in section.model_fields for section in sections):
+    if any(key in names_of(section) for section in sections):
         yield dotted(path)
     if depth:
-        within = {n: annotation_of(f) for section in sections for n, f in section.model_fields.items()}
+        within = {name: inner for section in sections for name, inner in nested_in(section).items()}
         for name, inner in within.items():
             yield from _holders(inner, key, (*path, name), depth - 1)
 
@@ -198,8 +199,8 @@ def _sections(root: Any) -> Iterator[Any]:
     for section in sections_in(root):
         if hasattr(section, "family"):
             yield section
-        for field in section.model_fields.values():
-            yield from _sections(annotation_of(field))
+        for inner in nested_in(section).values():
+            yield from _sections(inner)
 
 
 def _locate(model: Any, loc: tuple, path: Path) -> Spot:
@@ -211,7 +212,7 @@ def _locate(model: Any, loc: tuple, path: Path) -> Spot:
     if is_section(model):
         if not loc:
             return Spot(path, model, model)
-        if loc[0] not in model.model_fields:
+        if loc[0] not in names_of(model):
             return Spot((*path, loc[0]), None, model)
         return _locate(annotation_of(model.model_fields[loc[0]]), loc[1:], (*path, loc[0]))
     if origin is list and loc:

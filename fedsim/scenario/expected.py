@@ -1,12 +1,15 @@
 """What a key of a scenario may be, in words: read from its annotation, for the line that says it is something else."""
 
+import functools
 import re
 import types
 import typing
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Union
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from fedsim.errors import shortened
 from fedsim.limits import MOST
@@ -34,6 +37,32 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
     "availability": "fleet.availability",
     "method": "method",
 }
+
+
+Fields = dict[str, FieldInfo]
+
+
+class Described:
+    """What is known of a kind without a model of it; its fields are made when they are asked for, as few are.
+
+    Attributes:
+      family: of the kind.
+      names: its keys.
+      nested: those that are sections for every kind of the family -> their types.
+    """
+
+    def __init__(self, family: str, name: str, names: list[str], nested: dict[str, Any], make: Callable[[], Fields]):
+        self.family, self.__name__, self.names, self.nested, self.make = family, name, names, nested, make
+
+    @functools.cached_property
+    def model_fields(self) -> Fields:
+        return self.make()
+
+    def __call__(self) -> None:
+        """There only so that `Union` takes it for a type."""
+
+    def __repr__(self) -> str:
+        return self.__name__
 
 
 class InWords(str):
@@ -70,7 +99,12 @@ def type_in_words(annotation: Any, many: bool = False) -> str:
 
 def is_section(annotation: Any) -> bool:
     """Whether an annotation is a mapping with known keys."""
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return isinstance(annotation, Described) or (isinstance(annotation, type) and issubclass(annotation, BaseModel))
+
+
+def names_of(section: Any) -> typing.Iterable[str]:
+    """The keys of a section."""
+    return section.names if isinstance(section, Described) else section.model_fields
 
 
 def families_of(sections: typing.Iterable[Any]) -> list[str]:

@@ -16,7 +16,7 @@ from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of
 from fedsim.scenario.guide import guide_to_rules
-from fedsim.scenario.keys import Key, keys, keys_at, keys_below, paths_of
+from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
 from fedsim.scenario.meanings import meanings, meanings_of_column
 from fedsim.synonyms import answer, synonym
 
@@ -119,6 +119,8 @@ def _explain_keys(name: str, everywhere: bool) -> list[dict[str, Any]]:
       name: of the key.
       everywhere: whether parameters of kinds count where a name without a path is no other key.
     """
+    if not {".", "["} & {*name} and name not in key_names():
+        return []
     keys = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
     if not everywhere and "." not in name:
         keys = [key for key in keys if not key.kinds]

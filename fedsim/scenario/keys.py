@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from pydantic.fields import FieldInfo
 
 from fedsim.kinds import FAMILIES
-from fedsim.scenario.annotations import annotation_of, sections_in
+from fedsim.scenario.annotations import annotation_of, nested_in, sections_in
+from fedsim.scenario.expected import names_of
 from fedsim.scenario.schema import per_registry, scenario_model
 from fedsim.scenario.sections import CLIENT_SGD
 
@@ -29,7 +30,7 @@ class Key(NamedTuple):
 def keys() -> dict[tuple[str, ...], list[Key]]:
     """Path -> its keys: one that all kinds have first, then a key for each that kinds mean in their own way."""
     known: dict[tuple[str, ...], list[Key]] = {}
-    for path, section, field in _walk(scenario_model(), (), set()):
+    for path, section, field in _walk(scenario_model("described"), (), set()):
         at = known.setdefault(path, [])
         kinds = () if _is_common(section, path[-1]) else (section.__name__,)
         same = next((key for key in at if bool(key.kinds) == bool(kinds) and _means(key.field) == _means(field)), None)
@@ -43,9 +44,20 @@ def keys() -> dict[tuple[str, ...], list[Key]]:
 
 
 @per_registry
+def key_names() -> set[str]:
+    """The last words of all paths, without a model of any kind."""
+    names, sections = {*CLIENT_SGD}, [scenario_model("described")]
+    while sections:
+        section = sections.pop()
+        names.update(names_of(section))
+        sections += [inner for annotation in nested_in(section).values() for inner in sections_in(annotation)]
+    return names
+
+
+@per_registry
 def short_field(name: str) -> FieldInfo:
     """A key of `client` that is short for the sgd's of `client.optimizer`."""
-    client = next(sections_in(annotation_of(scenario_model().model_fields["client"])))
+    client = next(sections_in(annotation_of(scenario_model("described").model_fields["client"])))
     optimizers = sections_in(annotation_of(client.model_fields["optimizer"]))
     sgd = next(section for section in optimizers if section.__name__ == "sgd")
     text = f"{sgd.model_fields[name].description} Short for `optimizer: {{kind: sgd, {name}: ...}}`."

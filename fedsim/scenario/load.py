@@ -57,7 +57,7 @@ def read(
     try:
         scenario = Scenario(model.model_validate(complete.values), document)
     except ValidationError as error:
-        raise ScenarioError(problems_of(complete, scenario_model(), error.errors()), document.file) from None
+        raise ScenarioError(problems_of(complete, scenario_model("described"), error.errors()), document.file) from None
     try:
         index_of_rule(scenario.spec.server)
     except OrderError as error:

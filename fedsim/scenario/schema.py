@@ -17,14 +17,15 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 
 from annotated_types import Ge, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
 
 from fedsim.errors import ScenarioError, TooLargeError
 from fedsim.kinds import ALIASES, FAMILIES, registrations
-from fedsim.kinds.shipped import is_codec
+from fedsim.kinds.shipped import Shipped, is_codec
 from fedsim.limits import MOST
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.docs import docs_of
-from fedsim.scenario.expected import InWords
+from fedsim.scenario.expected import Described, InWords
 from fedsim.scenario.named_files import placeless
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.sections import (
@@ -41,7 +42,7 @@ from fedsim.scenario.sections import (
 )
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
-Among = frozenset[str] | None
+Among = frozenset[str] | Literal["described"] | None
 DEFAULTS = {"logistic", "iid", "all", "sync", "sgd", "mean"}  # kinds that are there without being named
 BY_DATA = {"natural", "linear"}  # and those that data may ask for
 FEW = 24  # kinds, up to which it is quicker to make a model of them than of all
@@ -110,6 +111,7 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
 
     Args:
       among: the kinds that there may be; None: all. To validate by all takes most of a second when it is done first.
+        `described`: all, to be looked at and not to validate by.
     """
     some = functools.partial(union, among=among)
     of_lists = {"skew": "skew", "attack": "data_attack", "augment": "augmentation"}
@@ -151,7 +153,7 @@ def scenario_model(among: Among = None) -> type[BaseModel]:
         "on_nonfinite": (Literal["drop", "stop", "keep"], "drop", "What happens to an update that is not finite."),
         "on_impossible": (Literal["skip", "stop"], "skip", "What a round with too few clients for the rule does."),
     }
-    kept = {"defer_build": among is None}
+    kept = {"defer_build": not isinstance(among, frozenset)}
     return create_model("Scenario", __base__=Section, __cls_kwargs__=kept, **_validated(fields))
 
 
@@ -163,7 +165,7 @@ def _fleet(among: Among) -> type[BaseModel]:
         key: (union(families[key], among=among) | None, field.default, field.description)
         for key, field in common.items()
     }
-    kept = {"defer_build": among is None}
+    kept = {"defer_build": not isinstance(among, frozenset)}
     return create_model("Fleet", __base__=Fleet, __cls_kwargs__=kept, **_validated(fields))
 
 
@@ -208,15 +210,18 @@ def union(
       also: other families.
       without: parameters of factories that are no keys.
       unless: factories that are no kinds here.
-      among: the kinds that there may be; None: all.
+      among: as of `scenario_model`.
       typed: types of common keys.
     """
     members: dict[str, str] = {}
     for member in (family, *also):
         known = FAMILIES[member].items()
         members |= {name: member for name, factory in known if name not in members and not unless(factory)}
-    there = [(family, name) for name, family in members.items() if among is None or name in among]
-    models = [_kind_model(f, name, FAMILIES[f][name], common, without, typed, among) for f, name in there]
+    some = among if isinstance(among, frozenset) else members.keys()
+    make = _described if among == "described" else _kind_model
+    models = [
+        make(f, name, FAMILIES[f][name], common, without, typed, among) for name, f in members.items() if name in some
+    ]
     # a union of one is no union: empty members fill it up, so that pydantic's errors stay alike
     joined = Union[tuple([*models, _Nothing, _Never][: max(len(models), 2)])]  # noqa: UP007 (made from a list)
     return Annotated[joined, Field(discriminator="kind"), BeforeValidator(SpelledOut(kind))]
@@ -248,6 +253,37 @@ def _kind_model(
     family: str, name: str, factory: Callable, common: type[Section], without, typed, among: Among
 ) -> type[BaseModel]:
     """The model of one kind: its factory's parameters, described by its docstring, beside the family's common ones."""
+    fields = _kind_fields(family, name, factory, common, without, typed, among)
+    annotations = {key: annotation for key, (annotation, _, _) in fields.items()}
+    body = {
+        "__module__": __name__,
+        "__annotations__": {**annotations, "family": ClassVar[str]},
+        "family": family,
+        "model_config": ConfigDict(defer_build=not isinstance(among, frozenset)),
+        **{key: field for key, (_, field) in _validated(fields).items()},
+    }
+    return types.new_class(name, (common,), {}, lambda namespace: namespace.update(body))
+
+
+def _described(
+    family: str, name: str, factory: Callable, common: type[Section], without, typed, among: Among
+) -> Described:
+    """`_kind_model` to be looked at: its fields alone, made when they are asked for."""
+    own = factory.parameters if isinstance(factory, Shipped) else inspect.signature(factory).parameters
+    names = [key for key in dict.fromkeys([*common.model_fields, "kind", *own]) if key not in without]
+
+    def make() -> dict[str, FieldInfo]:
+        fields = _validated(_kind_fields(family, name, factory, common, without, typed, among))
+        infos = {key: FieldInfo.from_annotated_attribute(*typed_field) for key, typed_field in fields.items()}
+        return {**common.model_fields, **infos}
+
+    return Described(family, name, names, typed, make)
+
+
+def _kind_fields(
+    family: str, name: str, factory: Callable, common: type[Section], without, typed, among: Among
+) -> dict:
+    """Key -> (type, default, text) of one kind, but for common ones that are alike in all kinds."""
     fields: dict[str, Any] = {"kind": (Literal[name], ..., None)}
     for parameter in inspect.signature(factory, eval_str=True).parameters.values():
         if parameter.name in without:
@@ -261,15 +297,7 @@ def _kind_model(
         fields[parameter.name] = (annotation, default, docs_of(factory).args.get(parameter.name))
     for key, annotation in typed.items():  # common keys whose types depend on what is registered
         fields[key] = (annotation, common.model_fields[key].default, common.model_fields[key].description)
-    annotations = {key: annotation for key, (annotation, _, _) in fields.items()}
-    body = {
-        "__module__": __name__,
-        "__annotations__": {**annotations, "family": ClassVar[str]},
-        "family": family,
-        "model_config": ConfigDict(defer_build=among is None),  # what is made of all kinds is there to be looked at
-        **{key: field for key, (_, field) in _validated(fields).items()},
-    }
-    return types.new_class(name, (common,), {}, lambda namespace: namespace.update(body))
+    return fields
 
 
 def takes_codec(factory: Callable) -> bool:
