@@ -1,5 +1,7 @@
 """Several processes that execute the runs of a grid, each run into a journal of its own, which the parent reads.
 
+The parent is one of them: it has imported everything, and plays its first part while the others start.
+
 What compiles to the same programs is a family, and mostly stays with the process that has compiled it: then all of them
 together compile about as much as one process would. A family is dealt in parts, a few seeds of all of its cells, so that
 the processes end at about the same time.
@@ -12,9 +14,10 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,7 +57,7 @@ def execute_ahead(
       document: the scenario without its grid.
       cells: of the grid.
       path: of the run directory, which the caller holds.
-      jobs: processes.
+      jobs: processes, this one among them.
       device: as `devices_of` takes it.
       threads: of XLA's pool.
       ask: whether to come to rest.
@@ -62,35 +65,42 @@ def execute_ahead(
     """
     from fedsim.scenario.plugins import ENABLED
 
-    families = _families(cells, jobs)
-    same = {"document": document, "path": path, "device": device, "threads": threads}
+    families, latest = _families(cells, jobs), dict[int, int]()  # process -> family
+    play = functools.partial(_execute, document=document, path=path, device=device, threads=threads)
     context, begin = multiprocessing.get_context("spawn"), (os.getpid(), tuple(ENABLED), _cache())
-    workers = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(jobs)]
-    busy: dict[Future[int], int] = {}
-    latest: dict[int, int] = {}  # worker -> family
+    workers, lock = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(jobs - 1)], threading.Lock()
+
+    def take(process: int) -> Part | None:
+        with lock:
+            family = None if ask() else _next(families, latest, process)
+            if family is None:
+                return None
+            latest[process] = family
+            return families[family].pop()
+
+    def play_all(process: int) -> None:
+        while (part := take(process)) is not None:
+            here = process == len(workers)
+            runs = play(part=part, ask=ask) if here else workers[process].submit(play, part=part).result()
+            with lock:
+                ended(runs)
+
     try:
-        while not ask():
-            for worker in set(range(jobs)) - set(busy.values()):
-                if (family := _next(families, latest, worker)) is not None:
-                    latest[worker] = family
-                    part = families[family].pop()
-                    busy[workers[worker].submit(_execute, part=part, **same)] = worker
-            if not busy:
-                return
-            done = wait(busy, timeout=0.5, return_when=FIRST_COMPLETED).done
-            if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-                warnings.warn("a process of the comparison is gone; going on with one", stacklevel=2)
-                return
-            for future in done:
-                del busy[future]
-                ended(future.result())
+        for worker in workers:  # which end with the thread that started them: this one
+            worker.submit(os.getpid)
+        with ThreadPoolExecutor(len(workers)) as threads_of_workers:
+            playing = [threads_of_workers.submit(play_all, number) for number in range(len(workers))]
+            play_all(len(workers))
+            while not ask() and wait(playing, timeout=0.5).not_done:
+                pass
+            if ask():
+                for process in [p for worker in workers for p in (worker._processes or {}).values()]:
+                    process.terminate()  # what they have committed stays
+        if not ask() and any(isinstance(one.exception(), BrokenProcessPool) for one in playing):
+            warnings.warn("a process of the comparison is gone; going on without it", stacklevel=2)
     finally:
-        for process in [p for worker in workers for p in (worker._processes or {}).values()] if ask() else []:
-            process.terminate()  # what they have committed stays
         for worker in workers:
-            worker.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.shutdown(wait=True)
+            worker.shutdown(wait=True, cancel_futures=True)
 
 
 def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
@@ -158,7 +168,14 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _execute(document: Document, part: Part, path: Path, device: str | None, threads: int | None) -> int:
+def _execute(
+    document: Document,
+    part: Part,
+    path: Path,
+    device: str | None,
+    threads: int | None,
+    ask: Callable[[], bool] = bool,
+) -> int:
     """Execute some cells under some of their seeds, side by side where they can be -> how many runs.
 
     A failure is left to the parent, which has it again, with its reason, when it reads the journals.
@@ -171,7 +188,7 @@ def _execute(document: Document, part: Part, path: Path, device: str | None, thr
     within = lambda scenario: numerics(scenario, threads, device)
     cells = [cell._replace(scenario=read(document, cell.edits, cell.written)) for cell in part.cells]
     asked = lambda plans: [planned._replace(seeds=[s for s in planned.seeds if s in part.seeds]) for planned in plans]
-    run_all = lambda plans: execute(asked(plans), path, None, None, lambda: False)
+    run_all = lambda plans: execute(asked(plans), path, None, None, ask)
     with contextlib.suppress(Exception), within(cells[0].scenario) as devices:
         swept(cells, devices, within, run_all, _partition())
     return sum(seed in part.seeds for cell in cells for seed in cell.scenario.spec.seeds)
