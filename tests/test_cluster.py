@@ -216,7 +216,7 @@ def test_a_worker_that_computes_otherwise_is_refused(tmp_path, cluster):
 def test_a_client_of_ones_own_and_no_workers(tmp_path):
     from distributed import Client, LocalCluster
 
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as local, Client(local) as client:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as local, Client(local) as client:
         with pytest.raises(ProcessError, match="has no workers"):
             Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}))
         assert client.status == "running"
