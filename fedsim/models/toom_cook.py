@@ -24,7 +24,7 @@ from jax import lax
 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # and infinity
 KERNELS = (3, 5)  # rows of a kernel: fewer save nothing, more need points whose powers cost accuracy
-MOST_ROWS = 4  # m
+MOST_PLACES = 4  # that share products: m
 
 
 class Short(NamedTuple):
@@ -54,11 +54,11 @@ def short(m: int, k: int) -> Short:
 
 
 def rows_at_once(k: int, places: int) -> int | None:
-    """M with the fewest products for so many places, the smallest of equals; None where a plain product does as well."""
+    """How many of these places should share products: as few products as can be; None where a plain sum does as well."""
     if k not in KERNELS:
         return None
     products = lambda m: (m + k - 1) * -(-places // m)
-    best = min(range(2, MOST_ROWS + 1), key=products)
+    best = min(range(2, MOST_PLACES + 1), key=products)
     return best if products(best) <= 0.75 * k * places else None
 
 
@@ -95,15 +95,14 @@ def _backward(m: int, before: int, inputs, g):
     rows = jnp.pad(g, ((0, 0), (0, T * m - g.shape[1]), (0, 0), (0, 0))).reshape(out, T, m, *g.shape[2:])
     products = _sums(short(m, k).A.T, [rows[:, :, i] for i in range(m)])
     flat = products.reshape(len(kernels), out, -1)
-    of_kernels = jnp.einsum("pkn,pon->pko", _columns(x, m, k, before), flat)
-    of_columns = (kernels @ flat).reshape(-1, k, C, *products.shape[2:])
-    around = k - 1 - before
-    of_columns = jnp.pad(of_columns, ((0, 0),) * 4 + ((around, around), (0, 0)))
-    shifted = [of_columns[:, j, ..., k - 1 - j : k - 1 - j + x.shape[2], :] for j in range(k)]
-    of_rows = _sums(short(m, k).D.T, functools.reduce(jnp.add, shifted))
-    return _overlapping(of_rows, m)[:, before : before + x.shape[1]], _sums(
-        short(m, k).G.T, of_kernels.reshape(-1, *W.shape[1:])
-    )
+    d_kernels = jnp.einsum("pkn,pon->pko", _columns(x, m, k, before), flat)
+    d_columns = (kernels @ flat).reshape(-1, k, C, *products.shape[2:])
+    beyond = k - 1 - before  # places of the width that saw zeros, and those that were not asked for
+    d_columns = jnp.pad(d_columns, ((0, 0),) * 4 + ((beyond, beyond), (0, 0)))
+    shifted = [d_columns[:, j, ..., k - 1 - j : k - 1 - j + x.shape[2], :] for j in range(k)]
+    d_rows = _sums(short(m, k).D.T, functools.reduce(jnp.add, shifted))
+    d_W = _sums(short(m, k).G.T, d_kernels.reshape(-1, *W.shape[1:]))
+    return _overlapping(d_rows, m)[:, before : before + x.shape[1]], d_W
 
 
 short_convolution.defvjp(_forward, _backward)
@@ -123,8 +122,8 @@ def _columns(x, m: int, k: int, before: int):
 def _overlapping(rows, m: int):
     """`[n, C, T, W, B]`, row i of tile t at t·m + i of the image -> `[C, H, W, B]`; tiles that overlap are added."""
     n, over = len(rows), -(-len(rows) // m)
-    later = lambda i, s: jnp.pad(rows[i + s * m], ((0, 0), (s, over - 1 - s), (0, 0), (0, 0)))
-    sums = [functools.reduce(jnp.add, [later(i, s) for s in range(over) if i + s * m < n]) for i in range(m)]
+    shifted = lambda i, s: jnp.pad(rows[i + s * m], ((0, 0), (s, over - 1 - s), (0, 0), (0, 0)))
+    sums = [functools.reduce(jnp.add, [shifted(i, s) for s in range(over) if i + s * m < n]) for i in range(m)]
     stacked = jnp.stack(sums, 2)
     return stacked.reshape(len(stacked), -1, *stacked.shape[3:])
 

@@ -68,7 +68,8 @@ def execute_ahead(
     families, latest = _families(cells, jobs), dict[int, int]()  # process -> family
     play = functools.partial(_execute, document=document, path=path, device=device, threads=threads)
     context, begin = multiprocessing.get_context("spawn"), (os.getpid(), tuple(ENABLED), _cache())
-    workers, lock = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(jobs - 1)], threading.Lock()
+    parent, lock = jobs - 1, threading.Lock()
+    workers = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(parent)]
 
     def take(process: int) -> Part | None:
         with lock:
@@ -80,21 +81,23 @@ def execute_ahead(
 
     def play_all(process: int) -> None:
         while (part := take(process)) is not None:
-            here = process == len(workers)
-            runs = play(part=part, ask=ask) if here else workers[process].submit(play, part=part).result()
+            runs = play(part=part, ask=ask) if process == parent else workers[process].submit(play, part=part).result()
             with lock:
                 ended(runs)
 
     try:
         for worker in workers:  # which end with the thread that started them: this one
             worker.submit(os.getpid)
-        with ThreadPoolExecutor(len(workers)) as threads_of_workers:
-            playing = [threads_of_workers.submit(play_all, number) for number in range(len(workers))]
-            play_all(len(workers))
-            while not ask() and wait(playing, timeout=0.5).not_done:
-                pass
-            if ask():
-                for process in [p for worker in workers for p in (worker._processes or {}).values()]:
+        with ThreadPoolExecutor(parent) as feeding:
+            playing = [feeding.submit(play_all, worker) for worker in range(parent)]
+            try:
+                play_all(parent)
+                while not ask() and wait(playing, timeout=0.5).not_done:
+                    pass
+            finally:
+                with lock:
+                    families.clear()  # after an error nothing new is begun
+                for process in [p for worker in workers for p in (worker._processes or {}).values()] if ask() else []:
                     process.terminate()  # what they have committed stays
         if not ask() and any(isinstance(one.exception(), BrokenProcessPool) for one in playing):
             warnings.warn("a process of the comparison is gone; going on without it", stacklevel=2)
