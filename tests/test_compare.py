@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -209,6 +210,28 @@ def test_several_processes_give_the_same_bytes(tmp_path, root):
         command = [sys.executable, "-m", "fedsim.cli", *words, "--out", name, *more]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 5 and "krum(f=3)" in done.stderr and done.stderr.count("\n") == 1  # cohort too small
+    assert bits(tmp_path / "one") == bits(tmp_path / "two")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc")
+def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
+    words = ["compare", "s.yaml", "--methods", "fedavg,scaffold", "--quiet", "--no-pictures"]
+    command = [sys.executable, "-m", "fedsim.cli", *words]
+    assert subprocess.run([*command, "--out", "one"], cwd=tmp_path, env=environment).returncode == 0
+    with subprocess.Popen(
+        [*command, "--jobs", "2", "--out", "two"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        named = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes()
+        while not (spawned := [int(pid) for pid in children.read_text().split() if b"spawn_main" in named(pid)]):
+            assert parent.poll() is None
+            time.sleep(0.01)
+        os.kill(spawned[0], signal.SIGKILL)
+        _, errors = parent.communicate()
+    assert parent.returncode == 0 and "a process of the comparison is gone" in errors
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
 
 
