@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from fedsim.engine.machine import platform
 from fedsim.models.dense import affine
 from fedsim.models.toom_cook import rows_at_once, short_convolution
 from fedsim.types import Model
@@ -41,7 +42,7 @@ def network(init: Callable, body: Callable) -> Model:
 
 def convolution_of(train: bool) -> Callable:
     """`convolution`, or XLA's own where it is faster: one kernel for many images, on an accelerator."""
-    return convolution if train or jax.default_backend() == "cpu" else plain_convolution
+    return convolution if train or platform() == "cpu" else plain_convolution
 
 
 def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
@@ -62,7 +63,7 @@ def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
 
 
 def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
-    """`plain_convolution` as matrix products, for training.
+    """`plain_convolution` as matrix products.
 
     With fewer of them where that pays (`toom_cook`); not where few channels become many, since then results are larger
     than what is saved. Else as one product of all k² shifts: columns `[k·k·C, H·W·B]`.
