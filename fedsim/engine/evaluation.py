@@ -19,9 +19,7 @@ from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.sources.arrays import per_token
 from fedsim.types import Shared
 
-BATCH_BYTES = (
-    200_000  # of the samples in an evaluation batch on a CPU: what caches hold beside the model and its columns
-)
+BATCH_BYTES = 200_000  # of the samples in an evaluation batch on a CPU: caches hold the model and its columns beside
 WIDE = 4096  # rows of an evaluation batch, at most
 SEQUENCES = 16  # of an evaluation batch, at least: each passes the whole model
 SEQUENCE_BYTES = 1 << 28  # of an evaluation batch of sequences on an accelerator

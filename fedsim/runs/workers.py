@@ -99,8 +99,11 @@ def execute_ahead(
                     families.clear()  # after an error nothing new is begun
                 for process in [p for worker in workers for p in (worker._processes or {}).values()] if ask() else []:
                     process.terminate()  # what they have committed stays
-        if not ask() and any(isinstance(one.exception(), BrokenProcessPool) for one in playing):
-            warnings.warn("a process of the comparison is gone; going on without it", stacklevel=2)
+        for played in playing if not ask() else ():
+            try:
+                played.result()
+            except BrokenProcessPool:
+                warnings.warn("a process of the comparison is gone; going on without it", stacklevel=2)
     finally:
         for worker in workers:
             worker.shutdown(wait=True, cancel_futures=True)
