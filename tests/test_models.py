@@ -182,7 +182,7 @@ def test_convolution_is_xlas(B, H, W, C, out, k, x64):
     close(mine[1], theirs[1], 1e-10)
 
 
-@pytest.mark.parametrize(("m", "k"), [(m, k) for m in (2, 3, 4) for k in KERNELS])
+@pytest.mark.parametrize(("m", "k"), [(m, k) for m in (2, 3, 4) for k in KERNELS if m + k <= 9])
 def test_short_convolutions(m, k):
     """A [(G w) ⊙ (D x)] is the plain sum Σ_j w_j x_{i+j}, whatever x and w are: entry by entry, from the three matrices."""
     A, G, D = short(m, k)

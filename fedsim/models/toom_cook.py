@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # and infinity
-KERNELS = (3, 5)  # rows of a kernel: fewer save nothing, more need points whose powers cost accuracy
+KERNELS = (3, 5, 7)  # rows of a kernel
 MOST_PLACES = 4  # that share products: m
 
 
@@ -58,7 +58,8 @@ def rows_at_once(k: int, places: int) -> int | None:
     if k not in KERNELS:
         return None
     products = lambda m: (m + k - 1) * -(-places // m)
-    best = min(range(2, MOST_PLACES + 1), key=products)
+    most = min(MOST_PLACES, len(POINTS) + 2 - k)  # more points have powers that cost accuracy
+    best = min(range(2, most + 1), key=products)
     return best if products(best) <= 0.75 * k * places else None
 
 
