@@ -22,7 +22,7 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
     import fedsim.rules
     import fedsim.tree  # noqa: F401
 
-from fedsim.engine.machine import forget_programs
+from fedsim.machine import forget_programs
 
 collect_ignore = ["peers"]  # run by hand, by a Python that has other software
 # What would make CI too long runs as a fixed subset there, and whole when this is set.

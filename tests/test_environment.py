@@ -13,12 +13,12 @@ import yaml
 from conftest import some
 
 import fedsim as library
+from fedsim import machine
 from fedsim.cli import main
 from fedsim.cli.entry import MODULES
 from fedsim.cli.streams import Outlet
-from fedsim.engine import machine
-from fedsim.engine.machine import devices_of, threads_in_force
 from fedsim.errors import DeviceError
+from fedsim.machine import devices_of, threads_in_force
 from fedsim.report.figures import drawing
 
 FEDSIM = [sys.executable, "-m", "fedsim.cli"]

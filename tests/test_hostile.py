@@ -26,8 +26,8 @@ import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
 from fedsim.cli import cli
-from fedsim.engine.machine import memory_now
 from fedsim.errors import CheckpointError, DataError, DirectoryError, LockedError, ScenarioError
+from fedsim.machine import memory_now
 from fedsim.runs.description import describe
 from fedsim.scenario import read
 

@@ -22,9 +22,9 @@ from fedsim.build.experiment import numerics
 from fedsim.build.memory import run_footprint
 from fedsim.cli import cli
 from fedsim.engine.footprint import widest
-from fedsim.engine.machine import memory_now
 from fedsim.errors import ScenarioError, TooLarge, exit_code
 from fedsim.limits import MOST, memory_limit, require_memory
+from fedsim.machine import memory_now
 from fedsim.scenario import read
 from fedsim.study.grid import MOST_CELLS, axes, variations
 

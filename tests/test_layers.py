@@ -10,6 +10,7 @@ LAYERS = (
         "errors",
         "synonyms",
         "limits",
+        "machine",
         "kinds",
         "tree",
         "types",

@@ -10,9 +10,10 @@ from conftest import some
 from test_bits import digest, scenario
 
 import fedsim
+from fedsim import machine
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.engine import machine, threads
+from fedsim.engine import threads
 from fedsim.scenario import read
 
 

@@ -15,8 +15,8 @@ from fedsim.build.experiment import numerics
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.layout import Part, lay_out
 from fedsim.engine.loop import events
-from fedsim.engine.machine import memory_peak
 from fedsim.engine.run import Quiesced, Run
+from fedsim.machine import memory_peak
 from fedsim.scenario import Scenario
 from fedsim.types import Batch
 

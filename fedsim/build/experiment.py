@@ -22,13 +22,13 @@ from fedsim.build.problems import Problems
 from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
-from fedsim.engine.machine import compile_cache, devices_of, platform, settle_threads
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
 from fedsim.engine.round import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
+from fedsim.machine import compile_cache, devices_of, platform, settle_threads
 from fedsim.scenario.schema import Scenario
 from fedsim.types import Client
 

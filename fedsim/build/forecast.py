@@ -22,9 +22,9 @@ from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass, shapes_of
 from fedsim.engine.layout import by_slot
-from fedsim.engine.machine import memory_now, memory_peak
 from fedsim.engine.shared_leaves import travelling
 from fedsim.errors import dotted
+from fedsim.machine import memory_now, memory_peak
 from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct

@@ -72,7 +72,7 @@ def _line(kind: dict[str, Any]) -> str:
 
 
 def _devices() -> dict[str, Any]:
-    from fedsim.engine.machine import devices_of
+    from fedsim.machine import devices_of
 
     return {name: _named(name, d.device_kind) for d in devices_of(None) for name in [f"{d.platform}:{d.id}"]}
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from fedsim._version import __version__
-from fedsim.engine.machine import compile_cache, devices_of, threads_in_force
+from fedsim.machine import compile_cache, devices_of, threads_in_force
 from fedsim.runs.environment import instructions, surroundings
 
 PACKAGES = (

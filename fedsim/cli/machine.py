@@ -53,7 +53,7 @@ def bench_command(what: tuple[str, ...], edits: tuple[str, ...], repeat: int, ou
 
     from fedsim.bench.measure import measured
     from fedsim.cli import console
-    from fedsim.engine.machine import compile_cache
+    from fedsim.machine import compile_cache
 
     with compile_cache(), console.status_line(not as_json) as say:
         records = measured(what, edits, out, say, repeat)

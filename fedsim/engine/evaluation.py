@@ -13,9 +13,9 @@ from jaxtyping import Array
 
 from fedsim.data import Federation
 from fedsim.engine.jitted import Jitted
-from fedsim.engine.machine import platform
 from fedsim.engine.task import counted, per_label
 from fedsim.engine.threads import in_threads, jit_for_threads
+from fedsim.machine import platform
 from fedsim.sources.arrays import per_token
 from fedsim.types import Shared
 

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 
 from fedsim.engine.jitted import Jitted
-from fedsim.engine.machine import platform, threads_in_force
+from fedsim.machine import platform, threads_in_force
 
 P = ParamSpec("P")
 R = TypeVar("R")

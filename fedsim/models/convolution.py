@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fedsim.engine.machine import platform
+from fedsim.machine import platform
 from fedsim.models.dense import affine
 from fedsim.models.toom_cook import rows_at_once, short_convolution
 from fedsim.types import Model

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from fedsim._version import __version__
-from fedsim.engine.machine import memory_peak, threads_in_force
+from fedsim.machine import memory_peak, threads_in_force
 from fedsim.scenario.places import scrubbed
 
 EXACT = ("jax", "jaxlib", "numpy", "optax")  # another version of these may change bits

@@ -9,11 +9,11 @@ from fedsim.build import Experiment
 from fedsim.build.memory import allocations
 from fedsim.disk import files
 from fedsim.engine.loop import banked, events
-from fedsim.engine.machine import forget_programs
 from fedsim.engine.processes import joined, shared
 from fedsim.engine.round import Program
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.errors import CorruptError, Interrupted
+from fedsim.machine import forget_programs
 from fedsim.runs.filenames import folder_of, label_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal, Pace

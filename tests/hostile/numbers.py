@@ -27,8 +27,8 @@ from pydantic import BaseModel
 import fedsim
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.engine.machine import memory_now
 from fedsim.errors import DataError, ScenarioError
+from fedsim.machine import memory_now
 from fedsim.scenario import read
 from fedsim.scenario.schema import scenario_model, union
 
