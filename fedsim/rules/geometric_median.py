@@ -62,8 +62,7 @@ def geometric_median(
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
-        w = jnp.where(usable, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.samples))
+        w = jnp.where(updates.arrived, 1 if weights == "uniform" else updates.weight, jnp.zeros_like(updates.samples))
         return weiszfeld(updates.delta, w, smoothing, iterations), state, {}
 
     if weights == "samples":
@@ -96,11 +95,22 @@ def rfa(smoothing: Annotated[float, Gt(0)] = 1e-6, iterations: Iterations = 3) -
 
 
 def weiszfeld(delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: int | None) -> Tree:
-    """The weighted geometric median of the rows whose weight is positive; zero where there is none."""
-    w = tree.divide(w, tree.sum_weights(w))  # shares: the sum of large rows does not overflow before it is divided
-    share, trusted = _search_shares(tree.gram(delta, w > 0), w, smoothing, iterations)
-    by_shares = lambda: tree.weighted_mean(delta, share.astype(w.dtype))
-    return lax.cond(trusted, by_shares, lambda: _search_points(delta, w, smoothing, iterations))
+    """The weighted geometric median of the finite rows whose weight is positive; zero where there is none.
+
+    Which rows are finite is only asked where their products are not to be trusted, as those of any other row.
+    """
+
+    def by_points():
+        finite = jnp.where(tree.finite_rows(delta, w.shape[0]), w, 0)
+        return _search_points(delta, _shares(finite), smoothing, iterations)
+
+    share, trusted = _search_shares(tree.gram(delta, w > 0), _shares(w), smoothing, iterations)
+    return lax.cond(trusted, lambda: tree.weighted_mean(delta, share.astype(w.dtype)), by_points)
+
+
+def _shares(w: Float[Array, " K"]) -> Float[Array, " K"]:
+    """Weights over their sum: then the sum of large rows does not overflow before it is divided."""
+    return tree.divide(w, tree.sum_weights(w))
 
 
 def _stopping(iterations: int | None, dtype: Any) -> tuple[float, int]:
