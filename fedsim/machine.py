@@ -155,11 +155,15 @@ def _all_devices() -> list[Any]:
     try:
         return jax.devices()
     except (RuntimeError, AssertionError, ValueError) as error:
-        asked = ", ".join(f"{name}={ascii(os.environ[name])[1:81]}".rstrip("'") for name in NAMED if name in os.environ)
+        settings = ", ".join(
+            f"{name}={ascii(os.environ[name])[1:81]}".rstrip("'") for name in NAMED if name in os.environ
+        )
         message = " ".join(str(error).split())[:200] or type(error).__name__
-        where = f"environment variable {asked}" if asked else "devices"
+        where = f"environment variable {settings}" if settings else "devices"
         problem = (
-            "unset it, or name what is there (JAX_PLATFORMS=cpu)" if asked else "JAX_PLATFORMS=cpu computes on the CPU"
+            "unset it, or name what is there (JAX_PLATFORMS=cpu)"
+            if settings
+            else "JAX_PLATFORMS=cpu computes on the CPU"
         )
         raise DeviceError(f"{where}: JAX cannot start: {message}; {problem}") from None
 

@@ -46,9 +46,9 @@ def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token:
         text = f"{scenario.spec.cohort.kind} needs {unknown[0]}, and a cohort may need {', '.join(sorted(COLUMNS))}"
         yield ("cohort", "kind"), f"{text}; change its `needs`"
     if "labels" in cohort.needs and (per_token or not classes):
-        found = "every token has one" if per_token else "these targets are numbers"
+        targets = "every token has one" if per_token else "these targets are numbers"
         kind = scenario.spec.cohort.kind
-        yield ("cohort", "kind"), f"{kind} is for samples with one class each, and here {found}; take another cohort"
+        yield ("cohort", "kind"), f"{kind} is for samples with one class each, and here {targets}; take another cohort"
 
 
 def foreign_metric(scenario: Scenario, classes: int) -> Found:

@@ -218,8 +218,8 @@ def partition_section(section: Any, named: bool) -> Any:
 
 def _test_share(section: Any, data: Arrays | None) -> float:
     """Share of the samples to test on: from samples brought in Python, none is taken unless it is asked for."""
-    asked = data is None or "test" in section.model_fields_set
-    return section.test if asked and not _test_clients(section) else 0.0
+    taken = data is None or "test" in section.model_fields_set
+    return section.test if taken and not _test_clients(section) else 0.0
 
 
 def _test_clients(section: Any) -> float:

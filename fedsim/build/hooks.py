@@ -159,8 +159,8 @@ def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Fed
     f, path = federation, ("data", "augment", i)
     shape = f.x.shape[1:]
     if len(shape) not in (2, 3) or f.vocabulary:
-        found = "are tokens" if f.vocabulary else f"have shape {shape}"
-        text = f"{section.kind} is for images [height, width, channels], and these samples {found}; take it out"
+        features = "are tokens" if f.vocabulary else f"have shape {shape}"
+        text = f"{section.kind} is for images [height, width, channels], and these samples {features}; take it out"
         raise scenario.error(path, text)
     change = make_link(scenario, path, section)
     try:

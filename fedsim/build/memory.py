@@ -119,9 +119,9 @@ def partition_notes(federation: Federation) -> list[str]:
     """Samples that nobody gets, and clients that never train, where there are such."""
     f, notes = federation, _unused_samples(federation)
     if f.held_out.any():
-        own = np.bincount(f.test_owner, minlength=f.N)[f.held_out]
+        tests = np.bincount(f.test_owner, minlength=f.N)[f.held_out]
         notes.append(
-            f"{len(own):,} of {f.N:,} clients never train, and are tested on {own.sum():,} samples of their own"
+            f"{len(tests):,} of {f.N:,} clients never train, and are tested on {tests.sum():,} samples of their own"
         )
     return notes
 

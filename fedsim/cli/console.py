@@ -92,12 +92,12 @@ def forecast(expected: Record) -> None:
     mega = lambda n: f"{n / 1e6:,.1f} MB"
     e = expected
     parts = ", ".join(f"{name.replace('_', ' ')} {n / 1e6:,.0f}" for name, n in e["memory"].items() if n >= 5e5)
-    own = f", and {e['server_steps']:,} of the server" if e["server_steps"] else ""
+    of_server = f", and {e['server_steps']:,} of the server" if e["server_steps"] else ""
     together = f"held together until the round's end, for {', '.join(e['stacked_by'])}"
     lines = {
         "clients": f"{e['clients']:,} with {e['samples']:,} samples, {e['clients_a_round']:,.6g} a round",
         "parameters": f"{e['parameters']:,}",
-        "local steps": f"{e['steps_a_round']:,.0f} a round, at most {e['longest_client_steps']:,} of one client{own}",
+        "local steps": f"{e['steps_a_round']:,.0f} a round, at most {e['longest_client_steps']:,} of one client{of_server}",
         "traffic": f"{amount(e['bytes_up_a_round'])} up and {amount(e['bytes_down_a_round'])} down a round",
         "messages": together if e["stacked"] else "folded block by block",
         "lanes": f"{e['lanes']} to a shard, {e['shards']} shards, blocks of {e['block']:,} clients",

@@ -170,8 +170,10 @@ def federate(
     starts = [np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[parts.offsets] for kept in (~tested, tested)]
     test_indices = parts.indices[tested]
     if by_id and sets.owner_test is not None:
-        own = parts_of(np.arange(len(sets.x), len(sets.x) + len(sets.x_test)), sets.owner_test, len(parts.offsets) - 1)
-        test_indices, starts[1] = own.indices, own.offsets
+        tests = parts_of(
+            np.arange(len(sets.x), len(sets.x) + len(sets.x_test)), sets.owner_test, len(parts.offsets) - 1
+        )
+        test_indices, starts[1] = tests.indices, tests.offsets
     return Federation(
         x=sets.x,
         y=sets.y,

@@ -148,6 +148,6 @@ def _stored(f: Federation, new: np.ndarray, seen: np.ndarray, old: np.ndarray, h
     if old.dtype == np.uint8:
         raw = np.rint(raw)
         if raw.size and (raw.min() < 0 or raw.max() > 255):
-            found = f"features from {new.min():.6g} to {new.max():.6g}"
-            raise ContractError(f"{hook}: gave {found}, and bytes are stored, which count as 0 to {255 * f.scale:.6g}")
+            span = f"features from {new.min():.6g} to {new.max():.6g}"
+            raise ContractError(f"{hook}: gave {span}, and bytes are stored, which count as 0 to {255 * f.scale:.6g}")
     return np.where(new == seen, old, raw.astype(old.dtype))

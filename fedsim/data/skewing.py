@@ -77,8 +77,8 @@ def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray
     """
     numbers = np.asarray(skew.draw(clients, rng))
     if numbers.shape != (clients,) or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
-        found = f"{numbers.dtype} {numbers.shape}"
-        raise ContractError(f"draw: gave {found}; needed is a finite number for each of the {clients} clients")
+        form = f"{numbers.dtype} {numbers.shape}"
+        raise ContractError(f"draw: gave {form}; needed is a finite number for each of the {clients} clients")
     return numbers
 
 
@@ -124,12 +124,12 @@ def skewed(
 
 def with_own_tests(f: Federation) -> Federation:
     """The test samples that belong to clients beside the training samples too, where they can differ from the test set's."""
-    n, own = len(f.x), f.test_indices >= len(f.x)
-    if not own.any():
+    n, of_clients = len(f.x), f.test_indices >= len(f.x)
+    if not of_clients.any():
         return f
-    rows = f.test_indices[own] - n
+    rows = f.test_indices[of_clients] - n
     indices = f.test_indices.copy()
-    indices[own] = n + np.arange(len(rows))
+    indices[of_clients] = n + np.arange(len(rows))
     x, y = (np.concatenate([whole, test[rows]]) for whole, test in ((f.x, f.x_test), (f.y, f.y_test)))
     return f._replace(x=x, y=y, test_indices=indices, source=f.source or f.fingerprint()["data"])
 
@@ -146,8 +146,8 @@ def with_floats(f: Federation, dtype: np.dtype) -> Federation:
 def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
     """Rows of a client's training samples, and behind them those of its own test samples."""
     train = f.indices[f.offsets[client] : f.offsets[client + 1]]
-    own = f.test_indices[f.test_offsets[client] : f.test_offsets[client + 1]] if test else train[:0]
-    return np.concatenate([train, own])
+    tests = f.test_indices[f.test_offsets[client] : f.test_offsets[client + 1]] if test else train[:0]
+    return np.concatenate([train, tests])
 
 
 def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.random.Generator) -> None:

@@ -197,8 +197,8 @@ def _split(
     labels = y if classes and not per_token(y) else np.zeros(len(y), np.int32)
     train, rows = np.arange(len(y)), {}
     for number, purpose in enumerate(("test", "validation", "server"), 1):
-        own = purpose == "test" and arrays.y_test is not None and len(arrays.y_test)
-        share = server / max(len(train), 1) if purpose == "server" else 0.0 if own else shares[purpose]
+        supplied = purpose == "test" and arrays.y_test is not None and len(arrays.y_test)
+        share = server / max(len(train), 1) if purpose == "server" else 0.0 if supplied else shares[purpose]
         if share >= 1:
             raise PartitionError(f"{server} samples, but only {len(train)} are there for training", "server")
         if purpose == "test" and held_out is not None:

@@ -66,7 +66,7 @@ def events(
         planners, program.width, program.room, program.dtype, program.pack, readers, program.probe is not None
     )
     servers, reached = [run.server for run in runs], [run.round for run in runs]
-    pieces, own, space, pending = Pieces(calls), Pieces(calls), Space(), deque[list[Pending]]()
+    pieces, own_pieces, space, pending = Pieces(calls), Pieces(calls), Space(), deque[list[Pending]]()
     for r in range(min(reached) + 1, max(run.rounds for run in runs) + 1):
         if not any(run.status == "running" for run in runs):
             return
@@ -76,7 +76,7 @@ def events(
         begin = time.perf_counter()
         states = [run.state(server, now) for run, server, now in zip(runs, servers, plays, strict=True)]
         states += [run.state(run.server, plays=False) for run in places[len(runs) :]]
-        results, space = play(Round(program, blocks, states, r, data, pieces, own, space))
+        results, space = play(Round(program, blocks, states, r, data, pieces, own_pieces, space))
         current = _evaluated(
             [Pending(run, played, None) for run, played in zip(places, results, strict=True) if played]
         )

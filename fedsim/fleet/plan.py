@@ -141,8 +141,8 @@ class Plan:
     def _population(self) -> Population:
         """Clients that can be drawn, with what the cohort needs of them that no round changes."""
         known = {"seconds": lambda: self.seconds, "labels": self.federation.label_counts}
-        asked = {name: column()[self.eligible] for name, column in known.items() if name in self.cohort.needs}
-        return Population(self.eligible, self.sizes[self.eligible], **asked)
+        columns = {name: column()[self.eligible] for name, column in known.items() if name in self.cohort.needs}
+        return Population(self.eligible, self.sizes[self.eligible], **columns)
 
     @cached_property
     def expected(self) -> tuple[float, float]:
@@ -305,8 +305,8 @@ class Plan:
 
     def of_server(self) -> "Plan":
         """The server's own training, as that of the only client of a federation; its batches are drawn by a stream of its own."""
-        own = self.federation.of_server
-        return Plan(own, everybody(), self.written, self.seed, self.rounds, batches=Stream.REFERENCE)
+        federation = self.federation.of_server
+        return Plan(federation, everybody(), self.written, self.seed, self.rounds, batches=Stream.REFERENCE)
 
     @cached_property
     def order(self) -> tuple:

@@ -83,12 +83,12 @@ def load_factories() -> None:
 def described() -> dict[str, Any]:
     """What `shipped.json` should hold, from the factories themselves."""
     load_factories()
-    own = {
+    shipped = {
         family: {name: _entry(factory) for name, factory in kinds.items() if factory.__module__.startswith("fedsim.")}
         for family, kinds in FAMILIES.items()
         if family != "method"  # which are made of the others, and need no more than they say
     }
-    return {"optax": version("optax"), "aliases": ALIASES, "kinds": own}
+    return {"optax": version("optax"), "aliases": ALIASES, "kinds": shipped}
 
 
 def _entry(factory: Callable) -> dict[str, Any]:

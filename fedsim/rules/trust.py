@@ -66,14 +66,14 @@ def against(stacked: Tree, reference: Tree) -> tuple[Float[Array, " K"], Float[A
 
     The cosine is 0 beside a vector of length zero, and beside one that is not finite.
     """
-    own = inverse_length(tree.norm(reference))
+    inverse_of_reference = inverse_length(tree.norm(reference))
 
     def of_row(row: Tree) -> tuple[Array, Array]:
         length = tree.norm(row)
         inverse = inverse_length(length)
-        products = jax.tree.map(lambda x, y: jnp.sum((x * inverse) * (y * own)), row, reference)
+        products = jax.tree.map(lambda x, y: jnp.sum((x * inverse) * (y * inverse_of_reference)), row, reference)
         cosine = sum(jax.tree.leaves(products))
-        return length, jnp.where((inverse > 0) & (own > 0), cosine, 0)
+        return length, jnp.where((inverse > 0) & (inverse_of_reference > 0), cosine, 0)
 
     return lax.map(of_row, stacked)
 

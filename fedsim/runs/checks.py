@@ -135,8 +135,8 @@ def of_rows(seed: Recorded, record: dict[str, Any]) -> list[str]:
         if [row["round"] for row in rows] != expected:
             return [f"{name}: rounds.csv has not the rounds 0, {every}, ... {end['round']}"]
         problems = list(_falling(rows, name))
-        asked = evaluate["metric"], evaluate["last"], evaluate.get("target")
-        line = summarise(rows, *asked, end["status"], end["reason"])
+        scoring = evaluate["metric"], evaluate["last"], evaluate.get("target")
+        line = summarise(rows, *scoring, end["status"], end["reason"])
         line |= fairness(seed.tables["clients"][0])
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")

@@ -57,8 +57,8 @@ class Cluster:
 
     def _demand_same(self) -> None:
         order = pickle.dumps(Order(self.terms))
-        found = self.client.run(compare_terms, order, on_error="return")
-        differing = [(worker, found[worker]) for worker in sorted(found) if found[worker]]
+        answers = self.client.run(compare_terms, order, on_error="return")
+        differing = [(worker, answers[worker]) for worker in sorted(answers) if answers[worker]]
         if differing:
             worker, answer = differing[0]
             others = f" (and {len(differing) - 1} more workers)" if len(differing) > 1 else ""

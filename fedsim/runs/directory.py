@@ -249,8 +249,8 @@ def hashes(path: Path, apart: Collection[str] = ()) -> dict[str, str]:
     """
     with files.naming(path):
         names = [str(p.relative_to(path)) for p in sorted(path.rglob("*")) if p.is_file()]
-    own = [name for name in names if name not in (RECORD, LOCK) and not name.startswith(LIVE)]
-    hashed = [name for name in own if name.partition("/")[0] not in apart]
+    files_of_run = [name for name in names if name not in (RECORD, LOCK) and not name.startswith(LIVE)]
+    hashed = [name for name in files_of_run if name.partition("/")[0] not in apart]
     return {name: files.sha256(path / name) for name in hashed}
 
 

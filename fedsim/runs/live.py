@@ -67,7 +67,7 @@ def follow(paths: Sequence[Path], out: Path | None, ask: Callable[[], bool], say
 
 def _publish(page: Path, content: bytes) -> None:
     """Write a page under a name of this process' own, and give it its name: others may be writing the same one."""
-    own = page.with_name(f"{page.name}.{os.getpid()}")
-    files.write(own, content)
+    draft = page.with_name(f"{page.name}.{os.getpid()}")
+    files.write(draft, content)
     with files.naming(page):
-        os.replace(own, page)
+        os.replace(draft, page)

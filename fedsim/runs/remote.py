@@ -54,8 +54,8 @@ def play(order: bytes, wanted: Callable[[], bool] | None = None) -> tuple[dict[W
         folder = Path(name)
         (folder / ORDER).write_bytes(order)
         command = [sys.executable, "-P", "-m", __name__, name, str(os.getpid())]
-        with (folder / SAID).open("wb") as said:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        with (folder / SAID).open("wb") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             try:
                 while process.poll() is None and wanted():
                     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -173,8 +173,10 @@ def _executed(order: Order, cells: "list[Cell]", devices: list, path: Path) -> d
         for name, content in files.items():
             (folder / name).write_bytes(content)
     within = lambda scenario: numerics(scenario, order.terms.threads, order.terms.device)
-    asked = lambda plans: [planned._replace(seeds=seeds[label_of(planned.who)]) for planned in plans]
-    outcomes = swept(cells, devices, within, lambda plans: execute(asked(plans), path, None, None, lambda: False))
+    wanted_seeds = lambda plans: [planned._replace(seeds=seeds[label_of(planned.who)]) for planned in plans]
+    outcomes = swept(
+        cells, devices, within, lambda plans: execute(wanted_seeds(plans), path, None, None, lambda: False)
+    )
     failed = {label_of(outcome.cell.who): outcome.reason for outcome in outcomes if outcome.result is None}
     places = [(label, seed, os.path.relpath(folder_of(path, label, seed), path)) for label, seed in order.begun]
     return {"runs": places, "failed": failed}

@@ -72,15 +72,15 @@ def sha256_at(path: str) -> str:
 def differing(terms: Terms, devices: list) -> list[str]:
     """What is different here, a line for each."""
     links = [name for name in terms.environment if " " in name]
-    here, lines = environment_of(devices, links), []
+    local, lines = environment_of(devices, links), []
     for name, expected in terms.environment.items():
-        if name in links and not here[name]:
+        if name in links and not local[name]:
             lines.append(f"{name} is not known there; put it into a file, and enable that with --plugin FILE")
-        elif here.get(name) != expected:
-            lines.append(f"{name} is {here.get(name)} there, {expected} here")
+        elif local.get(name) != expected:
+            lines.append(f"{name} is {local.get(name)} there, {expected} here")
     for path, sha256 in terms.files.items():
-        if (found := sha256_at(path)) != sha256:
-            wrong = "differ" if found else "are not"
+        if (present := sha256_at(path)) != sha256:
+            wrong = "differ" if present else "are not"
             lines.append(f"data {path!r} {wrong} there; put them where every worker reads them")
     return lines
 

@@ -193,8 +193,10 @@ def _execute(
 
     within = lambda scenario: numerics(scenario, threads, device)
     cells = [cell._replace(scenario=read(document, cell.edits, cell.written)) for cell in part.cells]
-    asked = lambda plans: [planned._replace(seeds=[s for s in planned.seeds if s in part.seeds]) for planned in plans]
-    run_all = lambda plans: execute(asked(plans), path, None, None, ask)
+    wanted_seeds = lambda plans: [
+        planned._replace(seeds=[s for s in planned.seeds if s in part.seeds]) for planned in plans
+    ]
+    run_all = lambda plans: execute(wanted_seeds(plans), path, None, None, ask)
     with contextlib.suppress(Exception), within(cells[0].scenario) as devices:
         swept(cells, devices, within, run_all, _partition())
     return sum(seed in part.seeds for cell in cells for seed in cell.scenario.spec.seeds)

@@ -54,10 +54,13 @@ def guide_to_rules() -> dict[str, Any]:
 
 def known_of(name: str, factory: Callable) -> str:
     """What a rule resists, is told, needs and costs, and what was measured of it."""
-    docs, told = labelled_parts(docs_of(factory).body), [p for p in inspect.signature(factory).parameters if p in TOLD]
+    docs, counts = (
+        labelled_parts(docs_of(factory).body),
+        [p for p in inspect.signature(factory).parameters if p in TOLD],
+    )
     parts = [f"resists {docs['Resists']}" if "Resists" in docs else ""]
     parts += [
-        f"is told {told[0]}" if told else "",
+        f"is told {counts[0]}" if counts else "",
         "has a published κ" if _bounded(factory) else "",
         f"costs {docs['Cost']}" if "Cost" in docs else "",
     ]

@@ -38,15 +38,15 @@ def spelled_out(written: Any, document: Document) -> dict[str, Any]:
     """`name`, `name(a=1)` or `{kind: name, a: 1}` -> the last form."""
     if isinstance(written, dict):
         return written
-    found = f"found {value_in_words(written)}"
+    actual = f"found {value_in_words(written)}"
     meant = meant_as_call(written, FAMILIES["rule"] | FAMILIES["method"]) if isinstance(written, str) else ""
     try:
         call = call_of(written) if isinstance(written, str) else None
     except ValueError as error:
-        raise _method_error(document, f"{meant or error}, {found}") from None
+        raise _method_error(document, f"{meant or error}, {actual}") from None
     if call is None:
         text = meant or "should be a method, NAME or NAME(a=1) (fedsim list methods)"
-        raise _method_error(document, f"{text}, {found}")
+        raise _method_error(document, f"{text}, {actual}")
     return call
 
 

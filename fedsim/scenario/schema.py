@@ -269,8 +269,8 @@ def _described(
     family: str, name: str, factory: Callable, common: type[Section], without, typed, among: Among
 ) -> Described:
     """`_kind_model` to be looked at: its fields alone, made when they are asked for."""
-    own = factory.parameters if isinstance(factory, Shipped) else inspect.signature(factory).parameters
-    names = [key for key in dict.fromkeys([*common.model_fields, "kind", *own]) if key not in without]
+    parameters = factory.parameters if isinstance(factory, Shipped) else inspect.signature(factory).parameters
+    names = [key for key in dict.fromkeys([*common.model_fields, "kind", *parameters]) if key not in without]
 
     def make() -> dict[str, FieldInfo]:
         fields = _validated(_kind_fields(family, name, factory, common, without, typed, among))

@@ -163,8 +163,8 @@ def short_keys(client: dict[str, Any]) -> list[str]:
     """Keys of a client section that are short for its optimizer's; those of its own kind are not."""
     kind = str(client.get("kind", "sgd"))
     factory = FAMILIES["client"].get(ALIASES.get(kind, kind))
-    own = inspect.signature(factory).parameters if factory else {}
-    return [key for key in CLIENT_SGD if key in client and key not in own]
+    parameters = inspect.signature(factory).parameters if factory else {}
+    return [key for key in CLIENT_SGD if key in client and key not in parameters]
 
 
 def written_out(document: Document, path: Path) -> Path:

@@ -41,12 +41,12 @@ def one_schema(shards: Shards) -> Any:
     """
     schema = None
     for name, path in shards.items():
-        own = schema_of(path)
-        if len(set(own.names)) < len(own.names):
+        columns = schema_of(path)
+        if len(set(columns.names)) < len(columns.names):
             raise DataError(f"{name}: two columns have the same name")
-        if schema is not None and not schema.equals(own):
+        if schema is not None and not schema.equals(columns):
             raise DataError(f"{name}: other columns than in {next(iter(shards))}")
-        schema = own
+        schema = columns
     return schema
 
 

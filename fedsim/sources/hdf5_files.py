@@ -113,9 +113,9 @@ class Examples:
 
     def _plain(self, values: Any, item: int) -> bytes:
         """The bytes of an array that lies in one piece; of numbers none, once it is known that they are there."""
-        size, there = math.prod(values.shape) * item, values.id.get_storage_size()
-        if there != size:
-            raise DataError(f"promises {size} bytes, and {there} are there")
+        size, stored = math.prod(values.shape) * item, values.id.get_storage_size()
+        if stored != size:
+            raise DataError(f"promises {size} bytes, and {stored} are there")
         place = values.id.get_offset()
         if not size or not _varies(values):
             return b""

@@ -98,13 +98,13 @@ def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
         if not isinstance(counts, list) or len(counts) != len(held["users"]):
             raise DataError("`num_samples` has no number for every user")
         for user, count in zip(held["users"], counts, strict=True):
-            own = data.pop(user, None) if isinstance(user, str) else None
-            if not isinstance(own, dict) or not all(isinstance(own.get(part), list) for part in "xy"):
+            samples = data.pop(user, None) if isinstance(user, str) else None
+            if not isinstance(samples, dict) or not all(isinstance(samples.get(part), list) for part in "xy"):
                 raise DataError(f"user {str(user)[:40]!a} has no lists x and y in `user_data`, or stands there twice")
-            if not len(own["x"]) == len(own["y"]) == count:
-                sizes = f"{len(own['x'])} x, {len(own['y'])} y"
+            if not len(samples["x"]) == len(samples["y"]) == count:
+                sizes = f"{len(samples['x'])} x, {len(samples['y'])} y"
                 raise DataError(f"user {user[:40]!a}: `num_samples` promises {str(count)[:20]}, there are {sizes}")
-            yield user, own["x"], own["y"]
+            yield user, samples["x"], samples["y"]
 
 
 def _refused(constant: str) -> Any:

@@ -36,8 +36,8 @@ def model_replacement(boost: Annotated[float, Gt(0)] | None = None, weights: Lit
 
     def corrupt(updates: Updates, context: Context) -> Tree:
         w = by_samples(updates) if weights == "samples" else reported(updates)
-        own = tree.sum_weights(jnp.where(context.malicious, w, 0))
-        factor = tree.sum_weights(w) / jnp.where(own > 0, own, 1) if boost is None else jnp.asarray(boost)
+        malicious = tree.sum_weights(jnp.where(context.malicious, w, 0))
+        factor = tree.sum_weights(w) / jnp.where(malicious > 0, malicious, 1) if boost is None else jnp.asarray(boost)
         return jax.tree.map(lambda x: factor.astype(x.dtype) * x, updates.delta)
 
     return corrupt

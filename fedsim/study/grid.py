@@ -201,9 +201,9 @@ def grid(
     demand_few("variations x methods x settings", len(variants), _with_settings(methods), len(tunings))
     cells, problems, file = [], [], "scenario"
     several = [(method, *setting) for method in methods for setting in method.settings()]
-    for varied, (method, written, own), shared in itertools.product(variants, several, tunings):
-        tuned = {**shared, **own}
-        changed = {**varied, **shared}, {path: own[path] for path in method.tune}
+    for varied, (method, written, tuned_alone), shared in itertools.product(variants, several, tunings):
+        tuned = {**shared, **tuned_alone}
+        changed = {**varied, **shared}, {path: tuned_alone[path] for path in method.tune}
         before, after = ([f"{path}={value}" for path, value in values.items()] for values in changed)
         edits = (*before, *method.edits, *after)
         try:

@@ -36,8 +36,8 @@ class ComparedMethod(NamedTuple):
     @property
     def grid(self) -> dict[str, Sequence[str]]:
         """What is tuned of this method alone, path -> values; of its hyper-parameters by the path `method.NAME`."""
-        own = alternatives(self.method) if isinstance(self.method, str) else {}
-        return {**{f"method.{name}": values for name, values in own.items()}, **self.tune}
+        hyperparameters = alternatives(self.method) if isinstance(self.method, str) else {}
+        return {**{f"method.{name}": values for name, values in hyperparameters.items()}, **self.tune}
 
     def settings(self) -> list[tuple[Any, dict[str, str]]]:
         """Every setting of it alone: (the method with it, path -> value as text); a single one where nothing is tuned."""

@@ -53,8 +53,8 @@ def _asks(section: Mapping[str, Any]) -> tuple[str, str]:
     factory = FAMILIES["cohort"].get(kind)
     if factory is None:
         return kind, ""
-    own = {name: value for name, value in section.items() if name in inspect.signature(factory).parameters}
+    arguments = {name: value for name, value in section.items() if name in inspect.signature(factory).parameters}
     try:
-        return kind, " and ".join(FEEDBACK[name] for name in factory(**own).feedback)
+        return kind, " and ".join(FEEDBACK[name] for name in factory(**arguments).feedback)
     except (TypeError, ValueError):
         return kind, ""

@@ -40,8 +40,8 @@ def fedcs(
     def draw(population: Population, round: int, rng: np.random.Generator):
         assert population.seconds is not None
         n = len(population.ids)
-        asked = np.sort(rng.choice(n, min(candidates, n), replace=False))
-        fast = asked[np.argsort(population.seconds[asked], kind="stable")]
+        candidate = np.sort(rng.choice(n, min(candidates, n), replace=False))
+        fast = candidate[np.argsort(population.seconds[candidate], kind="stable")]
         return population.ids[fast[population.seconds[fast] <= seconds * (1 + 1e-12)][:size]]
 
     def share(population: Population) -> np.ndarray:

@@ -23,10 +23,10 @@ def course(axis: Axis, row: Row, rounds: pd.DataFrame, way: str) -> tuple[np.nda
       way: in which rows differ.
     """
     metric, grown = str(row["metric"]), WAYS[way].grown
-    own = rounds["method"] == row["method"]
+    rows = rounds["method"] == row["method"]
     if row.get("variant") and "variant" in rounds:
-        own &= rounds["variant"] == row["variant"]
-    table = pd.DataFrame(rounds[own])
+        rows &= rounds["variant"] == row["variant"]
+    table = pd.DataFrame(rounds[rows])
     for track in tracks(table, (metric, "test_loss", *grown)) if len(table) else ():
         if metric in track.values:
             x, scores = _in_time(track, metric, grown[0]) if axis.equal else _by_round(track, metric, grown)

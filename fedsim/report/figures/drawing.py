@@ -90,15 +90,15 @@ def _imported() -> Any:
     """
     if "matplotlib" in sys.modules:
         return sys.modules["matplotlib"]
-    asked = os.environ.pop("MPLBACKEND", None)
+    backend = os.environ.pop("MPLBACKEND", None)
     try:
         import matplotlib
     finally:
-        if asked is not None:
-            os.environ["MPLBACKEND"] = asked
-    if asked:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
         with contextlib.suppress(ValueError):
-            matplotlib.rcParams["backend"] = asked
+            matplotlib.rcParams["backend"] = backend
     return matplotlib
 
 

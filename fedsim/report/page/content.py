@@ -177,7 +177,7 @@ def _sections(shown: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("time", "Time", shown["time"]),
         ("again", "Once more", True),
     )
-    return [(anchor, title) for anchor, title, there in parts if there]
+    return [(anchor, title) for anchor, title, present in parts if present]
 
 
 def _tables(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
