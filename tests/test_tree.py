@@ -109,7 +109,7 @@ def test_squared_distances_keep_their_digits(kind):
     np.testing.assert_array_equal(got, got.T)
 
 
-@pytest.mark.parametrize("shapes", [[(3,), (2, 2), (1,)], [(3,), (5000,), (2, 2), (4096,), (1,)], [(600,), (5000,)]])
+@pytest.mark.parametrize("shapes", [[(3,), (2, 2), (1,)], [(3,), (5000,), (2, 2), (4096,), (1,)], [(66_000,), (7,)]])
 def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
     rng, present = np.random.default_rng(2), np.arange(5) != 1
     stacked = [jnp.asarray(rng.normal(size=(5, *shape)), jnp.float32) for shape in shapes]
@@ -119,6 +119,16 @@ def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
     scale = np.square(centred).sum(1).max()
     np.testing.assert_allclose(got[np.ix_(present, present)], centred @ centred.T, atol=2e-6 * scale)
     assert not got[1].any() and not got[:, 1].any()
+
+
+def test_finite_rows():
+    most = np.finfo(np.float32).max
+    w = np.array([[most, -most], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]], np.float32)
+    half = jnp.asarray([[1], [1], [1], [1], [1], [np.nan]], jnp.float16)
+    stacked = {"w": jnp.asarray(w), "none": jnp.zeros((6, 0)), "count": jnp.full((6, 2, 2), 2**31 - 1)}
+    finite = lambda stacked: np.asarray(jax.jit(tree.finite_rows, static_argnums=1)(stacked, 6)).tolist()
+    assert finite(stacked) == [True, False, False, False, True, True]
+    assert finite({**stacked, "half": half}) == [True, False, False, False, True, False]
 
 
 @pytest.mark.long
