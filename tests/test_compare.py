@@ -1,5 +1,6 @@
 """Comparisons: paired by construction, tested exactly, and nothing that was finished is done again."""
 
+import contextlib
 import json
 import math
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -213,6 +215,14 @@ def test_several_processes_give_the_same_bytes(tmp_path, root):
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
 
 
+def spawned_by(parent: int) -> Iterator[int]:
+    """Processes of `multiprocessing` that a process has started; its other children may end at any moment."""
+    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                yield int(pid)
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc")
 def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
@@ -224,9 +234,7 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
     with subprocess.Popen(
         [*command, "--jobs", "2", "--out", "two"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     ) as parent:
-        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        named = lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes()
-        while not (spawned := [int(pid) for pid in children.read_text().split() if b"spawn_main" in named(pid)]):
+        while not (spawned := list(spawned_by(parent.pid))):
             assert parent.poll() is None
             time.sleep(0.01)
         os.kill(spawned[0], signal.SIGKILL)
