@@ -272,6 +272,16 @@ def test_a_client_that_is_not_finite_does_not_poison_what_resists_it(name, value
     assert largest(got) < 10  # also false for NaN
 
 
+@pytest.mark.parametrize("name", ["geometric_median", "rfa"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_geometric_median_is_that_of_the_finite_rows(name, value):
+    rows, samples = deltas(9, dtype=np.float32), counts(9)
+    others = np.arange(9) != 4
+    want = aggregate(name, jax.tree.map(lambda leaf: leaf[others], rows), weights=samples[others])
+    got = aggregate(name, poisoned(rows, slice(4, 5), value), weights=samples)
+    jax.tree.map(lambda got, want: np.testing.assert_allclose(got, want, atol=1e-5), got, want)
+
+
 @each_rule_at_length
 def test_few_clients(name):
     n = max(least(name), 1)

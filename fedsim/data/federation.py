@@ -170,9 +170,8 @@ def federate(
     starts = [np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[parts.offsets] for kept in (~tested, tested)]
     test_indices = parts.indices[tested]
     if by_id and sets.owner_test is not None:
-        tests = parts_of(
-            np.arange(len(sets.x), len(sets.x) + len(sets.x_test)), sets.owner_test, len(parts.offsets) - 1
-        )
+        rows = np.arange(len(sets.x), len(sets.x) + len(sets.x_test))
+        tests = parts_of(rows, sets.owner_test, len(parts.offsets) - 1)
         test_indices, starts[1] = tests.indices, tests.offsets
     return Federation(
         x=sets.x,

@@ -97,7 +97,7 @@ def rfa(smoothing: Annotated[float, Gt(0)] = 1e-6, iterations: Iterations = 3) -
 def weiszfeld(delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: int | None) -> Tree:
     """The weighted geometric median of the finite rows whose weight is positive; zero where there is none.
 
-    Which rows are finite is only asked where their products are not to be trusted, as those of any other row.
+    A row that is not finite makes the products of rows untrustworthy, so finite rows are looked for in that case alone.
     """
 
     def by_points():

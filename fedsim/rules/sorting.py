@@ -15,6 +15,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
+from fedsim.machine import platform
 from fedsim.tree import Tree
 
 WRITTEN_OUT = 128  # rows of the longest network that is one operation: compiling takes two seconds
@@ -69,7 +70,7 @@ def by_sorted_columns(
 
 def _reduce(leaves: list[Array], function: Callable[[Ranks], Array], present: Bool[Array, " K"]) -> list[Array]:
     """One row per leaf, of leaves of one dtype that are not empty."""
-    K, dtype, cpu = present.shape[0], leaves[0].dtype, jax.default_backend() == "cpu"
+    K, dtype, cpu = present.shape[0], leaves[0].dtype, platform() == "cpu"
     leaves = [leaf.reshape(K, -1) for leaf in leaves]
     columns = [leaf.shape[1] for leaf in leaves]
     written_out = cpu and K <= (WRITTEN_OUT if max(columns) >= LONG else FEW)
@@ -116,7 +117,7 @@ def _written_out(K: int, most: int, dtype: Any, function: Callable[[Ranks], Arra
 
 def _in_layers(K: int, most: int, dtype: Any, function: Callable[[Ranks], Array]):
     """(columns of a block, `(values, present) -> [1, columns]`) by one layer after another."""
-    P, cpu = 1 << (K - 1).bit_length(), jax.default_backend() == "cpu"
+    P, cpu = 1 << (K - 1).bit_length(), platform() == "cpu"
     C = max(128, 2**14 // P) // dtype.itemsize  # measured: tiles of 16 KiB, and few rows want longer ones
     W = C * max(1, min((2**16 if cpu else 2**26) // (K * C), -(-most // C)))
     C = C if cpu else W  # an accelerator wants few, large operations

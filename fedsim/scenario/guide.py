@@ -54,10 +54,8 @@ def guide_to_rules() -> dict[str, Any]:
 
 def known_of(name: str, factory: Callable) -> str:
     """What a rule resists, is told, needs and costs, and what was measured of it."""
-    docs, counts = (
-        labelled_parts(docs_of(factory).body),
-        [p for p in inspect.signature(factory).parameters if p in TOLD],
-    )
+    docs = labelled_parts(docs_of(factory).body)
+    counts = [name for name in inspect.signature(factory).parameters if name in TOLD]
     parts = [f"resists {docs['Resists']}" if "Resists" in docs else ""]
     parts += [
         f"is told {counts[0]}" if counts else "",

@@ -50,8 +50,8 @@ def read(
     for edit in edits:
         document = expanded(edited(document, edit), model)
     if method is not None or document.values.get("method") is not None:
-        method_wanted = document.values["method"] if method is None else method
-        document = with_method(document, method_wanted, replace=method is not None)
+        named = document.values["method"] if method is None else method
+        document = with_method(document, named, replace=method is not None)
     complete = with_optimizer(document)  # only to be checked: `--set` and methods change the document as it is written
     model = scenario_model(named_kinds(complete.values))  # a method may have brought others
     try:

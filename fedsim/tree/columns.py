@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from fedsim.machine import platform
 from fedsim.tree.arithmetic import Tree, fold
 
 
@@ -18,7 +19,7 @@ def by_columns(function: Callable[[Array], Array], stacked: Tree, K: int) -> Tre
     Blocks are cut from the stack one at a time, so memory stays at the stack, the result and one block. The last block
     overlaps the one before; `function` must treat each column on its own.
     """
-    numbers = 2**15 if jax.default_backend() == "cpu" else 2**26  # an accelerator wants few, large operations
+    numbers = 2**15 if platform() == "cpu" else 2**26  # an accelerator wants few, large operations
 
     def apply(leaf):
         columns = leaf.reshape(K, -1)
