@@ -4,6 +4,7 @@ python -m tests.trust            # the page again, of the figures that are kept
 python -m tests.trust 4 17       # measure these rows, keep their figures, write the page
 python -m tests.trust --all      # every row, from the cheapest (hours)
 python -m tests.trust --quick 4  # a small version, which shows that the command works; keeps nothing
+python -m tests.trust --stale    # the rows that are older than the code that they speak of
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 os.environ.setdefault("NPROC", "4")  # the size of XLA's thread pool, as in the tests
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from trust import ROOT, table
+from trust import ROOT, stale, table
 
 CHEAPEST = (15, 13, 17, 21, 18, 10, 16, 22, 3, 14, 12, 11, 1, 2, 5, 6, 8, 19, 7, 9, 24, 4, 23)
 
@@ -26,10 +27,14 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", type=int, metavar="ROW")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--stale", action="store_true")
     asked = parser.parse_args()
     unknown = set(asked.rows) - set(table.ROWS)
     if unknown:
         parser.error(f"no row {min(unknown)}; rows are 1 to {max(table.ROWS)}")
+    if asked.stale:
+        print(stale.report())
+        return
     rows = list(CHEAPEST) if asked.all else asked.rows
     if len(rows) > 1:  # each in a process of its own: some must not have computed before
         words = [sys.executable, "-m", "tests.trust", *["--quick"] * asked.quick]

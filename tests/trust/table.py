@@ -36,13 +36,38 @@ class Row(NamedTuple):
       promise: in a sentence.
       target: what the figure is held against.
       measure: `module:function` of this package, called as `function(quick) -> Figure`; None: nothing to measure yet.
+      code: files and folders that the promise is about; a figure is stale once their code has changed.
       waits: why, where there is nothing to measure yet.
     """
 
     promise: str
     target: str
     measure: str | None
+    code: tuple[str, ...] = ()
     waits: str = ""
+
+
+# What a number of a run comes from, from its samples to the sum of its updates.
+COMPUTING = (
+    "fedsim/build",
+    "fedsim/clients",
+    "fedsim/codecs",
+    "fedsim/compose",
+    "fedsim/data",
+    "fedsim/engine",
+    "fedsim/fleet",
+    "fedsim/machine.py",
+    "fedsim/models",
+    "fedsim/rules",
+    "fedsim/stages",
+    "fedsim/tree",
+    "fedsim/types",
+)
+AGGREGATING = ("fedsim/engine", "fedsim/rules", "fedsim/stages", "fedsim/tree")
+KEEPING = ("fedsim/disk", "fedsim/engine", "fedsim/runs")
+READING = ("fedsim/build", "fedsim/scenario", "fedsim/synonyms.py")
+SAMPLES = ("fedsim/data", "fedsim/sources")
+WRITING = ("fedsim/disk/tables.py", "fedsim/report", "fedsim/runs")
 
 
 ROWS: dict[int, Row] = {
@@ -50,116 +75,145 @@ ROWS: dict[int, Row] = {
         "A rerun has the same bytes: other process, other hash seed, 1 or 2 cores, busy machine",
         "20 of 20 reruns, 0 differing bytes",
         "invariance:reruns",
+        COMPUTING,
     ),
     2: Row(
         "The bytes depend on no layout: devices, blocks, calls, packing, order, company, metrics, x64 of the host",
         "0 differing cells of 200",
         "invariance:layouts",
+        COMPUTING,
     ),
     3: Row(
         "The bytes depend neither on rounds per call nor on when commits are made",
         "0 differing cells",
         "invariance:pieces",
+        COMPUTING,
     ),
     4: Row(
         "A run that was killed anywhere and resumed ends with the bytes of the undisturbed one",
         "at least 300 kills, all of them: equal bytes, no row lost or doubled",
         "kills:killed",
+        (*COMPUTING, *KEEPING),
     ),
     5: Row(
         "After a power cut a run goes on from its last or the previous commit",
         "100 % of the states that the disk may be left in",
         "power:cuts",
+        KEEPING,
     ),
     6: Row(
         "Disk full, I/O error, read-only: a line, exit 4, nothing torn; later resumed to equal bytes",
         "100 % of the operations",
         "kills:failing",
+        KEEPING,
     ),
     7: Row(
         "Ctrl-C and SIGTERM end a run soon, resumable",
         "100 of 100 random times: within 5 s, exit 130/143, no leftovers, equal bytes after",
         "kills:signalled",
+        (*KEEPING, "fedsim/cli"),
     ),
-    8: Row("One writer per run directory", "50 of 50 races: one winner; the others end with exit 6", "kills:raced"),
+    8: Row(
+        "One writer per run directory",
+        "50 of 50 races: one winner; the others end with exit 6",
+        "kills:raced",
+        KEEPING,
+    ),
     9: Row(
         "A damaged checkpoint is never used silently",
         "10,000 of 10,000 refused or equal bytes",
         "kills:damaged",
+        KEEPING,
     ),
     10: Row(
-        "A checkpoint of another scenario is refused, the differing field named", "50 of 50 edits", "suites:edited"
+        "A checkpoint of another scenario is refused, the differing field named",
+        "50 of 50 edits",
+        "suites:edited",
+        (*KEEPING, *READING),
     ),
     11: Row(
         "Mistakes in a scenario are one line with place and remedy",
         "10,000 mutations: 0 tracebacks, none over 1 s; every hand-made mistake named",
         "suites:spoiled",
+        READING,
     ),
     12: Row(
         "No file can execute code, write elsewhere, or use a gigabyte",
         "100 % of the attacks: refused, nothing executed or written, below 1 GiB",
         "suites:attacked",
+        (*READING, *SAMPLES, *KEEPING),
     ),
     13: Row(
         "A non-finite client neither breaks nor silently poisons a round",
         "every rule x every value: model finite, client counted",
         "suites:poisoned",
+        AGGREGATING,
     ),
     14: Row(
         "Degenerate rounds are defined: nobody, too few, one client, weight zero",
         "every rule: no NaN, no exception, `skipped` counted",
         "suites:degenerate",
+        AGGREGATING,
     ),
     15: Row(
         "Wrong labels and features are found before round 1, with their place",
         "100 % of the errors planted",
         "suites:planted",
+        SAMPLES,
     ),
     16: Row(
         "Averages are exact within a stated bound, and do not depend on the order of arrival",
         "at most 1 float32 ulp with float64 sums, 0 elements that depend on the order",
         "accuracy:averages",
+        ("fedsim/rules/mean.py", "fedsim/tree"),
     ),
     17: Row(
         "Random streams never overlap; switching one purpose on changes no other's draws",
         "10^7 keys distinct, 0 shared cohort sequences, 0 changed draws",
         "streams:distinct",
+        ("fedsim/engine/keys.py", "fedsim/fleet"),
     ),
     18: Row(
         "The environment is recorded, and reports hold no time of day",
         "every field present; equal bytes of the result tables a second later",
         "tables:recorded",
+        WRITING,
     ),
     19: Row(
         "Other machines and versions agree statistically, and exactly in integers",
         "95 % interval of the difference within 0.5 points of accuracy; integers equal",
         "agreement:compared",
+        COMPUTING,
     ),
     20: Row(
         "Differential privacy says honestly what it guarantees",
         "no half-precision noise; epsilon at least the reference's; always a banner",
         None,
-        "waits for privacy: there is no differential privacy in fedsim yet",
+        waits="waits for privacy: there is no differential privacy in fedsim yet",
     ),
     21: Row(
         "CSV files read back as what was written (pandas, the csv module)",
         "100 % of the cells equal",
         "tables:round_trip",
+        ("fedsim/disk/tables.py",),
     ),
     22: Row(
         "Pages and exports are inert, whatever stands in a text",
         "30 payloads in every text: none active",
         "suites:inert",
+        WRITING,
     ),
     23: Row(
         "Long sweeps neither leak nor compile again",
         "2 h: memory below 1 MiB/h, descriptors and threads constant, 0 compilations after warm-up",
         "soaked:read",
+        (*COMPUTING, *KEEPING),
     ),
     24: Row(
         "The tests bite",
         "at least 85 % of the mutants killed; at least 95 % of the branches",
         "mutation:score",
+        ("fedsim/disk", "fedsim/fleet", "fedsim/rules", "fedsim/runs", "fedsim/scenario", "fedsim/study"),
     ),
 }
 
@@ -196,7 +250,8 @@ def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) ->
 HEAD = """# What can be relied on, measured
 
 Made by `python -m tests.trust`; what a row says was measured by the command that stands in it, on the day that stands in
-it, at the commit in brackets, with {versions}. `--quick` plays a small version of a row and keeps nothing.
+it, at the commit in brackets, with {versions}. `--quick` plays a small version of a row and keeps nothing; `--stale` names
+the rows whose code has changed since.
 
 | # | promise | measured | target | met | command, date |
 |---|---|---|---|---|---|
