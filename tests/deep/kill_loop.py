@@ -16,12 +16,36 @@ from directories import bits as bits_of
 from directories import commits, finished, started, tiny, wait_for_commit, whole, written
 
 CNN = {"kind": "cnn", "channels": [4, 8], "hidden": 16}
+UNIFORM = [{"kind": "mean", "weights": "uniform"}]
+DIANA = {"kind": "diana", "alpha": 0.1, "codec": {"kind": "rand_k", "density": 0.1}}
+FEEDBACK = {"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}
+SPEEDS = {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1}
 ADAM = ["mean", {"kind": "adam", "lr": 0.01}]
 SCENARIOS = {
     "fedavg_cnn": {"method": None, "model": CNN, "server": ADAM, "rounds": 60},
     "full_batch": {"method": None, "model": {"kind": "mlp", "hidden": [16]}, "client": {"batch": "full", "steps": 2}},
     "scaffold": {"rounds": 150},
     "median": {"method": None, "server": ["median"], "wire": [{"kind": "gaussian", "std": 0.1}]},
+    "fedbuff": {
+        "method": None,
+        "fleet": SPEEDS,
+        "schedule": {"kind": "fedbuff", "buffer": 4, "concurrency": 8},
+        "server": UNIFORM,
+    },
+    "oort_diana": {
+        "method": None,
+        "fleet": SPEEDS,
+        "cohort": {"kind": "oort", "size": 4},
+        "wire": [DIANA],
+        "server": UNIFORM,
+    },
+    "divfl_error_feedback": {
+        "method": None,
+        "cohort": {"kind": "divfl", "size": 4, "candidates": 8},
+        "broadcast": ["cast"],
+        "wire": [FEEDBACK],
+    },
+    "resnet": {"method": None, "model": {"kind": "resnet", "depth": 8}, "rounds": 20},
 }
 
 
@@ -87,7 +111,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    print(f"{'scenario':<12} {'runs':>5} {'kills':>6} {'before a commit':>16} {'seconds':>8}", flush=True)
+    print(f"{'scenario':<20} {'runs':>5} {'kills':>6} {'before a commit':>16} {'seconds':>8}", flush=True)
     for name in asked.scenario or SCENARIOS:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
@@ -96,7 +120,7 @@ def main() -> None:
             assert quiet.returncode == 0, quiet.stderr
             tally = kill_loop(file, folder, bits_of(folder / "quiet"), asked.kills, random.Random(asked.seed))
         print(
-            f"{name:<12} {tally.runs:>5} {tally.kills:>6} {tally.starting:>16} {tally.seconds:>8.0f}  all equal",
+            f"{name:<20} {tally.runs:>5} {tally.kills:>6} {tally.starting:>16} {tally.seconds:>8.0f}  all equal",
             flush=True,
         )
 

@@ -18,7 +18,14 @@ from trust import ROOT, TESTS
 from trust.table import Figure
 
 RERUN = ("full_batch", "scaffold", "median", "mime", "together")
-CELLS = ("full_batch", "scaffold", "median", "mime")  # workloads of the matrix
+# Workloads of the matrix: methods and rules; schedules; codecs with memory; cohorts with feedback; larger models.
+CELLS = (
+    *("full_batch", "scaffold", "median", "mime"),
+    *("fedbuff", "semi_sync"),
+    *("codec", "diana"),
+    *("oort", "divfl"),
+    *("transformer", "resnet"),
+)
 PLACES = ((1, 1), (2, 1), (1, 2), (2, 4))  # cores, devices
 SAME = ("round", "bytes_up", "bytes_down", "virtual_seconds", "test_loss", "test_accuracy")
 EDITS = {
@@ -118,10 +125,14 @@ def layouts(quick: bool) -> Figure:
         wrong += different
         print(f"  {cores} cores, {devices} devices: {len(share)} cells, {different} differ", flush=True)
     beside = side_by_side()
+    equal = count - len(wrong)
+    workloads_of_cells = ", ".join(CELLS)
     text = (
-        f"{count - len(wrong)} of {count} random cells equal (1 or 2 cores with threads recorded, 1, 2 or 4 devices, blocks, "
-        "calls per round, packing, samples and client memory on the host or in a file, metrics, other seeds beside, commits, "
-        f"x64 of the host); comparison with 1 and 2 processes: {'equal' if beside else 'DIFFERENT'} tables and models"
+        f"{equal} of {count} random cells of {len(CELLS)} workloads equal ({workloads_of_cells}; "
+        "1 or 2 cores with threads recorded, 1, 2 or 4 devices, blocks, calls per round, packing, "
+        "samples and client memory on the host or in a file, metrics, other seeds beside, commits, "
+        "x64 of the host); "
+        f"comparison with 1 and 2 processes: {'equal' if beside else 'DIFFERENT'} tables and models"
     )
     return Figure(text, not wrong and beside and (quick or count >= 200))
 
