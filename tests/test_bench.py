@@ -13,7 +13,7 @@ from fedsim.bench.rules import NUMPY, bench_rules
 from fedsim.bench.workload import bench, matmul_peak, step_flops
 from fedsim.build import build
 from fedsim.build.experiment import numerics
-from fedsim.engine.clock import Spans
+from fedsim.engine.clock import REMEMBERED, Spans
 from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
@@ -81,6 +81,14 @@ def test_what_threads_compile_at_the_same_time_counts_once():
     for begin, end, total in [(1, 2, 1), (0, 3, 3), (2.5, 4, 4), (6, 7, 5), (6.2, 6.8, 5), (5, 9, 8)]:
         spans.add(begin, end)
         assert spans.total == total
+
+
+def test_what_a_process_remembers_of_its_compilations_has_a_bound():
+    spans = Spans()
+    for second in range(5 * REMEMBERED):
+        spans.add(second, second + 0.5)
+    assert len(spans.known) == REMEMBERED
+    assert spans.total == 5 * REMEMBERED * 0.5
 
 
 def test_medians_of_several_measurements():

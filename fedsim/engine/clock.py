@@ -3,15 +3,22 @@
 import functools
 import threading
 import time
+from collections import deque
 
 import jax
+
+# Only stretches that end at about the same time can overlap, so older ones may be forgotten: a process that trains
+# for weeks would otherwise keep two numbers for every program that it ever compiled.
+REMEMBERED = 1_000
 
 
 class Spans:
     """Stretches of time, of which what lies in several counts once: threads compile side by side, and a trace in a trace."""
 
     def __init__(self) -> None:
-        self.total, self.known, self.lock = 0.0, list[tuple[float, float]](), threading.Lock()
+        self.total = 0.0
+        self.known: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
+        self.lock = threading.Lock()
 
     def add(self, begin: float, end: float) -> None:
         """A stretch that has just ended."""
