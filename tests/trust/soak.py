@@ -23,6 +23,9 @@ from trust import ROOT
 SAMPLES = Path(__file__).with_name("soak.jsonl")
 EVERY = 30.0  # seconds between samples
 WARM = 1 / 4  # share of the time that counts as warm-up
+# And the jobs that do: JAX keeps what it knows of the last 2,048 functions that were jitted, of which a run makes four or
+# more, so that a process grows for about 500 runs before it forgets as much as it learns.
+WARM_JOBS = 1_200
 PAIRS = 32  # of seeds
 COLUMNS = ("rss", "trimmed", "descriptors", "threads", "objects", "maps")
 DIGITS = {"kind": "digits", "clients": 20}
