@@ -28,7 +28,6 @@ def judged(log: Path, warm_jobs: int = soak.WARM_JOBS) -> Figure:
     last = samples[-1]["seconds"]
     is_warm = lambda sample: sample["seconds"] >= soak.WARM * last and sample["jobs"] >= warm_jobs
     warm = [sample for sample in samples if is_warm(sample)]
-    warm_up = warm[0]["seconds"] / 60
     hours = np.array([s["seconds"] / 3600 for s in warm])
     slopes = {name: soak.slope(hours, np.array([float(s[name]) for s in warm])) for name in soak.COLUMNS}
     compiled = warm[-1]["compiled"] - warm[0]["compiled"]
@@ -37,10 +36,11 @@ def judged(log: Path, warm_jobs: int = soak.WARM_JOBS) -> Figure:
     steps = [s["trimmed"] for s in warm]
     rises = np.diff(steps)
     memory, trimmed, objects, maps = (_per_hour(slopes[name]) for name in ("rss", "trimmed", "objects", "maps"))
+    warmed = f"{warm[0]['seconds'] / 60:.0f} min and {warm[0]['jobs']:,} jobs"
     (least_open, most_open), (least_threads, most_threads) = spread["descriptors"], spread["threads"]
     text = (
         f"{last / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one process, {len(warm)} samples after "
-        f"a warm-up of {warm_up:.0f} min and {warm[0]['jobs']:,} jobs: memory {memory} MiB/h ({trimmed} MiB/h after malloc_trim, from "
+        f"a warm-up of {warmed}: memory {memory} MiB/h ({trimmed} MiB/h after malloc_trim, from "
         f"{least:.0f} MiB), descriptors {least_open} to {most_open}, threads {least_threads} to {most_threads}, Python objects "
         f"{objects}/h, maps {maps}/h, {compiled} compilations after warm-up ({warm[0]['compiled']} before); the most between two "
         f"samples is {max(rises):+.1f} MiB, all other rises and falls together {steps[-1] - steps[0] - max(rises):+.1f} MiB"
