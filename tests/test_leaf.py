@@ -45,7 +45,7 @@ def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monk
     np.testing.assert_array_equal(first.x, again.x)
     (kept,) = home.iterdir()
     (kept / "x.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(TypeError):  # it would be parsed again
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(TypeError):  # it would be parsed again
         read(tmp_path)
     monkeypatch.undo()
 
