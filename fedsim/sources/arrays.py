@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.mapped import Mapped, chunks, in_file
+from fedsim.sources.names import require_sound
 
 MOST_CLASSES = 1_000_000
 
@@ -148,7 +149,7 @@ def numbered(ids: np.ndarray) -> tuple[np.ndarray, list[Any]]:
     except TypeError as error:
         raise DataError(f"client: ids that cannot be sorted: {error}") from None
     if known.dtype.kind == "S":
-        known = np.char.decode(known, "utf-8", "backslashreplace")
+        known = np.char.decode(known, "utf-8")
     names = [name if isinstance(name, int | float) else str(name) for name in known.tolist()]
     return code.astype(np.int32), names
 
@@ -157,8 +158,9 @@ def classes_named(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     """Text labels as the places of their names among all of them, sorted by code points; numbers stay, without names.
 
     Raises:
-      DataError: for samples without a label.
+      DataError: for samples without a label, and for names of anything that are no text in UTF-8.
     """
+    _require_sound_names(arrays)
     y = np.asarray(arrays.y)
     if y.dtype.kind not in "UTO" or y.ndim != 1:
         return arrays, None if arrays.labels is None else tuple(map(str, arrays.labels))
@@ -168,6 +170,24 @@ def classes_named(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     names, code = np.unique(np.concatenate(labels), return_inverse=True)
     split = {"y": code[: len(y)], "y_test": code[len(y) :] if len(labels) > 1 else None}
     return arrays._replace(**split), tuple(names.tolist())
+
+
+def _require_sound_names(arrays: Arrays) -> None:
+    """Refuse names of classes, clients, features and further columns that no table can hold.
+
+    Raises:
+      DataError: naming the row, class or column.
+    """
+    for name in ("y", "y_test", "client", "client_test"):
+        values = getattr(arrays, name)
+        if values is not None:
+            require_sound(name, np.asarray(values))
+    require_sound("labels", () if arrays.labels is None else arrays.labels, "class")
+    require_sound("features", () if arrays.features is None else arrays.features, "column")
+    columns = arrays.columns or {}
+    require_sound("columns", list(columns), "column")
+    for name, values in columns.items():
+        require_sound(f"column {name[:40]!a}", np.asarray(values))
 
 
 def _texts(name: str, labels: np.ndarray) -> np.ndarray:

@@ -96,7 +96,7 @@ def arrays_of(
     if not len(numbers):
         faults.raise_any()
         raise DataError("no samples")
-    y = labels(target, numbers, roles.target, faults, drop)
+    y = labels(target, numbers, roles.target, faults, drop, features.number)
     who = None if roles.client is None else ids(client, numbers, roles.client, faults)
     columns = {
         roles.names[j]: ids(cells, numbers, j, faults, "value") for j, cells in zip(roles.kept, kept, strict=True)
