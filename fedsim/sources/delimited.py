@@ -15,7 +15,7 @@ from fedsim.sources.cells import JUDGED, Features, Value, as_comma_number, as_nu
 from fedsim.sources.columns import Missing, Roles, arrays_of, roles
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
-from fedsim.sources.names import fault_of
+from fedsim.sources.names import reason_of
 
 MOST_CHARACTERS = 4 << 20  # of a line
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows
@@ -117,8 +117,8 @@ def lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
       DataError: naming the line.
     """
     for number, line in enumerate(any_lines_of(lines, most), 1):
-        if not line.isascii() and (fault := fault_of(line)) is not None:
-            raise DataError(f"line {number}: not UTF-8 text{fault.rpartition('UTF-8')[2].partition(';')[0]}; {SAVE}")
+        if not line.isascii() and (fault := reason_of(line)) is not None:
+            raise DataError(f"line {number}: not UTF-8 text: {fault}; {SAVE}")
         yield line
 
 
@@ -159,9 +159,8 @@ def delimiter_of(lines: list[str], delimiter: str, target: str, decimal: str = P
     fitting = [between for between, width in widths.items() if width == best]
     remedy = "write delimiter: and the character"
     if best[1] < 2 and lines and lines[0].strip().strip('"') != target:
-        raise DataError(
-            f"delimiter: none of {', '.join(DELIMITERS[between] for between in widths)} cuts {lines[0].strip()[:40]!a}; {remedy}"
-        )
+        known = ", ".join(DELIMITERS[between] for between in widths)
+        raise DataError(f"delimiter: none of {known} cuts {lines[0].strip()[:40]!a}; {remedy}")
     if best[1] > 1 and len(fitting) > 1:
         names = " and ".join(DELIMITERS[between] for between in fitting)
         raise DataError(f"delimiter: {names} each cut the header into {best[1]} columns; {remedy}")

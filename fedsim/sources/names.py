@@ -36,6 +36,15 @@ def fault_of(text: str) -> str | None:
     return None if is_sound(text) else _told([ord(character) for character in text])
 
 
+def reason_of(text: str) -> str | None:
+    """Why a text cannot be written as UTF-8; None where it can.
+
+    >>> reason_of("k\\udce4se")
+    'byte 0xe4'
+    """
+    return None if is_sound(text) else _reason([ord(character) for character in text])
+
+
 def require_sound(title: str, names: Any, entry: str = "row") -> None:
     """Refuse names that are not sound; anything but texts is left alone.
 
@@ -102,14 +111,18 @@ def _decoded(content: bytes) -> str:
 
 def _told(codes: list[int]) -> str:
     """What is wrong with a text, given by its code points."""
+    shown = "".join(map(_escaped, codes[:SHOWN]))
+    return f"'{shown}' is no text in UTF-8: {_reason(codes)}; give it another name"
+
+
+def _reason(codes: list[int]) -> str:
+    """Of the first code point that cannot be written."""
     first = next(code for code in codes if code > LAST or SURROGATES[0] <= code <= SURROGATES[1])
     if first > LAST:
-        reason = f"U+{first:X} is no character, the last is U+{LAST:X}"
-    elif ESCAPED[0] <= first <= ESCAPED[1]:
-        reason = f"byte {first & 0xFF:#x}"
-    else:
-        reason = f"U+{first:X} is half of a surrogate pair"
-    return f"'{''.join(map(_escaped, codes[:SHOWN]))}' is no text in UTF-8: {reason}; give it another name"
+        return f"U+{first:X} is no character, the last is U+{LAST:X}"
+    if ESCAPED[0] <= first <= ESCAPED[1]:
+        return f"byte {first & 0xFF:#x}"
+    return f"U+{first:X} is half of a surrogate pair"
 
 
 def _escaped(code: int) -> str:
