@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
+from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.mapped import Mapped, chunks, in_file
 from fedsim.sources.names import require_sound
 
@@ -127,11 +128,20 @@ def vocabulary_of(arrays: Arrays) -> int:
 
 def _classes(arrays: Arrays, *labels: np.ndarray) -> int:
     """How many classes there are: as many as have names, or tokens to choose from, or else as occur."""
+    if arrays.labels is None and not per_token(labels[0]):  # whoever names classes knows them
+        _require_classes(np.concatenate(labels))
     classes = int(max(part.max() for part in labels if part.size)) + 1
     named = 0 if arrays.labels is None else len(arrays.labels)
     if named and named < classes:
         raise DataError(f"labels: {named} names, and y has a class {classes - 1}; classes are 0 to {named - 1}")
     return max(classes, named, arrays.vocabulary if per_token(labels[0]) else 0)
+
+
+def _require_classes(labels: np.ndarray) -> None:
+    """Refuse timestamps and ids as labels `[n]`."""
+    fault = fault_of_classes(labels)
+    if fault is not None:
+        raise DataError(f"y: {fault}")
 
 
 def _require_rows(name: str, values: np.ndarray) -> None:
@@ -167,6 +177,7 @@ def classes_named(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     labels = [_texts("y", y)]
     if arrays.y_test is not None and len(y_test := np.asarray(arrays.y_test)):
         labels.append(_texts("y_test", y_test))
+    _require_classes(np.concatenate(labels))
     names, code = np.unique(np.concatenate(labels), return_inverse=True)
     split = {"y": code[: len(y)], "y_test": code[len(y) :] if len(labels) > 1 else None}
     return arrays._replace(**split), tuple(names.tolist())

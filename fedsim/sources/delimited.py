@@ -81,18 +81,6 @@ def table_in(file: BinaryIO, delimiter: str, target: str, decimal: str = POINT) 
         yield header, rows
 
 
-def header_of(file: BinaryIO) -> list[str]:
-    """The names of the columns of a table.
-
-    Raises:
-      DataError: for what is no table.
-    """
-    with unpacked(file, "surrogateescape") as (source, most):
-        first = list(itertools.islice(lines_of(source, most), SEEN))
-        header = next(text.reader(first, delimiter=delimiter_of(first, "auto", ""), skipinitialspace=True), [])
-        return [name.strip() for name in header]
-
-
 @contextlib.contextmanager
 def unpacked(file: BinaryIO, errors: str = "strict") -> Iterator[tuple[io.TextIOWrapper, int]]:
     """The text of a file, plain or gzipped, and how many characters it may have.

@@ -45,6 +45,15 @@ def reason_of(text: str) -> str | None:
     return None if is_sound(text) else _reason([ord(character) for character in text])
 
 
+def shown(text: str) -> str:
+    """A text as it is, but for what cannot be written as UTF-8.
+
+    >>> shown("käse k\\udce4se")
+    'käse k\\\\xe4se'
+    """
+    return text if is_sound(text) else "".join(c if is_sound(c) else _escaped(ord(c)) for c in text)
+
+
 def require_sound(title: str, names: Any, entry: str = "row") -> None:
     """Refuse names that are not sound; anything but texts is left alone.
 
