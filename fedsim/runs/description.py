@@ -91,7 +91,9 @@ def _summary(section: dict[str, Any], edits: list[str]) -> Summary | None:
 def _problems(error: DataError, summary: Summary, path: str) -> list[str]:
     """What keeps samples from being made of a table, in a line for each column."""
     if error.by_column:
-        return list({**summary.problems, **error.by_column}.values())
+        told_by_column = {**summary.problems, **error.by_column}
+        order = ["", *(column["name"] for column in summary.columns)]
+        return [told_by_column[name] for name in dict.fromkeys((*order, *told_by_column)) if name in told_by_column]
     lines = [line.removeprefix(f"{path}: ") for line in error.lines]
     told = "\n".join(lines)
     whole = [line for name, line in summary.problems.items() if not name and line not in told]
