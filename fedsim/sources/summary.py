@@ -18,7 +18,8 @@ from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
 from fedsim.sources.names import is_sound, reason_of, shown
 
-MOST_DISTINCT = 100_000  # values of a column that are told apart; of more it is said that there are more
+MOST_DISTINCT = 10_000  # values of a column that are told apart; of more it is said that there are more
+MOST_HELD = 2_000_000  # of all columns together
 MOST_CHARACTERS = 40  # of a text that is shown
 
 
@@ -44,12 +45,16 @@ class Column:
 
     Args:
       name: of the column.
+      most: different values that are told apart.
       number: what makes a number of a cell.
       dates: whether numbers are days since 1970.
     """
 
-    def __init__(self, name: str, number: Value = as_number, dates: bool = False):
-        self.name, self.number, self.dates = name, number, dates
+    def __init__(self, name: str, most: int, number: Value = as_number, dates: bool = False):
+        self.name = name
+        self.most = most
+        self.number = number
+        self.dates = dates
         self.value: Value | None = None
         self.decided = self.decimal_comma = False
         self.blanks = self.others = 0
@@ -101,14 +106,14 @@ class Column:
         with np.errstate(invalid="ignore"):  # of what is infinite, which is no whole number
             self.whole = self.whole and bool((known % 1 == 0).all())
         self._extend(float(known.min()), float(known.max()))
-        if len(self.seen) <= MOST_DISTINCT:
-            self.seen.update(np.unique(known).tolist()[: MOST_DISTINCT + 1])
+        if len(self.seen) <= self.most:
+            self.seen.update(np.unique(known)[: self.most + 1].tolist())
 
     def _count_texts(self, known: list[str]) -> None:
         if known:
             self._extend(min(known), max(known))
-        if len(self.seen) <= MOST_DISTINCT:
-            self.seen.update(itertools.islice(map(hash, known), MOST_DISTINCT + 1))
+        if len(self.seen) <= self.most:
+            self.seen.update(map(hash, known))
 
     def _extend(self, least: Any, most: Any) -> None:
         ends = self.ends or (least, most)
@@ -140,8 +145,8 @@ class Column:
             "name": self.name,
             "type": self.kind,
             "blanks": self.blanks,
-            "distinct": min(len(self.seen), MOST_DISTINCT),
-            "distinct_at_least": len(self.seen) > MOST_DISTINCT,
+            "distinct": min(len(self.seen), self.most),
+            "distinct_at_least": len(self.seen) > self.most,
             "least": least,
             "most": most,
         }
@@ -205,13 +210,18 @@ def of_text(file: BinaryIO, delimiter: str, decimal: str) -> Summary:
         rows = text.reader(itertools.chain(first, lines), delimiter=between, skipinitialspace=True, strict=True)
         header = _header(rows)
         faults = Faults("line", header)
-        columns = [Column(name, NUMBERS[decimal]) for name in header]
+        columns = [Column(name, _told_apart(header), NUMBERS[decimal]) for name in header]
         count = 0
         for chunk, numbers in chunks_of(rows, len(header), faults):
             count += len(chunk)
             for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
                 column.read(cells, numbers)
     return _summary(columns, count, problems | faults.by_column(), "line")
+
+
+def _told_apart(names: list[str]) -> int:
+    """How many values of each column are told apart, so that many columns do not fill the memory."""
+    return min(MOST_DISTINCT, MOST_HELD // max(len(names), 1))
 
 
 def _lines_until_fault(lines: Any, problems: dict[str, str]) -> Any:
@@ -257,7 +267,7 @@ def _of_parquet(path: Path) -> Summary:
         for name in names
         if name not in scalar
     }
-    columns = [Column(name, dates=is_temporal(schema.field(name).type)) for name in scalar]
+    columns = [Column(name, _told_apart(scalar), dates=is_temporal(schema.field(name).type)) for name in scalar]
     count = 0
     for batch in batches(path, scalar):
         require_sound_texts(pa.Table.from_batches([batch]))
