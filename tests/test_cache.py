@@ -121,7 +121,7 @@ def test_a_large_file_is_hashed_once_in_a_process(monkeypatch):
 
 
 def test_least_recently_used_sets_go_first(place, monkeypatch):
-    large = {"x": np.zeros(300_000, np.uint8)}  # three of them fit into a mebibyte
+    large = {"x": np.zeros(300_000, np.uint8)}  # three of them fit into a megabyte
     monkeypatch.setenv(cache_folder.VARIABLE, "1")
     for number in range(3):
         cache.cached(key_of(number), lambda: large)
@@ -175,7 +175,7 @@ def test_the_doctor_says_what_is_kept_and_clears_it(place):
     from fedsim.cli.examination import examined
 
     shown = examined()["settings"]["read data"]
-    assert shown == f"{place}: 1 set, 0.0 of at most 4,295.0 MB (FEDSIM_CACHE_MB)"
+    assert shown == f"{place}: 1 set, 0.0 of at most 4,096.0 MB (FEDSIM_CACHE_MB)"
     done = CliRunner().invoke(cli, ["doctor", "--clear-cache", "--json"])
     assert json.loads(done.output)["sets"] == 1 and list(place.iterdir()) == []
 

@@ -56,7 +56,7 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
     if description["summary"]:
         click.echo("")
         for line in table_of(description["summary"]):
-            click.echo(printable(line))
+            click.echo(line)
     click.echo(f"\n{description['yaml']}", nl=False)
 
 
@@ -94,7 +94,8 @@ def table_of(summary: list[dict[str, Any]]) -> list[str]:
     rows = [("column", "type", "blanks", "distinct", "range")]
     for column in summary[:MOST_COLUMNS]:
         distinct = f"{'over ' if column['distinct_at_least'] else ''}{column['distinct']:,}"
-        rows.append((column["name"][:LONGEST], column["type"], f"{column['blanks']:,}", distinct, _range(column)))
+        row = (column["name"][:LONGEST], column["type"], f"{column['blanks']:,}", distinct, _range(column))
+        rows.append(tuple(map(printable, row)))
     widths = [max(len(row[place]) for row in rows) for place in range(4)]
     lines = ["  ".join((*map(str.ljust, row[:4], widths), row[4])).rstrip() for row in rows]
     if len(summary) > MOST_COLUMNS:

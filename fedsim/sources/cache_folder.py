@@ -50,7 +50,7 @@ def most_bytes() -> int:
     if not re.fullmatch(r"[0-9]{1,9}", written):
         problem = f"should be a whole number of megabytes, found {ascii(written)[:80]}"
         raise DeviceError(f"environment variable {VARIABLE}: {problem}; correct it, or unset it for {DEFAULT_MB}")
-    return int(written) << 20
+    return int(written) * 1_000_000
 
 
 def kept_sets() -> list[Kept]:

@@ -27,7 +27,8 @@ def csv(
     """A table in UTF-8 with a header, plain or gzipped: one row per sample, a target column, perhaps a client column.
 
     Target: whole numbers are classes 0, 1, ...; with any other number among them (`1.0` too) all are regression targets;
-    text names the classes, which are numbered in the order of the sorted names. Features: a column holds numbers where at
+    text names the classes, which are numbered in the order of the sorted names. Timestamps, dates and ids as classes are
+    refused, told by how many they are. Features: a column holds numbers where at
     least half of its cells in the first 1,000 rows, blanks aside, are numbers; dates, where at least half are ISO dates
     (`2024-05-01`, `2024-05-01T12:30:00`, with `Z` or `+02:00` behind or not), which become days since 1970-01-01 UTC, times
     as fractions of a day, UTC where nothing else is said; a cell that fits neither is refused. Any other column is text, and
