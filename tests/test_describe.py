@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from encoded import FORM, classes, encoded, image_column, parquets, saved_splits, typed
 from hypothesis import given
 from hypothesis import strategies as st
+from leaf_sets import written as leaf_written
 from test_image_files import as_idx, binary, records
 
 from fedsim.build.federation import federations_of
@@ -271,17 +272,53 @@ def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
     )
 
 
-def test_memory_is_bounded_by_samples(tmp_path):
-    """Few labels that are large numbers, of every kind of file that may hold them."""
-    for y in ([1_700_000_000, 1_700_000_001], [0, 10**15]):
-        np.savez(tmp_path / "w.npz", x=np.eye(2), y=np.array(y))
-        pd.DataFrame({"a": [1, 2], "y": y}).to_parquet(tmp_path / "t.parquet")
-        tracemalloc.start()
-        with pytest.raises(DataError, match=r"y: row|y: 2 different"):
-            describe(str(tmp_path / "w.npz"))
-        assert describe(str(tmp_path / "t.parquet"))["problems"][0].startswith("column 'y': 2 different whole numbers")
-        assert tracemalloc.get_traced_memory()[1] < 50 << 20
-        tracemalloc.stop()
+def hub(folder, labels, **types):
+    table = pa.table({"image": image_column([encoded(image) for image in PIXELS[: len(labels)]]), "label": labels})
+    saved_splits({"train": typed(table, {"image": FORM, **types})}, folder)
+    return folder
+
+
+def medical(folder, labels):
+    arrays = {f"{part}_images": PIXELS[: len(labels)] for part in ("train", "val", "test")}
+    np.savez(
+        folder / "m.npz", **arrays, **{f"{part}_labels": np.array(labels)[:, None] for part in ("train", "val", "test")}
+    )
+    return folder / "m.npz"
+
+
+def archive(folder, y, **others):
+    np.savez(folder / "w.npz", x=np.eye(len(y)), y=np.array(y), **others)
+    return folder / "w.npz"
+
+
+def users(folder, labels):
+    leaf_written(folder, "train", {"a": ([[0.5, 1.0]] * len(labels), labels)})
+    return folder
+
+
+LARGE = {
+    "npz": archive,
+    "npz, names": lambda folder, labels: archive(folder, labels, labels=np.array(["a", "b"])),
+    "npz, tokens": lambda folder, labels: archive(folder, [labels] * 2),
+    "huggingface": hub,
+    "huggingface, names": lambda folder, labels: hub(folder, labels, label=classes("a", "b")),
+    "medmnist": medical,
+    "leaf": users,
+}
+
+
+@pytest.mark.parametrize("form", LARGE)
+@pytest.mark.parametrize("labels", [[1_700_000_000, 1_700_000_001], [0, 10**14]])
+def test_few_samples_never_take_much_memory(tmp_path, monkeypatch, form, labels):
+    """Whatever numbers their labels are, and whatever reads them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / "set").mkdir()
+    path = LARGE[form](tmp_path / "set", labels)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"y: row|y: 2 different|classes are 0 to 1|y: .* classes; at most"):
+        describe(str(path))
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=150))

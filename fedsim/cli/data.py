@@ -91,7 +91,7 @@ def _lines_of_samples(d: dict[str, Any]) -> list[tuple[str, str]]:
 
 def table_of(summary: list[dict[str, Any]]) -> list[str]:
     """The columns of a table, a line each below a header, all of them under one another."""
-    rows = [("column", "type", "blanks", "distinct", "range")]
+    rows: list[tuple[str, ...]] = [("column", "type", "blanks", "distinct", "range")]
     for column in summary[:MOST_COLUMNS]:
         distinct = f"{'over ' if column['distinct_at_least'] else ''}{column['distinct']:,}"
         row = (column["name"][:LONGEST], column["type"], f"{column['blanks']:,}", distinct, _range(column))

@@ -108,7 +108,7 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
     client_test = None if arrays.client_test is None else _ids("client_test", arrays.client_test, len(x_test))
     client = None if arrays.client is None else _ids("client", arrays.client, len(x))
     sound = {"x": x, "y": y, "client": client, "x_test": x_test, "y_test": y_test, "client_test": client_test}
-    return arrays._replace(**sound), 0 if regression else _classes(arrays, y, y_test)
+    return arrays._replace(**sound), 0 if regression else class_count(arrays, y, y_test)
 
 
 def per_token(y: Any) -> bool:
@@ -126,14 +126,24 @@ def vocabulary_of(arrays: Arrays) -> int:
     return 1 + int(max(np.max(part) for part in parts if part is not None and np.size(part)))
 
 
-def _classes(arrays: Arrays, *labels: np.ndarray) -> int:
-    """How many classes there are: as many as have names, or tokens to choose from, or else as occur."""
+def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
+    """How many classes there are: as many as have names, or tokens to choose from, or else as occur.
+
+    Args:
+      arrays: samples, with their vocabulary.
+      labels: those of all samples, integers `[n]` or `[n, T]`, in parts.
+
+    Raises:
+      DataError: for timestamps and ids, and for classes beyond those that have names.
+    """
     if arrays.labels is None and not per_token(labels[0]):  # whoever names classes knows them
         _require_classes(np.concatenate(labels))
     classes = int(max(part.max() for part in labels if part.size)) + 1
     named = 0 if arrays.labels is None else len(arrays.labels)
     if named and named < classes:
         raise DataError(f"labels: {named} names, and y has a class {classes - 1}; classes are 0 to {named - 1}")
+    if classes > MOST_CLASSES:
+        raise DataError(f"y: {classes:,} classes; at most {MOST_CLASSES:,}, numbered closely")
     return max(classes, named, arrays.vocabulary if per_token(labels[0]) else 0)
 
 

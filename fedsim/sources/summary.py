@@ -253,7 +253,7 @@ def _of_parquet(path: Path) -> Summary:
     Raises:
       DataError: for what is no sound file.
     """
-    from fedsim.sources.arrow import batches, require_pyarrow, schema_of
+    from fedsim.sources.arrow import batches, require_pyarrow, schema_of, sound
 
     pa = require_pyarrow("parquet")
     from fedsim.sources.arrow_columns import is_scalar, is_temporal, require_sound_texts
@@ -269,13 +269,14 @@ def _of_parquet(path: Path) -> Summary:
     }
     columns = [Column(name, _told_apart(scalar), dates=is_temporal(schema.field(name).type)) for name in scalar]
     count = 0
-    for batch in batches(path, scalar):
-        require_sound_texts(pa.Table.from_batches([batch]))
-        frame = batch.to_pandas()
-        rows = range(count, count + len(frame))
-        count += len(frame)
-        for place, column in enumerate(columns):
-            column.read(feature(frame.iloc[:, place]), rows)
+    with sound("parquet file"):
+        for batch in batches(path, scalar):
+            require_sound_texts(pa.Table.from_batches([batch]))
+            frame = batch.to_pandas()
+            rows = range(count, count + len(frame))
+            count += len(frame)
+            for place, column in enumerate(columns):
+                column.read(feature(frame.iloc[:, place]), rows)
     return _summary(columns, count, problems, "row")
 
 
