@@ -83,14 +83,16 @@ def another(file, at: int) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("damage", [flipped, cut, longer, another])
+@pytest.mark.parametrize(
+    "damage", [flipped, *(pytest.param(damage, marks=pytest.mark.long) for damage in (cut, longer, another))]
+)
 def test_damage_anywhere_is_noticed_and_mended(place, monkeypatch, damage, large):
     """In every file, at places drawn from all of it; in memory and in the file alike."""
     monkeypatch.setattr(cache, "STAYS_BYTES", 0 if large else 1 << 30)
     rng = random.Random(17)
     cache.cached(KEY, made)
     for number in range(len(files_of(place))):
-        for _ in range(4):
+        for _ in range(2):
             damage(files_of(place)[number], rng.randrange(10_000))
             with pytest.warns(UserWarning, match=r"is damaged; the data files are read again"):
                 assert same(cache.cached(KEY, made))

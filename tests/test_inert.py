@@ -35,14 +35,14 @@ def back(folder, column, cells):
     return read_table(folder, "rounds")[column].tolist()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 def test_a_table_gives_back_the_texts_that_were_written(folder, texts):
     """Names of methods as they were; an empty one is missing."""
     assert ["" if pd.isna(text) else text for text in back(folder, "method", texts)] == texts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=4), st.sampled_from(["train_loss", "client"]))
 def test_numbers_are_never_guarded(folder, numbers, column):
     assert back(folder, column, numbers) == numbers
