@@ -134,19 +134,21 @@ class DataError(Failure, ValueError):
 
     Attributes:
       lines: what is wrong, and in which row.
+      by_column: of a table the first problem of each column, by its name; what concerns whole rows under an empty one.
       section: keys of the section that named the samples or the file.
     """
 
     exit_code = 3
     section: tuple[str, ...] = ("data",)
 
-    def __init__(self, *lines: str):
+    def __init__(self, *lines: str, by_column: Mapping[str, str] | None = None):
         self.lines = tuple(map(printable, lines))
+        self.by_column = {name: printable(line) for name, line in (by_column or {}).items()}
         super().__init__("\n".join(self.lines))
 
     def within(self, place: str) -> "DataError":
         """The same problems, each with a place in front, such as the file's."""
-        return DataError(*(f"{place}: {line}" for line in self.lines))
+        return DataError(*(f"{place}: {line}" for line in self.lines), by_column=self.by_column)
 
 
 class PartitionError(ValueError):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from encoded import FORM, classes, encoded, image_column, parquets, saved_splits, typed
+from hypothesis import given
+from hypothesis import strategies as st
+from leaf_sets import written as leaf_written
 from test_image_files import as_idx, binary, records
 
 from fedsim.build.federation import federations_of
@@ -20,6 +24,7 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.description import describe
 from fedsim.scenario import read
 from fedsim.sources import sha256_of_data
+from fedsim.sources.classes import FEW, fault_of_classes
 from fedsim.sources.formats import FORMATS, kind_of
 
 RNG = np.random.default_rng(0)
@@ -172,6 +177,158 @@ def test_blanks_are_counted_and_filled(tmp_path):
         describe(str(tmp_path / "w.npz"))
 
 
+def summary(path, *edits) -> tuple[dict, dict]:
+    told = describe(str(path), edits)
+    assert json.loads(json.dumps(told)) == told
+    return told, {column["name"]: column for column in told["summary"]}
+
+
+def counts(column: dict) -> list:
+    return [column[key] for key in ("type", "blanks", "distinct", "least", "most")]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_the_columns_of_a_table_are_summarised(tmp_path, form):
+    table = pd.DataFrame(
+        {
+            "whole": [3, -1, 3, 2],
+            "share": [0.5, None, 1.5, 0.25],
+            "seen": ["2024-05-01", "2024-05-03T06:00", None, "2023-01-01"],
+            "word": ["b", "a", None, "b"],
+            "none": [None] * 4,
+            "y": [0, 1, 0, 1],
+        }
+    )
+    if form == "csv":
+        table.to_csv(tmp_path / "t.csv", index=False)
+    else:
+        table.assign(seen=pd.to_datetime(table["seen"], format="ISO8601")).to_parquet(tmp_path / "t.parquet")
+    told, columns = summary(tmp_path / f"t.{form}", "drop=[none]")
+    assert told["problems"] == [] and told["rows"] == 4 and told["missing"]["share"] == 1
+    assert {name: counts(column) for name, column in columns.items()} == {
+        "whole": ["whole numbers", 0, 3, -1, 3],
+        "share": ["numbers", 1, 3, 0.25, 1.5],
+        "seen": ["dates", 1, 3, "2023-01-01", "2024-05-03T06:00:00"],
+        "word": ["text", 1, 2, "a", "b"],
+        "none": ["blank", 4, 0, None, None],
+        "y": ["whole numbers", 0, 2, 0, 1],
+    }
+
+
+UNSOUND = {
+    "text among numbers": (b"a,y\n1,0\nx,1\nz,1\n4,0\n5,0\n", ["line 3, column 'a': 'x' is no number (and 1 more)"]),
+    "ragged rows": (b"a,y\n1,0\n2\n3,1,1\n", ["line 3: 1 cells, the header names 2 columns (and 1 more)"]),
+    "two columns": (b"a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n",
+                    ["line 2, column 'a': 'x' is no number", "line 3, column 'b': 'x' is no number"]),
+    "mixed encodings": ("k\u00e4se,y\n1,0\n".encode() + b"k\xe4se,1\n3,1\n",
+                        ["line 3: not UTF-8 text: byte 0xe4; save the table as UTF-8",
+                         "line 3, column 'k\\xe4se': not UTF-8 text: byte 0xe4"]),
+    "a cell without end": (b'a,y\n1,0\n2,"1\n', ["line 3: unexpected end of data"]),
+    "half of a gzip file": (gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9], ["not a sound gzip file near line "]),
+    "no delimiter": (b"a:y\n1:0\n", ["delimiter: none of comma, semicolon, tab, bar cuts 'a:y'", "no feature"]),
+    "the same name twice": (b"a,a,y\n1,2,0\n", ["two columns are called 'a'"]),
+    "huge numbers": (b"a,y\n" + b"9" * 400 + b",0\n1,1\n", ["line 2, column 'a': inf is no number to learn from"]),
+    "no rows": (b"a,y\n", ["no samples"]),
+    "a timestamp": (b"a,y\n" + b"".join(b"%d,%d\n" % (i, 1_714_521_600 + i) for i in range(9)),
+                    ["column 'y': 9 different whole numbers up to 1,714,521,608 as classes of 9 samples look like timestamps;"]),
+    "milliseconds": (b"a,y\n1,1714521600000\n", ["column 'y': one whole number up to 1,714,521,600,000 as classes of 1 samples"]),
+    "dates": (b"a,y\n1,2024-05-01\n2,2024-05-02\n", ["column 'y': 2 different texts as classes of 2 samples: dates,"]),
+    "ids": (b"a,y\n" + b"".join(b"1,%d\n" % i for i in range(101)), ["column 'y': 101 different whole numbers up to 100 as "]),
+    "ids in text": (b"a,y\n" + b"".join(b"1,u%d\n" % i for i in range(101)), ["column 'y': 101 different texts as classes of "]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", UNSOUND)
+def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
+    """One line for each column that is wrong, what its columns hold all the same, and success."""
+    content, problems = UNSOUND[title]
+    (tmp_path / "t.csv").write_bytes(content)
+    told, columns = summary(tmp_path / "t.csv")
+    assert len(told["problems"]) == len(problems), told["problems"]
+    for line, start in zip(told["problems"], problems, strict=True):
+        assert line.startswith(start)
+    assert len(columns) >= 1 and told["shape"] is None and told["data"]["kind"] == "csv"
+    done = CliRunner().invoke(cli, ["data", "describe", str(tmp_path / "t.csv")])
+    assert done.exit_code == 0 and all(line.isprintable() for line in done.output.splitlines()), done.output
+    assert all(line in done.output for line in told["problems"])
+    with pytest.raises(DataError):  # it is refused when it is to be trained on
+        federations_of(read({"name": "x", "data": told["data"]}), None, np.dtype("float32"))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", gzip.compress(b"")])
+def test_an_empty_file_is_refused(tmp_path, content):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match="empty: a header with column names is needed"):
+        describe(str(tmp_path / "t.csv"))
+
+
+def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b;wage\n1,5;x;1,25\n2;y;-3,5\n;x;2\n3,25;y;1\n")
+    told, columns = summary(tmp_path / "t.csv", "target=wage")
+    assert told["data"]["decimal"] == "," and "decimal: ',' is a guess by the cells" in told["notes"]
+    assert counts(columns["a"]) == ["numbers", 1, 3, 1.5, 3.25] and told["target"]["least"] == -3.5
+    assert summary(tmp_path / "t.csv", "decimal=.")[0]["problems"][0].startswith(
+        "column 'a': '1,5' has a decimal comma; write decimal: ','"
+    )
+
+
+def hub(folder, labels, **types):
+    table = pa.table({"image": image_column([encoded(image) for image in PIXELS[: len(labels)]]), "label": labels})
+    saved_splits({"train": typed(table, {"image": FORM, **types})}, folder)
+    return folder
+
+
+def medical(folder, labels):
+    arrays = {f"{part}_images": PIXELS[: len(labels)] for part in ("train", "val", "test")}
+    np.savez(
+        folder / "m.npz", **arrays, **{f"{part}_labels": np.array(labels)[:, None] for part in ("train", "val", "test")}
+    )
+    return folder / "m.npz"
+
+
+def archive(folder, y, **others):
+    np.savez(folder / "w.npz", x=np.eye(len(y)), y=np.array(y), **others)
+    return folder / "w.npz"
+
+
+def users(folder, labels):
+    leaf_written(folder, "train", {"a": ([[0.5, 1.0]] * len(labels), labels)})
+    return folder
+
+
+LARGE = {
+    "npz": archive,
+    "npz, names": lambda folder, labels: archive(folder, labels, labels=np.array(["a", "b"])),
+    "npz, tokens": lambda folder, labels: archive(folder, [labels] * 2),
+    "huggingface": hub,
+    "huggingface, names": lambda folder, labels: hub(folder, labels, label=classes("a", "b")),
+    "medmnist": medical,
+    "leaf": users,
+}
+
+
+@pytest.mark.parametrize("form", LARGE)
+@pytest.mark.parametrize("labels", [[1_700_000_000, 1_700_000_001], [0, 10**14]])
+def test_few_samples_never_take_much_memory(tmp_path, monkeypatch, form, labels):
+    """Whatever numbers their labels are, and whatever reads them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / "set").mkdir()
+    path = LARGE[form](tmp_path / "set", labels)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"y: row|y: 2 different|classes are 0 to 1|y: .* classes; at most"):
+        describe(str(path))
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=150))
+def test_classes_are_never_many_more_than_samples(labels):
+    """Whatever whole numbers labels are: those that are admitted are counted in little memory."""
+    fault = fault_of_classes(np.array(labels))
+    assert fault is not None or max(labels) < FEW
+    assert fault is None or (fault.isprintable() and len(fault) < 250)
+
+
 def test_keys_are_set_as_in_a_scenario(tmp_path):
     path = made("csv", tmp_path)
     told = describe(path, ["target=age", "data.drop=[Label]", "clients=7"])
@@ -205,10 +362,10 @@ def test_paths_are_written_from_the_working_directory(tmp_path, monkeypatch):
 
 def test_a_table_with_images_is_a_set(tmp_path):
     as_parquets(tmp_path)
-    with pytest.raises(
-        DataError, match=r"column 'image': holds lists or records, .*; kind: huggingface reads images and"
-    ):
-        describe(str(tmp_path / "data/train-00000-of-00001.parquet"))
+    told = describe(str(tmp_path / "data/train-00000-of-00001.parquet"))
+    (line,) = told["problems"]
+    assert line.startswith("column 'image': holds lists or records, ") and "kind: huggingface reads images and" in line
+    assert [column["name"] for column in told["summary"]] == ["label"]
 
 
 def test_every_kind_of_file_has_a_row():

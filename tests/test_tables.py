@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedsim
 from fedsim.build.federation import federations_of, settled_data
@@ -52,6 +54,36 @@ def test_other_delimiters_are_named(tmp_path):
     assert "none of comma, semicolon, tab, bar cuts 'a:y'" in refused(table, tmp_path, colons)[0]
     assert "comma and semicolon each cut the header into 2 columns" in refused(table, tmp_path, "a,b;y\n1,2;0\n")[0]
     assert "'::' is not one character" in refused(table, tmp_path, colons, delimiter="::")[0]
+
+
+@given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)), min_size=2, max_size=20), st.booleans())
+def test_decimal_commas_are_points(tmp_path_factory, pairs, blanks):
+    """The same table in either way of writing: the same samples, to the bit, features and targets."""
+    folder = tmp_path_factory.mktemp("decimals")
+    rows = [f"{a!r};{'NA' if blanks else b!r};w;{b + 0.5!r}" for a, b in pairs]
+    text = "a;b;word;wage\n" + "\n".join(rows)
+    keys = {"target": "wage", "missing": "mean"}
+    points, commas = table(folder, text, **keys), table(folder, text.replace(".", ","), decimal=",", **keys)
+    np.testing.assert_array_equal(points.x, commas.x)
+    assert points.y.tolist() == commas.y.tolist() and points.features == commas.features
+
+
+def test_decimal_commas_are_asked_for(tmp_path):
+    """They are never taken for text, nor points for them; the delimiter is another character."""
+    rows = "a;n;y\n1,5;2;0\n2;2,5;1\n,5;1;0\n"
+    assert refused(table, tmp_path, rows) == [
+        "column 'a': '1,5' has a decimal comma; write decimal: ',', or decimals with a point",
+        "line 3, column 'n': '2,5' is no number; write decimals with a point",
+    ]
+    assert table(tmp_path, rows, decimal=",").x.tolist() == [[1.5, 2], [2, 2.5], [0.5, 1]]
+    assert refused(table, tmp_path, rows.replace(";", ","), decimal=",", delimiter=",") == [
+        "decimal: ',' is the delimiter as well; write another one of them"
+    ]
+    assert refused(table, tmp_path, rows + "1.500,5;2;1\n", decimal=",") == [
+        "line 5, column 'a': '1.500,5' is no number"
+    ]
+    assert "none of semicolon, tab, bar cuts" in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
+    assert table(tmp_path, "a;tags;y\n1;x,y;0\n2;1,2;1\n3;z;0\n").features == ("a", "tags=1,2", "tags=x,y", "tags=z")
 
 
 def test_gzip_is_unpacked_up_to_a_bound(tmp_path):

@@ -122,7 +122,7 @@ BAD = {  # name -> (kind, content, words of the line)
     "short row": ("on", "client,start,end\n1,0\n", "line 2: 2 cells, the header names 3 columns"),
     "header alone": ("on", "client,start,end\n", "no rows below the header"),
     "nothing": ("on", "", "line 1: 'client' is no column; found nothing"),
-    "no text": ("on", b"\xff\xfe\x00\x01", "not UTF-8 text near line 1"),
+    "no text": ("on", b"\xff\xfe\x00\x01", "line 1: not UTF-8 text"),
     "half a gzip file": ("on", gzip.compress(ON.encode())[:20], "not a sound gzip file"),
     "no speed": ("devices", DEVICES.replace(",2,x", ",-2,x"), "column 'seconds_per_step': '-2' is no time or rate"),
     "no rate": ("devices", DEVICES.replace("b,10,", "b,0,"), "column 'up': '0' is no time or rate"),

@@ -6,8 +6,11 @@ from typing import Any
 import click
 
 from fedsim.cli import options
+from fedsim.errors import printable
 
 LISTED = 12  # classes, columns
+MOST_COLUMNS = 50  # of a table that are shown
+LONGEST = 40  # characters of a column's name
 
 
 @click.group("data")
@@ -33,7 +36,8 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
     """Say what PATH holds, and print the data section for it.
 
     Of a file or a folder of any known form: its kind, samples, their shape and type, classes or the range of targets,
-    clients, blanks, memory, SHA-256. Trains nothing.
+    clients, blanks, memory, SHA-256. Of a table: type, blanks, distinct values and range of each column, and, where no
+    samples can be made of it, what is wrong, in a line for each column. Trains nothing.
 
     \b
     Examples:
@@ -48,20 +52,33 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps(description))
         return
     for name, text in lines_of(description):
-        click.echo(f"{name:<9} {text}")
+        click.echo(printable(f"{name:<9} {text}"))
+    if description["summary"]:
+        click.echo("")
+        for line in table_of(description["summary"]):
+            click.echo(line)
     click.echo(f"\n{description['yaml']}", nl=False)
 
 
 def lines_of(description: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, text) of what is known."""
-    d = description
+    head = [("path", description["path"]), ("kind", description["kind"])]
+    ends = [
+        ("SHA-256", description["sha256"]),
+        *(("note", note) for note in description["notes"]),
+        *(("problem", line) for line in description["problems"]),
+    ]
+    samples = [("rows", f"{description['rows']:,}")] if description["problems"] else _lines_of_samples(description)
+    return [(name, text) for name, text in (*head, *samples, *ends) if text]
+
+
+def _lines_of_samples(d: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, text) of what is known of samples."""
     shape = " x ".join(map(str, d["shape"])) or "a number"
     scaled = "" if d["scale"] == 1 else f", over {1 / d['scale']:g}"
     tokens = f", tokens 0 to {d['vocabulary'] - 1}" if d["vocabulary"] else ""
     tests = f", {d['test_rows']:,} to test on" if d["test_rows"] else ", none to test on: data.test of them are kept"
-    lines = [
-        ("path", d["path"]),
-        ("kind", d["kind"]),
+    return [
         ("samples", f"{d['rows']:,} to train on{tests}"),
         ("sample", f"{shape}, {d['type']}{scaled}{tokens}{_listed(d['features'], ': ')}"),
         ("target", _target(d["target"])),
@@ -69,10 +86,33 @@ def lines_of(description: dict[str, Any]) -> list[tuple[str, str]]:
         ("columns", _listed(d["columns"])),
         ("blanks", _listed([f"{name} ({n:,})" for name, n in d["missing"].items()])),
         ("memory", f"{d['bytes'] / 1e6:,.1f} MB{', which stay in the file' if d['in_file'] else ''}"),
-        ("SHA-256", d["sha256"]),
-        *(("note", note) for note in d["notes"]),
     ]
-    return [(name, text) for name, text in lines if text]
+
+
+def table_of(summary: list[dict[str, Any]]) -> list[str]:
+    """The columns of a table, a line each below a header, all of them under one another."""
+    rows: list[tuple[str, ...]] = [("column", "type", "blanks", "distinct", "range")]
+    for column in summary[:MOST_COLUMNS]:
+        distinct = f"{'over ' if column['distinct_at_least'] else ''}{column['distinct']:,}"
+        row = (column["name"][:LONGEST], column["type"], f"{column['blanks']:,}", distinct, _range(column))
+        rows.append(tuple(map(printable, row)))
+    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    lines = ["  ".join((*map(str.ljust, row[:4], widths), row[4])).rstrip() for row in rows]
+    if len(summary) > MOST_COLUMNS:
+        lines.append(f"and {len(summary) - MOST_COLUMNS:,} more columns; --json lists all")
+    return lines
+
+
+def _range(column: dict[str, Any]) -> str:
+    """From the smallest to the largest value."""
+    least, most = column["least"], column["most"]
+    if least is None:
+        return ""
+    if column["type"] == "numbers":
+        return (
+            f"{least:g} to {most:g}" if isinstance(least, float) and isinstance(most, float) else f"{least} to {most}"
+        )
+    return f"{least} to {most}"
 
 
 def _target(target: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import jax
 from fedsim._version import __version__
 from fedsim.machine import compile_cache, devices_of, threads_in_force
 from fedsim.runs.environment import instructions, surroundings
+from fedsim.sources import cache_folder
 
 PACKAGES = (
     "jax", "jaxlib", "optax", "numpy", "scipy", "pandas", "pydantic", "click", "rich", "matplotlib", "safetensors",
@@ -39,9 +40,18 @@ def examined() -> dict[str, Any]:
         "settings": {
             **(around["flags"] or {"flags": "none set"}),
             "compiled": f"{cache}: {len(compiled)} files, {sum(compiled) / 1e6:.1f} MB",
+            "read data": _read_data(),
         },
         "problems": problems,
     }
+
+
+def _read_data() -> str:
+    """Where data that were read are kept, and how much of them."""
+    sets = cache_folder.kept_sets()
+    size = sum(kept.bytes for kept in sets)
+    most = f"{cache_folder.most_bytes() / 1e6:,.1f} MB ({cache_folder.VARIABLE})"
+    return f"{cache_folder.place()}: {cache_folder.counted(sets)}, {size / 1e6:,.1f} of at most {most}"
 
 
 def _problems(devices: list, cache: str | None) -> list[str]:

@@ -10,16 +10,23 @@ from fedsim.cli import options
 
 
 @click.command("doctor")
+@click.option(
+    "--clear-cache", is_flag=True, help="Remove the data that earlier runs have read and kept, and do no more."
+)
 @options.as_json("what was found")
 @options.debug
-def doctor_command(as_json: bool) -> None:
+def doctor_command(clear_cache: bool, as_json: bool) -> None:
     """Say what a run would use here: versions, devices, threads, memory, flags, and what is missing.
 
     \b
     Examples:
       fedsim doctor
       fedsim doctor --json
+      fedsim doctor --clear-cache
     """
+    if clear_cache:
+        _clear_cache(as_json)
+        return
     from fedsim.cli.examination import examination, examined
 
     findings = examined()
@@ -27,6 +34,18 @@ def doctor_command(as_json: bool) -> None:
         click.echo(json.dumps(findings))
     else:
         examination(findings)
+
+
+def _clear_cache(as_json: bool) -> None:
+    """Empty the cache of read data, and say what was in it."""
+    from fedsim.sources import cache_folder
+
+    removed = cache_folder.clear()
+    size = sum(kept.bytes for kept in removed)
+    if as_json:
+        click.echo(json.dumps({"place": str(cache_folder.place()), "sets": len(removed), "bytes": size}))
+    else:
+        click.echo(f"{cache_folder.place()}: {cache_folder.counted(removed)} removed, {size / 1e6:.1f} MB")
 
 
 @click.command("bench")

@@ -104,10 +104,15 @@ def _followed(directories: tuple[Path, ...], out: Path | None, open_page: bool) 
 @click.option(
     "--spread", type=click.Choice(["sd", "interval"]), default="sd", show_default=True, help="Behind a paper's means."
 )
-@click.option("--excel-safe", is_flag=True, help="Put ' before text that a spreadsheet would compute.")
+@click.option(
+    "--excel-safe/--raw",
+    "guard",
+    default=None,
+    help="Whether ' stands before text that a spreadsheet would compute.  [default: in csv only]",
+)
 @options.debug
 def export_command(
-    directory: Path, form: str, table: str | None, out: Path | None, spread: str, excel_safe: bool
+    directory: Path, form: str, table: str | None, out: Path | None, spread: str, guard: bool | None
 ) -> None:
     """Give a table of a run to other programs: CSV, Parquet, LaTeX with booktabs, Markdown, or JSON.
 
@@ -120,7 +125,7 @@ def export_command(
     from fedsim.disk import files
     from fedsim.runs.export import exported
 
-    content = exported(directory, table, form, excel_safe, spread)
+    content = exported(directory, table, form, guard, spread)
     if out is not None:
         files.write_named(out, content)
         click.echo(f"{out} written")

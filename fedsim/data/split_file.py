@@ -20,6 +20,7 @@ from fedsim.sources.cells import ids
 from fedsim.sources.delimited import lines_of, unpacked
 from fedsim.sources.faults import LISTED, Faults
 from fedsim.sources.files import Name, opened
+from fedsim.sources.names import fault_of
 
 MOST_BYTES = 1 << 30  # of a file
 NOBODY, NOTHING = -1, -1  # the owner of a sample that is not listed, the sample of a line that names a client alone
@@ -187,7 +188,9 @@ def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unlisted(client: str, held: Any) -> str | None:
-    """What is wrong with the samples of a client in JSON."""
+    """What is wrong with the name or the samples of a client in JSON."""
+    if (fault := fault_of(client)) is not None:
+        return f"client {fault}"
     if not isinstance(held, list):
         return f"client {client[:40]!a}: a list of its samples is needed"
     for place, sample in enumerate(held, 1):

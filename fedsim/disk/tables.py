@@ -20,6 +20,7 @@ from fedsim.errors import DirectoryError
 Record = dict[str, Any]  # a row, or a stack of rows: values that are lists have one entry per row
 
 COMPUTED = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet computes
+GUARD = "'"  # stands before such text, and before text that begins with it
 NAMES = ("client", "label")  # columns of numbers or names; 007 is a name
 TEXT = ("method", "baseline", "variant", "tuned", "reason")  # columns that stay text when they are read
 LISTED = 100_000  # clients up to which `clients.csv` and `partition.csv` list all, not only those that took part
@@ -149,10 +150,26 @@ def _cell(value: Any) -> str:
 def inert(text: str) -> str:
     """Text that a spreadsheet shows and does not compute: names come from users, perhaps from strangers.
 
-    >>> inert("=cmd()"), inert("median")
-    ("'=cmd()", 'median')
+    Different texts stay different, and `unguarded` gives each of them back.
+
+    >>> inert("=cmd()"), inert("'=cmd()"), inert("median")
+    ("'=cmd()", "''=cmd()", 'median')
     """
-    return f"'{text}" if text.startswith(COMPUTED) else text
+    return GUARD + text if text.startswith((*COMPUTED, GUARD)) else text
+
+
+def unguarded(cell: str) -> str:
+    """The text of a cell that `inert` wrote.
+
+    >>> unguarded("'=cmd()"), unguarded("''=cmd()"), unguarded("median")
+    ('=cmd()', "'=cmd()", 'median')
+    """
+    return cell[1:] if is_guarded(cell) else cell
+
+
+def is_guarded(cell: str) -> bool:
+    """Whether `inert` put an apostrophe before the text of a cell; tables of earlier versions hold some that it did not."""
+    return cell.startswith(GUARD) and cell[1:].startswith((*COMPUTED, GUARD))
 
 
 @contextlib.contextmanager
@@ -190,8 +207,9 @@ def read_table(path: Path, name: str, text: Sequence[str] = ()) -> pd.DataFrame 
 
 def _read_back(column: str, cells: list[str], text: Sequence[str]) -> list[Any]:
     """A column as it was before it was written, to the bit; empty cells are missing."""
-    cells = [cell[1:] if cell[:1] == "'" and cell[1:].startswith(COMPUTED) else cell for cell in cells]
-    if column in (*TEXT, *text):
+    named = column in NAMES and any(map(is_guarded, cells))  # numbers are never guarded
+    cells = [unguarded(cell) for cell in cells]
+    if named or column in (*TEXT, *text):
         return [cell or None for cell in cells]
     for kind in (int, float):
         if column in NAMES and not all(cell == "" or _is_written_so(cell, kind) for cell in cells):

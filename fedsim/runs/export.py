@@ -1,6 +1,7 @@
 """Tables of a run directory for other programs."""
 
 import io
+import re
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -19,17 +20,18 @@ from fedsim.runs import directory
 from fedsim.runs.derive import contents
 from fedsim.runs.unfinished import ended
 
+NUMBERS = re.compile(r"[+-]?\d+(\.\d+)?( to [+-]?\d+(\.\d+)?)?")  # and intervals, as a paper's table writes them
 Read = Callable[[str], pd.DataFrame | None]  # a table by its name
 
 
-def exported(path: Path, table: str | None, form: str, excel_safe: bool = False, spread: str = "sd") -> bytes:
+def exported(path: Path, table: str | None, form: str, guard: bool | None = None, spread: str = "sd") -> bytes:
     """One table in one form; of a run that has not ended what it has committed so far, with a warning that says so.
 
     Args:
       path: of the run directory.
       table: name of one of its tables; None: a row per method, as a paper shows it.
       form: `csv`, `parquet`, `latex`, `markdown` or `json`.
-      excel_safe: put an apostrophe before text that a spreadsheet would compute.
+      guard: put an apostrophe before text that a spreadsheet would compute; None: in `csv` alone, which spreadsheets open.
       spread: of a paper's table, `sd` or `interval` of the mean.
 
     Raises:
@@ -43,9 +45,10 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False,
     if table is None and form == "latex":
         return in_latex(_paper(path, record, read, spread), mark).encode()
     frame = _rows(path, record, read, spread) if table is None else _table(path, table, names, read)
-    if excel_safe:
+    guarded = form == "csv" if guard is None else guard
+    if guarded:
         words = frame.select_dtypes(exclude="number").columns
-        frame[words] = frame[words].map(lambda cell: inert(cell) if isinstance(cell, str) else cell)
+        frame[words] = frame[words].map(_guarded)
     if form == "latex":
         return in_latex(tables.latex(frame.fillna("")), mark).encode()
     if form == "markdown":
@@ -61,6 +64,13 @@ def exported(path: Path, table: str | None, form: str, excel_safe: bool = False,
         problem = "parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow"
         raise DirectoryError(problem) from None
     return file.getvalue()
+
+
+def _guarded(cell: Any) -> Any:
+    """A cell that a spreadsheet shows as it is: text is made inert, and numbers written as text stay numbers."""
+    if not isinstance(cell, str) or NUMBERS.fullmatch(cell):
+        return cell
+    return inert(cell)
 
 
 def _opened(path: Path) -> tuple[dict[str, Any], list[str], Read]:

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
+from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.mapped import Mapped, chunks, in_file
+from fedsim.sources.names import require_sound
 
 MOST_CLASSES = 1_000_000
 
@@ -106,7 +108,7 @@ def checked(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tup
     client_test = None if arrays.client_test is None else _ids("client_test", arrays.client_test, len(x_test))
     client = None if arrays.client is None else _ids("client", arrays.client, len(x))
     sound = {"x": x, "y": y, "client": client, "x_test": x_test, "y_test": y_test, "client_test": client_test}
-    return arrays._replace(**sound), 0 if regression else _classes(arrays, y, y_test)
+    return arrays._replace(**sound), 0 if regression else class_count(arrays, y, y_test)
 
 
 def per_token(y: Any) -> bool:
@@ -124,13 +126,32 @@ def vocabulary_of(arrays: Arrays) -> int:
     return 1 + int(max(np.max(part) for part in parts if part is not None and np.size(part)))
 
 
-def _classes(arrays: Arrays, *labels: np.ndarray) -> int:
-    """How many classes there are: as many as have names, or tokens to choose from, or else as occur."""
+def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
+    """How many classes there are: as many as have names, or tokens to choose from, or else as occur.
+
+    Args:
+      arrays: samples, with their vocabulary.
+      labels: those of all samples, integers `[n]` or `[n, T]`, in parts.
+
+    Raises:
+      DataError: for timestamps and ids, and for classes beyond those that have names.
+    """
+    if arrays.labels is None and not per_token(labels[0]):  # whoever names classes knows them
+        _require_classes(np.concatenate(labels))
     classes = int(max(part.max() for part in labels if part.size)) + 1
     named = 0 if arrays.labels is None else len(arrays.labels)
     if named and named < classes:
         raise DataError(f"labels: {named} names, and y has a class {classes - 1}; classes are 0 to {named - 1}")
+    if classes > MOST_CLASSES:
+        raise DataError(f"y: {classes:,} classes; at most {MOST_CLASSES:,}, numbered closely")
     return max(classes, named, arrays.vocabulary if per_token(labels[0]) else 0)
+
+
+def _require_classes(labels: np.ndarray) -> None:
+    """Refuse timestamps and ids as labels `[n]`."""
+    fault = fault_of_classes(labels)
+    if fault is not None:
+        raise DataError(f"y: {fault}")
 
 
 def _require_rows(name: str, values: np.ndarray) -> None:
@@ -148,7 +169,7 @@ def numbered(ids: np.ndarray) -> tuple[np.ndarray, list[Any]]:
     except TypeError as error:
         raise DataError(f"client: ids that cannot be sorted: {error}") from None
     if known.dtype.kind == "S":
-        known = np.char.decode(known, "utf-8", "backslashreplace")
+        known = np.char.decode(known, "utf-8")
     names = [name if isinstance(name, int | float) else str(name) for name in known.tolist()]
     return code.astype(np.int32), names
 
@@ -157,17 +178,37 @@ def classes_named(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     """Text labels as the places of their names among all of them, sorted by code points; numbers stay, without names.
 
     Raises:
-      DataError: for samples without a label.
+      DataError: for samples without a label, and for names of anything that are no text in UTF-8.
     """
+    _require_sound_names(arrays)
     y = np.asarray(arrays.y)
     if y.dtype.kind not in "UTO" or y.ndim != 1:
         return arrays, None if arrays.labels is None else tuple(map(str, arrays.labels))
     labels = [_texts("y", y)]
     if arrays.y_test is not None and len(y_test := np.asarray(arrays.y_test)):
         labels.append(_texts("y_test", y_test))
+    _require_classes(np.concatenate(labels))
     names, code = np.unique(np.concatenate(labels), return_inverse=True)
     split = {"y": code[: len(y)], "y_test": code[len(y) :] if len(labels) > 1 else None}
     return arrays._replace(**split), tuple(names.tolist())
+
+
+def _require_sound_names(arrays: Arrays) -> None:
+    """Refuse names of classes, clients, features and further columns that no table can hold.
+
+    Raises:
+      DataError: naming the row, class or column.
+    """
+    for name in ("y", "y_test", "client", "client_test"):
+        values = getattr(arrays, name)
+        if values is not None:
+            require_sound(name, np.asarray(values))
+    require_sound("labels", () if arrays.labels is None else arrays.labels, "class")
+    require_sound("features", () if arrays.features is None else arrays.features, "column")
+    columns = arrays.columns or {}
+    require_sound("columns", list(columns), "column")
+    for name, values in columns.items():
+        require_sound(f"column {name[:40]!a}", np.asarray(values))
 
 
 def _texts(name: str, labels: np.ndarray) -> np.ndarray:

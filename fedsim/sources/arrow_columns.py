@@ -7,8 +7,38 @@ import pyarrow as pa
 
 from fedsim.errors import DataError
 from fedsim.sources.dates import days_of
+from fedsim.sources.names import require_sound
 
 MOST_CHARACTERS = 500  # of a text that names a class, a client or a group
+
+
+def require_sound_texts(table: Any) -> None:
+    """Refuse texts that are not UTF-8, which Arrow takes as they are.
+
+    Raises:
+      DataError: naming row and column.
+    """
+    for name in table.column_names:
+        column = table.column(name)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            binary = pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
+            require_sound(f"column {name[:60]!a}", np.array(_contents(column, binary), object))
+            raise
+
+
+def _contents(column: Any, binary: Any) -> list[str]:
+    """The texts of a column, bytes that are not UTF-8 by code points of their own."""
+    chunks = [
+        chunk.dictionary.view(binary).take(chunk.indices) if pa.types.is_dictionary(column.type) else chunk.view(binary)
+        for chunk in column.chunks
+    ]
+    contents = [content for chunk in chunks for content in chunk.to_pylist()]
+    return ["" if content is None else content.decode("utf-8", "surrogateescape") for content in contents]
 
 
 def lists(name: str, column: Any) -> np.ndarray:

@@ -11,10 +11,20 @@ import pyarrow as pa
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import batches, schema_of
-from fedsim.sources.arrow_columns import is_image, is_nested, is_numeric, is_scalar, lists, plain, spare
+from fedsim.sources.arrow_columns import (
+    is_image,
+    is_nested,
+    is_numeric,
+    is_scalar,
+    lists,
+    plain,
+    require_sound_texts,
+    spare,
+)
 from fedsim.sources.cells import BLANK
 from fedsim.sources.columns import Missing
 from fedsim.sources.frame import of_frame
+from fedsim.sources.names import require_sound
 from fedsim.sources.pictures import SCALE, decoded
 
 UNLABELLED = -1  # how `datasets` writes that a row has no class
@@ -58,6 +68,8 @@ def roles_of(schema: Any, types: dict[str, Any], target: str | None, features: l
     """
     names, lines = schema.names, []
     classes = {n: list(map(str, t["names"])) for n, t in types.items() if isinstance(t.get("names"), list)}
+    for name, titles in classes.items():
+        require_sound(f"names of the classes of {name[:60]!a}", titles, "class")
     images = [name for name in names if is_image(schema.field(name).type, types.get(name, {}))]
     known = [name for name in names if name in classes]
     label = target or (known[0] if len(known) == 1 else "label")
@@ -154,7 +166,9 @@ def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missi
 def _table(part: Shards, names: list[str], schema: Any) -> Any:
     """Some columns of a split."""
     only = pa.schema([schema.field(name) for name in names])
-    return pa.Table.from_batches([batch for path in part.values() for batch in batches(path, names)], only)
+    table = pa.Table.from_batches([batch for path in part.values() for batch in batches(path, names)], only)
+    require_sound_texts(table)
+    return table
 
 
 def _columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:

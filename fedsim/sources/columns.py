@@ -10,6 +10,7 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import MOST_CATEGORIES, Features, ids, is_blank, labels
+from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.faults import Faults
 
 Missing = Literal["refuse", "mean", "median", "drop"]
@@ -96,7 +97,9 @@ def arrays_of(
     if not len(numbers):
         faults.raise_any()
         raise DataError("no samples")
-    y = labels(target, numbers, roles.target, faults, drop)
+    y = labels(target, numbers, roles.target, faults, drop, features.number)
+    if roles.target not in faults.columns and (fault := fault_of_classes(y)) is not None:
+        faults.add(-1, roles.target, fault)
     who = None if roles.client is None else ids(client, numbers, roles.client, faults)
     columns = {
         roles.names[j]: ids(cells, numbers, j, faults, "value") for j, cells in zip(roles.kept, kept, strict=True)

@@ -28,6 +28,16 @@ def as_days(cell: str) -> float | None:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - START).total_seconds() / DAY
 
 
+def date_of(days: float) -> str:
+    """Days since 1970-01-01 UTC as a date in the ISO form, with the time where it is not midnight.
+
+    >>> date_of(1.0), date_of(1.25)
+    ('1970-01-02', '1970-01-02T06:00:00')
+    """
+    moment = np.datetime64(0, "s") + np.timedelta64(round(days * DAY), "s")
+    return str(moment).removesuffix("T00:00:00")
+
+
 def days_of(moments: np.ndarray) -> np.ndarray:
     """Moments (datetime64, UTC) or durations (timedelta64) `[n]` as days; what is none is NaN.
 

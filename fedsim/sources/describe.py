@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.sources.arrays import Arrays, classes_named, numbered, per_token, vocabulary_of
+from fedsim.sources.arrays import Arrays, class_count, classes_named, numbered, per_token, vocabulary_of
 from fedsim.sources.mapped import Mapped, chunks, in_file
 
 
@@ -17,8 +17,13 @@ def described(arrays: Arrays) -> dict[str, Any]:
     Returns:
       By name: `rows`, `test_rows`, `shape` and `type` of a sample, `scale`, `vocabulary`, `features`, `target`, `clients`,
       `missing` (blanks by column), `bytes`, `in_file`; what does not apply is None.
+
+    Raises:
+      DataError: for names that are no text in UTF-8, and for labels that are no classes.
     """
     arrays, labels = classes_named(arrays)
+    arrays = arrays._replace(vocabulary=vocabulary_of(arrays))
+    _require_classes(arrays)
     x: Any = arrays.x
     parts = [part for part in (arrays.x, arrays.x_test) if part is not None]
     return {
@@ -27,7 +32,7 @@ def described(arrays: Arrays) -> dict[str, Any]:
         "shape": list(x.shape[1:]),
         "type": str(x.dtype),
         "scale": float(arrays.scale),
-        "vocabulary": vocabulary_of(arrays) or None,
+        "vocabulary": arrays.vocabulary or None,
         "features": None if arrays.features is None else list(arrays.features),
         "target": _target(np.asarray(arrays.y), labels),
         "clients": None if arrays.client is None else _clients(arrays.client),
@@ -36,6 +41,18 @@ def described(arrays: Arrays) -> dict[str, Any]:
         "bytes": sum(int(np.prod(part.shape)) * part.dtype.itemsize for part in parts),
         "in_file": isinstance(x, Mapped) or in_file(x),
     }
+
+
+def _require_classes(arrays: Arrays) -> None:
+    """Refuse labels that would take much memory to be counted.
+
+    Raises:
+      DataError: for timestamps, ids, and classes that have no names where others have.
+    """
+    parts = [np.asarray(part) for part in (arrays.y, arrays.y_test) if part is not None]
+    whole = [part for part in parts if part.dtype.kind in "iu" and part.size]
+    if whole:
+        class_count(arrays, *whole)
 
 
 def _target(y: np.ndarray, labels: tuple[str, ...] | None) -> dict[str, Any]:

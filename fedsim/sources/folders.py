@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedsim.errors import DataError
 from fedsim.sources.files import sha256_of
+from fedsim.sources.names import require_sound_file
 
 MOST_FILES = 1_000_000
 
@@ -76,7 +77,9 @@ def _listed(folder: Path) -> dict[str, Path]:
                 raise DataError(
                     f"{os.path.relpath(file, folder)!a} is a link that leads out of the folder; give one that holds its file too"
                 )
-            files[file.relative_to(folder).as_posix()] = file
+            name_inside = file.relative_to(folder).as_posix()
+            require_sound_file(name_inside)
+            files[name_inside] = file
         if len(files) > MOST_FILES:
             raise DataError(f"more than {MOST_FILES} files; give the folder that holds the samples alone")
     return dict(sorted(files.items()))

@@ -3,13 +3,12 @@
 import contextlib
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from fedsim.errors import DataError
 from fedsim.sources.cifar import CIFAR10, CIFAR100
-from fedsim.sources.delimited import header_of
 from fedsim.sources.files import opened
 from fedsim.sources.folders import folder_files
 from fedsim.sources.idx import FILE as IDX
@@ -111,30 +110,18 @@ def kind_of(path: str) -> str:
     raise DataError(f"{path}: no known form of data; known are {known}; fedsim explain KIND says more")
 
 
-def guessed_keys(kind: str, path: str) -> dict[str, str]:
-    """Keys that a reader needs and a name gives away: the target column of a table and its client column.
+def guessed_keys(names: Sequence[str]) -> dict[str, str]:
+    """Keys that a reader of tables needs and a name gives away: the target column and the client column.
 
     The target is a column that is called as labels are, or else the last one.
+
+    Args:
+      names: of all columns.
     """
-    names = columns_of(kind, path)
-    if not names:
-        return {}
     called = {name.lower(): name for name in reversed(names)}
     target = next((called[name] for name in LABELS if name in called), names[-1])
     client = next((called[name] for name in CLIENTS if name in called and called[name] != target), None)
     return {"target": target, **({"client": client} if client else {})}
-
-
-def columns_of(kind: str, path: str) -> list[str]:
-    """Names of the columns of a table in a file; none for other kinds."""
-    if kind == "csv":
-        with opened(path) as file:
-            return header_of(file)
-    if kind == "parquet":
-        from fedsim.sources.arrow import schema_of
-
-        return [str(name) for name in schema_of(Path(path)).names]
-    return []
 
 
 def _place(path: Path) -> Place:

@@ -46,7 +46,7 @@ def of_frame(
     places = roles(names, target, client, drop, columns)
     faults = Faults("row", names)
     features = Features(places.features, faults)
-    cells = [_feature(frame.iloc[:, place]) for place in places.features]
+    cells = [feature(frame.iloc[:, place]) for place in places.features]
     for first in range(0, len(frame), CHUNK):
         rows = range(first, min(first + CHUNK, len(frame)))
         features.read([column[first : first + CHUNK] for column in cells], rows)
@@ -56,7 +56,7 @@ def of_frame(
     return arrays_of(places, features, y, who, kept, missing, faults)
 
 
-def _feature(column: Any) -> np.ndarray | list[str]:
+def feature(column: Any) -> np.ndarray | list[str]:
     """Numbers as floats, moments and durations as days, blanks as NaN; anything else as text."""
     kind = column.dtype.kind
     if kind in "biuf":

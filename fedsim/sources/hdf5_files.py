@@ -17,6 +17,7 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, opened
 from fedsim.sources.hdf5_heap import POINTER, Heap
+from fedsim.sources.names import fault_of
 
 SHUFFLE, DEFLATE, CHECKSUM = 2, 1, 3  # numbers of the filters that HDF5 itself brings
 PIPELINES = [[f for f in (SHUFFLE, DEFLATE, CHECKSUM) if f in some] for some in (
@@ -46,7 +47,11 @@ class Examples:
         self.content, self.heap = content, Heap(content, created.get_userblock())
         self.left = min(MOST_BYTES, max(MOST_RATIO * len(content), SMALL_BYTES))
         self.group = _hard(file, "examples", "group")
-        self.clients = sorted(self.group)
+        names = list(self.group)
+        for name in names:
+            if isinstance(name, bytes):  # which is how h5py gives what is not UTF-8
+                raise DataError(f"client {fault_of(name.decode('utf-8', 'surrogateescape'))}")
+        self.clients = sorted(names)
         for name in self.clients:
             if not 0 < len(name) <= MOST_NAME or not name.isprintable():
                 raise DataError(f"client {name[:40]!a}: an id is a text of 1 to {MOST_NAME} printable characters")

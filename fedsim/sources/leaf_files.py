@@ -10,6 +10,7 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.files import opened
+from fedsim.sources.names import fault_of, require_sound
 from fedsim.sources.pictures import SCALE, as_bytes
 
 HELD = 12  # bytes that Python holds of a byte of JSON that is numbers, at most
@@ -104,6 +105,9 @@ def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
             if not len(samples["x"]) == len(samples["y"]) == count:
                 sizes = f"{len(samples['x'])} x, {len(samples['y'])} y"
                 raise DataError(f"user {user[:40]!a}: `num_samples` promises {str(count)[:20]}, there are {sizes}")
+            if (fault := fault_of(user)) is not None:
+                raise DataError(f"user {fault}")
+            require_sound(f"user {user[:40]!a}", samples["y"], "label")
             yield user, samples["x"], samples["y"]
 
 

@@ -1,6 +1,6 @@
 """Tables in files: the kinds `csv` and `parquet`."""
 
-from typing import Any
+from typing import Any, Literal
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
@@ -21,12 +21,14 @@ def csv(
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
     delimiter: Name = "auto",
+    decimal: Literal[".", ","] = ".",
     sha256: str | None = None,
 ) -> Arrays:
     """A table in UTF-8 with a header, plain or gzipped: one row per sample, a target column, perhaps a client column.
 
     Target: whole numbers are classes 0, 1, ...; with any other number among them (`1.0` too) all are regression targets;
-    text names the classes, which are numbered in the order of the sorted names. Features: a column holds numbers where at
+    text names the classes, which are numbered in the order of the sorted names. Timestamps, dates and ids as classes are
+    refused, told by how many they are. Features: a column holds numbers where at
     least half of its cells in the first 1,000 rows, blanks aside, are numbers; dates, where at least half are ISO dates
     (`2024-05-01`, `2024-05-01T12:30:00`, with `Z` or `+02:00` behind or not), which become days since 1970-01-01 UTC, times
     as fractions of a day, UTC where nothing else is said; a cell that fits neither is refused. Any other column is text, and
@@ -45,6 +47,7 @@ def csv(
       drop: columns that are left out.
       columns: columns that are no features, and that a partition may name; the one that it names need not stand here.
       delimiter: between cells, one character, or `tab`; `auto`: the one of `,` `;` `|` and tab that fits the header.
+      decimal: what stands before the decimals of a number; `","`: `1,5` is one and a half, and no delimiter is a comma.
       sha256: of the file; another file is refused (filled in by the resolved scenario).
 
     Raises:
@@ -52,7 +55,7 @@ def csv(
     """
     del standardize  # by `prepare`, which knows the training samples
     with opened(path, sha256) as file:
-        return of_text(file, target, client, missing, drop, delimiter, columns)
+        return of_text(file, target, client, missing, drop, delimiter, columns, decimal)
 
 
 @dataset
@@ -88,6 +91,8 @@ def parquet(
     del standardize
     try:
         from pyarrow.parquet import ParquetFile
+
+        from fedsim.sources.arrow_columns import require_sound_texts
     except ImportError:
         raise DataError("parquet needs pyarrow: pip install 'fedsim-jax[parquet]', or pip install pyarrow") from None
     with opened(path, sha256) as file:
@@ -96,9 +101,9 @@ def parquet(
             _require_size(table.metadata)
             _require_flat(table.schema_arrow, drop)
             texts = [field.name for field in table.schema_arrow if str(field.type) in ("string", "large_string")]
-            frame = (
-                ParquetFile(file, read_dictionary=texts).read().to_pandas()
-            )  # each text once, however often it stands
+            content = ParquetFile(file, read_dictionary=texts).read()  # each text once, however often it stands
+            require_sound_texts(content)
+            frame = content.to_pandas()
         except DataError:
             raise
         except Exception as error:  # pyarrow's own errors, and what they wrap

@@ -1,0 +1,257 @@
+"""Data that were read and kept: never others than those that were read, whatever happened to the files meanwhile."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from leaf_sets import femnist
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.errors import DeviceError
+from fedsim.sources import cache, cache_folder
+from fedsim.sources.mapped import in_file
+
+KEY = f"leaf-{'0' * 64}-25"
+ARRAYS = {"x": np.arange(600.0).reshape(60, 10), "y": np.arange(60) % 3, "labels": np.array(["ä", "b", "c"])}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv(cache_folder.VARIABLE, raising=False)
+    cache._sound.clear()
+    return tmp_path / "home" / "fedsim" / "data"
+
+
+def key_of(number: int) -> str:
+    return f"leaf-{number:064x}-25"
+
+
+def made() -> dict[str, np.ndarray]:
+    return dict(ARRAYS)
+
+
+def not_made():
+    raise AssertionError("it should have been kept")
+
+
+def same(arrays) -> bool:
+    return list(arrays) == list(ARRAYS) and all(np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS)
+
+
+def files_of(place):
+    (folder,) = place.iterdir()
+    return sorted(folder.iterdir())
+
+
+def test_a_set_is_kept_with_its_sums_and_found_again(place):
+    assert same(cache.cached(KEY, made)) and same(cache.cached(KEY, not_made))
+    assert [file.name for file in files_of(place)] == ["SHA256SUMS", "labels.npy", "x.npy", "y.npy"]
+    (folder,) = place.iterdir()
+    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and "WARNING" not in done.stderr
+    assert place.stat().st_mode & 0o077 == 0
+
+
+def flipped(file, at: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[at % len(content)] ^= 1 << (at % 8)
+    file.write_bytes(content)
+
+
+def cut(file, at: int) -> None:
+    file.write_bytes(file.read_bytes()[: at % file.stat().st_size])
+
+
+def longer(file, at: int) -> None:
+    file.write_bytes(file.read_bytes() + bytes(at % 7 + 1))
+
+
+def another(file, at: int) -> None:
+    del at
+    others = [other for other in files_of(file.parents[1]) if other.suffix == ".npy" and other != file]
+    file.write_bytes(others[0].read_bytes())
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    "damage", [flipped, *(pytest.param(damage, marks=pytest.mark.long) for damage in (cut, longer, another))]
+)
+def test_damage_anywhere_is_noticed_and_mended(place, monkeypatch, damage, large):
+    """In every file, at places drawn from all of it; in memory and in the file alike."""
+    monkeypatch.setattr(cache, "STAYS_BYTES", 0 if large else 1 << 30)
+    rng = random.Random(17)
+    cache.cached(KEY, made)
+    for number in range(len(files_of(place))):
+        for _ in range(2):
+            damage(files_of(place)[number], rng.randrange(10_000))
+            with pytest.warns(UserWarning, match=r"is damaged; the data files are read again"):
+                assert same(cache.cached(KEY, made))
+            assert same(cache.cached(KEY, not_made))
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "x.npy"])
+def test_a_file_that_is_gone_is_made_again(place, name):
+    cache.cached(KEY, made)
+    next(file for file in files_of(place) if file.name == name).unlink()
+    assert same(cache.cached(KEY, made)) and same(cache.cached(KEY, not_made))
+
+
+def test_a_set_under_another_key_is_not_taken(place):
+    cache.cached(KEY, made)
+    (folder,) = place.iterdir()
+    folder.rename(place / f"{cache.FORM}-{key_of(5)}")
+    with pytest.warns(UserWarning, match="SHA256SUMS is damaged"):
+        cache.cached(key_of(5), made)
+
+
+def test_a_large_file_is_hashed_once_in_a_process(monkeypatch):
+    monkeypatch.setattr(cache, "STAYS_BYTES", 0)
+    cache.cached(KEY, made)
+    monkeypatch.setattr(cache, "sha256_of", not_made)
+    arrays = cache.cached(KEY, not_made)
+    assert same(arrays) and in_file(arrays["x"])
+
+
+def test_least_recently_used_sets_go_first(place, monkeypatch):
+    large = {"x": np.zeros(300_000, np.uint8)}  # three of them fit into a megabyte
+    monkeypatch.setenv(cache_folder.VARIABLE, "1")
+    for number in range(3):
+        cache.cached(key_of(number), lambda: large)
+        os.utime(place / f"{cache.FORM}-{key_of(number)}", (number, number))
+    cache.cached(key_of(0), not_made)  # used now
+    cache.cached(key_of(3), lambda: large)
+    assert {folder.name for folder in place.iterdir()} == {f"{cache.FORM}-{key_of(number)}" for number in (0, 2, 3)}
+
+
+def test_what_is_larger_than_all_that_may_be_kept_is_not(place, monkeypatch):
+    cache.cached(KEY, made)
+    monkeypatch.setenv(cache_folder.VARIABLE, "1")
+    assert len(cache.cached(key_of(1), lambda: {"x": np.zeros(2 << 20, np.uint8)})["x"]) == 2 << 20
+    assert len(list(place.iterdir())) == 1
+    monkeypatch.setenv(cache_folder.VARIABLE, "0")
+    with pytest.raises(AssertionError):
+        cache.cached(KEY, not_made)
+
+
+@pytest.mark.parametrize("written", ["", "-1", "4 GB", "1e3", "٣"])
+def test_a_bound_that_is_none_is_refused(monkeypatch, written):
+    monkeypatch.setenv(cache_folder.VARIABLE, written)
+    with pytest.raises(DeviceError, match=r"FEDSIM_CACHE_MB: should be a whole number of megabytes"):
+        cache.cached(KEY, made)
+
+
+def test_a_folder_that_cannot_be_written_is_no_failure(place):
+    place.parent.mkdir(parents=True)
+    place.write_text("")
+    assert same(cache.cached(KEY, made)) and cache_folder.kept_sets() == []
+
+
+def test_only_what_is_ours_is_removed(place):
+    cache.cached(KEY, made)
+    (folder,) = place.iterdir()
+    (place / f"1-{key_of(1)}").mkdir()
+    (place / f"1-{key_of(1)}" / "names").write_text("x")
+    (folder / "notes.txt").write_text("mine")
+    (place / "mine").mkdir()
+    (place / "mine" / "x.npy").write_text("")
+    (place / f"{cache.FORM}-{key_of(2)}").symlink_to(place / "mine")
+    done = CliRunner().invoke(cli, ["doctor", "--clear-cache"])
+    assert done.exit_code == 0 and done.output.startswith(f"{place}: 2 sets removed, ")
+    assert sorted(path.name for path in place.rglob("*")) == sorted(
+        [folder.name, "notes.txt", "mine", "x.npy", f"{cache.FORM}-{key_of(2)}"]
+    )
+
+
+def test_the_doctor_says_what_is_kept_and_clears_it(place):
+    cache.cached(KEY, made)
+    from fedsim.cli.examination import examined
+
+    shown = examined()["settings"]["read data"]
+    assert shown == f"{place}: 1 set, 0.0 of at most 4,096.0 MB (FEDSIM_CACHE_MB)"
+    done = CliRunner().invoke(cli, ["doctor", "--clear-cache", "--json"])
+    assert json.loads(done.output)["sets"] == 1 and list(place.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:test labels")
+def test_a_flipped_byte_changes_no_result(tmp_path, place):
+    """Of a run over LEAF's files: the byte is noticed, and the run has the bits that it had."""
+    femnist(tmp_path / "set", clients=6, files=1)
+    scenario = {
+        "name": "flip",
+        "rounds": 1,
+        "data": {"kind": "leaf", "path": str(tmp_path / "set")},
+        "model": "logistic",
+    }
+    first = fedsim.run(scenario)
+    (folder,) = place.iterdir()
+    flipped(folder / "x.npy", 3000)
+    with pytest.warns(UserWarning, match=r"x\.npy is damaged"):
+        again = fedsim.run(scenario)
+    assert first.rounds.equals(again.rounds)
+
+
+def many_times(start, failures) -> None:
+    """Reads, damages and evicts the same sets as other processes do."""
+    rng = random.Random(os.getpid())
+    start.wait()
+    for _ in range(40):
+        number = rng.randrange(3)
+        if not same(cache.cached(key_of(number), made)):
+            failures.put(number)
+        if rng.random() < 0.3:
+            cache_folder.remove_set(cache_folder.place() / f"{cache.FORM}-{key_of(number)}")
+
+
+@pytest.mark.long
+def test_processes_that_read_write_and_remove_the_same_sets():
+    """Every answer is right, no process fails, and nothing half written is left."""
+    context = multiprocessing.get_context("spawn")
+    start, failures = context.Barrier(3), context.Queue()
+    processes = [context.Process(target=many_times, args=(start, failures)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0] and failures.empty()
+    assert all(kept.whole for kept in cache_folder.kept_sets())
+
+
+WRITER = """
+import sys
+import numpy as np
+from fedsim.sources import cache
+print("ready", flush=True)
+arrays = {f"x{i}": np.full(200_000, i) for i in range(40)}
+cache.cached(sys.argv[1], lambda: arrays)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("milliseconds", [0, 20, 60, 150])
+def test_killed_while_it_writes(place, milliseconds):
+    """What is there is whole or nothing, and what was left half written goes in time."""
+    process = subprocess.Popen([sys.executable, "-c", WRITER, KEY], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    time.sleep(milliseconds / 1000)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    arrays = cache.cached(KEY, lambda: {f"x{i}": np.full(200_000, i) for i in range(40)})
+    assert [int(arrays[f"x{i}"].sum()) for i in range(40)] == [200_000 * i for i in range(40)]
+    for kept in cache_folder.kept_sets():
+        if not kept.whole:
+            os.utime(kept.path, (0, 0))
+    cache.cached(key_of(9), made)
+    assert sorted(path.name for path in place.iterdir()) == sorted(f"{cache.FORM}-{key}" for key in (KEY, key_of(9)))

@@ -1,0 +1,242 @@
+"""Names that no table could hold: refused by every reader that gives names, in a line with file and entry."""
+
+import os
+import re
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from encoded import FORM, classes, encoded, image_column, parquets, saved, typed
+from hypothesis import given
+from hypothesis import strategies as st
+from leaf_sets import written as leaf_written
+from test_image_files import as_idx, binary, records
+from tff_sets import emnist
+from tff_sets import written as tff_written
+
+import fedsim
+from fedsim.build.federation import federations_of
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError
+from fedsim.runs.description import describe
+from fedsim.scenario import read
+from fedsim.sources.names import fault_of, is_sound, require_sound
+
+LATIN, HALF, BEYOND = b"k\xe4se", b"a\xed\xa0\x80", b"a\xf4\x90\x80\x80"  # ISO 8859-1; U+D800; U+110000
+ROWS = 30
+
+
+def raw(*codes: int) -> np.ndarray:
+    """Texts of an array, the last of these code points, which Python may not know."""
+    values = np.full((ROWS, 2), ord("a"), np.uint32)
+    values[-1] = codes
+    return values.view("<U2").reshape(-1)
+
+
+UNICODE = {"half": (97, 0xD800), "beyond": (97, 0x110000), "far beyond": (97, 0xFFFFFFFF), "byte": (97, 0xDCE4)}
+
+
+def npz(folder, **members):
+    x, y = np.arange(2.0 * ROWS).reshape(ROWS, 2), np.arange(ROWS) % 2
+    np.savez(folder / "w.npz", **{"x": x, "y": y, **members})
+    return {"kind": "npz", "path": "w.npz", **({"columns": ["site"]} if "site" in members else {})}
+
+
+def table(folder, cell: bytes, header: bytes = b"ward", name="t.csv", **keys):
+    rows = b"".join(b"%d,%d,%s\n" % (i, i % 2, cell if i == ROWS - 1 else b"b") for i in range(ROWS))
+    (folder / name).write_bytes(b"a,y," + header + b"\n" + rows)
+    return {"kind": "csv", "path": name, **keys}
+
+
+def arrow_texts(cells: list[bytes]) -> pa.Array:
+    """Texts of any bytes, as a writer that does not look gives them."""
+    return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
+
+
+def arrow_table(cell: bytes) -> pa.Table:
+    return pa.table(
+        {"a": np.arange(ROWS), "y": np.arange(ROWS) % 2, "client": arrow_texts([b"b"] * (ROWS - 1) + [cell])}
+    )
+
+
+def parquet(folder, cell: bytes, **keys):
+    pq.write_table(arrow_table(cell), folder / "t.parquet")
+    return {"kind": "parquet", "path": "t.parquet", **keys}
+
+
+def with_header(folder, section, header: bytes):
+    """The same files, with another name of the column `client` in them, as long."""
+    for path in folder.rglob("*.parquet"):
+        path.write_bytes(path.read_bytes().replace(b"client", header))
+    return section
+
+
+def clients_of(path, *names: bytes):
+    """A file of examples by clients, h5py's way around."""
+    tff_written(path, {"a": emnist(9)})
+    with h5py.File(path, "r+") as file:
+        for name in names:
+            client = file["examples"].create_group(name)
+            for field, values in emnist(9).items():
+                client[field] = values
+    return {"kind": "tff_hdf5", "path": path.name}
+
+
+def hub(folder, cell: bytes = b"b", names=("a", "b"), form=saved):
+    image = encoded(np.zeros((4, 4), np.uint8))
+    columns = {
+        "image": image_column([image] * ROWS),
+        "label": np.arange(ROWS) % 2,
+        "client": arrow_table(cell)["client"],
+    }
+    form(typed(pa.table(columns), {"image": FORM, "label": classes(*names)}), folder / "set")
+    return {"kind": "huggingface", "path": "set"}
+
+
+def images(folder, place: bytes, **keys):
+    for part in (b"b", place):
+        path = os.fsencode(folder) + b"/set/" + part
+        os.makedirs(path)
+        for i in range(ROWS):
+            with open(path + b"/%d.png" % i, "wb") as file:
+                file.write(encoded(np.full((4, 4), i, np.uint8)))
+    return {"kind": "imagefolder", "path": "set", **keys}
+
+
+def leaf(folder, user="b", label: object = 1):
+    users = {"a": ([[0.5, 1.0]] * ROWS, [type(label)("0")] * ROWS), user: ([[0.5, 2.0]] * ROWS, [label] * ROWS)}
+    leaf_written(folder / "set", "train", users)
+    return {"kind": "leaf", "path": "set"}
+
+
+def beside(folder, kind: str, write):
+    """A set of which one more file has a bad name."""
+    (folder / "set").mkdir()
+    write(folder / "set")
+    with open(os.fsencode(folder) + b"/set/" + LATIN, "wb"):
+        pass
+    return {"kind": kind, "path": "set"}
+
+
+def mnist(folder) -> None:
+    (folder / "train-images-idx3-ubyte").write_bytes(as_idx(np.zeros((ROWS, 8, 8), np.uint8)))
+    (folder / "train-labels-idx1-ubyte").write_bytes(as_idx(np.zeros(ROWS, np.uint8)))
+
+
+CASES = {
+    **{f"npz: client, {title}": lambda f, c=c: npz(f, client=raw(*c)) for title, c in UNICODE.items()},
+    **{f"npz: y, {title}": lambda f, c=c: npz(f, y=raw(*c)) for title, c in UNICODE.items()},
+    "npz: big-endian client": lambda f: npz(f, client=raw(97, 0x110000).astype(">U2")),
+    "npz: client, bytes": lambda f: npz(f, client=np.array([b"b"] * (ROWS - 1) + [LATIN])),
+    "npz: labels": lambda f: npz(f, labels=raw(97, 0xD800)[-2:]),
+    "npz: column": lambda f: npz(f, site=raw(97, 0xD800)),
+    **{f"csv: {c!r}": lambda f, c=c: table(f, c, client="ward") for c in (LATIN, HALF, BEYOND)},
+    "csv: target": lambda f: table(f, LATIN, target="ward"),
+    "csv: header": lambda f: table(f, b"b", header=LATIN),
+    **{f"text: {c!r}": lambda f, c=c: table(f, c, b"client") | {"kind": "text", "column": "a"} for c in (LATIN, HALF, BEYOND)},
+    **{f"parquet: {c!r}": lambda f, c=c: parquet(f, c) for c in (LATIN, HALF, BEYOND)},
+    "parquet: target": lambda f: parquet(f, LATIN, target="client"),
+    **{f"huggingface: {c!r}": lambda f, c=c: hub(f, c) for c in (LATIN, HALF, BEYOND)},
+    "huggingface: ClassLabel": lambda f: hub(f, names=("a", "b\ud800")),
+    "huggingface: ClassLabel, parquet": lambda f: hub(f, names=("a", "b\ud800"), form=lambda t, p: parquets({"train": t}, p)),
+    "imagefolder: class": lambda f: images(f, LATIN),
+    "imagefolder: client": lambda f: images(f, LATIN + b"/b", client_folders=True),
+    "leaf: user": lambda f: leaf(f, user="b\ud800"),
+    "leaf: label": lambda f: leaf(f, label="b\udce4"),
+    "idx: a file": lambda f: beside(f, "idx", mnist),
+    "cifar10: a file": lambda f: beside(f, "cifar10", lambda p: (p / "data_batch_1.bin").write_bytes(binary(*records(9, 1, 10)))),
+    "cifar100: a file": lambda f: beside(f, "cifar100", lambda p: (p / "train.bin").write_bytes(binary(*records(9, 2, 20)))),
+    "tff_hdf5: a file": lambda f: beside(f, "tff_hdf5", lambda p: tff_written(p / "fed_emnist_train.h5", {"a": emnist(9)})),
+    "tff_hdf5: client": lambda f: clients_of(f / "w.h5", LATIN),
+    "parquet: header": lambda f: with_header(f, parquet(f, b"b"), b"cl\xe4ent"),
+    "huggingface: header": lambda f: with_header(f, hub(f, form=lambda t, p: parquets({"train": t}, p)), b"cl\xe4ent"),
+}  # fmt: skip
+NAMELESS = {"medmnist"}  # archives of numbers
+
+
+def test_every_reader_of_files_has_a_case():
+    own = {kind for kind, make in FAMILIES["dataset"].items() if make.__module__.startswith("fedsim.")}
+    read_files = {kind for kind in own if "path" in FAMILIES["dataset"][kind].__annotations__}
+    assert {title.partition(":")[0] for title in CASES} | NAMELESS == read_files
+
+
+def one_line(error) -> str:
+    (line,) = error.value.lines
+    assert line.isprintable() and line.isascii() and len(line) < 500
+    assert re.search(r"UTF-8|utf-8|Invalid UTF8|printable|unreadable", line), line
+    return line
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_a_bad_name_is_refused_where_data_are_read(title, tmp_path, monkeypatch):
+    """Before anything is trained, with the file, and the entry."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    section = CASES[title](tmp_path / "here")
+    with pytest.raises(DataError) as error:
+        federations_of(read({"name": "x", "data": {**section, "test": 0.1}}), None, np.dtype("float32"))
+    assert one_line(error).startswith(section["path"].partition("/")[0])
+
+
+@pytest.mark.parametrize("text", ['{"0": [0, 1], "b\\ud800": [2]}', '{"0": [0, 1], "b\\udce4": [2]}'])
+def test_a_split_with_a_bad_name_is_refused(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(DataError) as error:
+        FAMILIES["partition"]["file"](path="s.json")
+    assert one_line(error).startswith("s.json: client 'b")
+
+
+@pytest.mark.parametrize("name", ["client", "client_test", "y", "y_test", "labels", "features", "columns", "a column"])
+def test_samples_of_a_program_are_no_exception(name):
+    """Arrays of texts, and of objects."""
+    n, bad = 4, ["a", "b", "c", "d\ud800"]
+    fields = {
+        "x": np.eye(n),
+        "y": np.arange(n) % 2,
+        "x_test": np.eye(n),
+        "y_test": np.arange(n) % 2,
+        "client": list("abcd"),
+    }
+    if name.startswith("y"):
+        fields |= {"y": list("abab"), "y_test": list("abab")}
+    fields |= {"a column": {"columns": {"site": bad}}, "columns": {"columns": {"s\ud800": fields["y"]}}}.get(
+        name, {name: bad}
+    )
+    for kind in (str, object):
+        arrays = fedsim.Arrays(**{k: np.array(v, kind) if v is bad else v for k, v in fields.items()})
+        with pytest.raises(DataError, match=r"is no text in UTF-8: U\+D800 is half of a surrogate pair"):
+            fedsim.run({"name": "own", "rounds": 1}, data=arrays)
+    frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
+    with pytest.raises(DataError, match=r"client: row 3: 'd\\ud800'"):
+        fedsim.run({"name": "own", "rounds": 1}, data=frame)
+
+
+@given(st.text(st.characters()))
+def test_sound_is_what_can_be_written(text):
+    """The one function, by itself, over lists, and over arrays of code points."""
+    try:
+        sound = text.encode() is not None
+    except UnicodeEncodeError:
+        sound = False
+    assert is_sound(text) == sound == (fault_of(text) is None)
+    for names in ([text], np.array([text]), np.array([text], object)):
+        try:
+            require_sound("names", names)
+        except DataError as error:
+            assert not sound and str(error).isascii() and str(error).startswith("names: row 0: '")
+        else:
+            assert sound
+
+
+def test_a_bad_name_is_described_as_such(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    npz(tmp_path, client=raw(97, 0x110000))
+    with pytest.raises(
+        DataError, match=r"client: row 29: 'a\\U00110000' is no text in UTF-8: U\+110000 is no character"
+    ):
+        describe("w.npz")
