@@ -34,7 +34,7 @@ def derived_files(
     mark = mark_of(record)
     pictures = _figures(frames, record, {"mark": mark, "formats": drawn}) if drawn else ()
     files = {f"figures/{name}": content for name, content in pictures}
-    if summary is not None and score in summary:
+    if summary is not None and score in summary and len(summary):
         rows = (rows_of(summary), None if compared is None else rows_of(compared))
         table = tables.for_paper(summary, compared, score)
         files["tables/summary.tex"] = in_latex(paper_table(*rows, score, record["scenario"]), mark).encode()
