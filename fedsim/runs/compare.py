@@ -12,11 +12,12 @@ from fedsim.build.experiment import numerics
 from fedsim.errors import CheckpointError, Interrupted, LostError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.comparison import Comparison
+from fedsim.runs.dealt import with_dealt
 from fedsim.runs.environment import memory, numerical, surroundings
 from fedsim.runs.execute import Watch, execute, listener
 from fedsim.runs.filenames import label_of
 from fedsim.runs.run import Place, place_of, seal, seed_edits
-from fedsim.runs.sweep import swept
+from fedsim.runs.sweep import cached_partition, swept
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.runs.workers import execute_ahead
 from fedsim.scenario import read
@@ -98,7 +99,7 @@ def compare(
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
     edits = (*edits, *seed_edits(seeds), *([f"evaluate.metric={metric}"] if metric is not None else []))
     design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
-    base, cells = design.scenario, design.cells
+    base, cells, partition = design.scenario, design.cells, cached_partition()
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
         path = (
             place.path
@@ -110,6 +111,7 @@ def compare(
         log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
         threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
+            design = with_dealt(design, partition)
             record = _record(design, devices)
             cluster = stack.enter_context(_cluster(on, design, record, device, devices)) if on else None
             if place:
@@ -125,12 +127,12 @@ def compare(
                     execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
                 within = lambda scenario: numerics(scenario, threads, device)
                 run_all = lambda plans: execute(plans, path, None, listener(watch, log), ask)
-                outcomes = swept(cells, devices, within, run_all)
+                outcomes = swept(cells, devices, within, run_all, partition)
             except (Interrupted, LostError):
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
-            comparison = Comparison(outcomes, base.resolved(), design.baseline, design.score)
+            comparison = Comparison(outcomes, design.scenario.resolved(), design.baseline, design.score)
             if place:
                 _finish(place, record, comparison, devices, pictures, started)
     return comparison
