@@ -73,7 +73,8 @@ def _figures(
         yield from figures.curves(_marked(rounds, rows), scenario, order, **form).items()
     if partition is not None and len(partition):
         variant, first = next(iter(by_variant(partition).items()))
-        counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"].get("clients")))
+        clients = by_variant(frames["clients"]).get(variant) if "clients" in frames else None
+        counts = counts_of_rows(first, _clients(clients, scenario["data"].get("clients")))
         seed = int(first["seed"].iloc[0]) if "seed" in first and len(scenario["seeds"]) > 1 else None
         yield from figures.partition(counts, _as_dealt(scenario, variant), seed, **form).items()
     if (first := frames.get("machines")) is not None and len(first):
