@@ -22,6 +22,7 @@ from fedsim.runs.filenames import folder_of, label_of
 from fedsim.runs.journal import committed, number_of
 from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
 from fedsim.runs.terms import Terms
+from fedsim.runs.workers import Run
 from fedsim.study.grid import Cell
 
 INSTALLATION = "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
@@ -51,7 +52,7 @@ class Cluster:
         self.client, self.name, self.terms = client, name, terms
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=PATIENCE)
-        if not self._slots():
+        if not self.slots():
             raise ProcessError(f"{name}: the scheduler has no workers; start some: dask worker HOST:PORT --nthreads 1")
         self._demand_same()
 
@@ -72,7 +73,7 @@ class Cluster:
         cells: Sequence[Cell],
         path: Path,
         ask: Callable[[], bool],
-        ended: Callable[[int], None] = lambda runs: None,
+        ended: Callable[[Sequence[Run]], None] = lambda runs: None,
     ) -> None:
         """Have all runs played that have not ended, and write their files; one that fails fails again for the caller.
 
@@ -80,15 +81,17 @@ class Cluster:
           cells: of the grid.
           path: of the run directory, which the caller holds.
           ask: whether to come to rest.
-          ended: called with how many runs more have ended.
+          ended: called with the runs that have ended since.
 
         Raises:
           Interrupted: when `ask` said so.
           LostError: when runs could not be played; all others have been by then.
         """
-        open_ = [(cell, tuple(s for s in cell.scenario.spec.seeds if not _ended(path, cell, s))) for cell in cells]
-        ended(sum(len(cell.scenario.spec.seeds) - len(seeds) for cell, seeds in open_))
-        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self._slots(), 1))}
+        asked = [(cell, tuple(cell.scenario.spec.seeds)) for cell in cells]
+        open_ = [(cell, tuple(seed for seed in seeds if not _ended(path, cell, seed))) for cell, seeds in asked]
+        left = set(_named_runs(open_))
+        ended([run for run in _named_runs(asked) if run not in left])
+        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self.slots(), 1))}
         lost: dict[str, list[str]] = {}  # by reason
         heard = time.monotonic()  # of a worker
         try:
@@ -100,8 +103,8 @@ class Cluster:
                     part = waiting.pop(future)
                     if reason := self._received(future, path):
                         lost.setdefault(reason, []).append(_named(part))
-                    ended(_runs(part))
-                if time.monotonic() > heard + LOOK and self._slots():
+                    ended(_named_runs(part))
+                if time.monotonic() > heard + LOOK and self.slots():
                     heard = time.monotonic()
                 if time.monotonic() > heard + ALONE:
                     lost["no worker is left"] = [_named(part) for part in waiting.values()]
@@ -114,15 +117,14 @@ class Cluster:
             reasons = (f"{reason}: {_few(parts)}" for reason, parts in lost.items())
             raise LostError(f"{self.name}: {'; '.join(reasons)}")
 
-    def _slots(self) -> int:
+    def slots(self) -> int:
         """Threads of all workers; none where the scheduler does not say."""
         with contextlib.suppress(OSError):
             return sum(self.client.nthreads().values())
         return 0
 
     def _submitted(self, part: Asked, path: Path) -> Any:
-        labels = [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
-        begun = {(label, seed): folder_content(folder_of(path, label, seed)) for label, seed in labels}
+        begun = {run: folder_content(folder_of(path, *run)) for run in _named_runs(part)}
         cells = tuple(cell._replace(scenario=None) for cell, _ in part)  # pyright: ignore (it is read anew)
         order = pickle.dumps(Order(self.terms, cells, begun))
         with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
@@ -205,6 +207,10 @@ def parts_of(asked: Asked, slots: int) -> list[Asked]:
 
 def _runs(part: Asked) -> int:
     return sum(len(seeds) for _, seeds in part)
+
+
+def _named_runs(part: Asked) -> list[Run]:
+    return [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
 
 
 def _named(part: Asked) -> str:

@@ -14,16 +14,17 @@ from fedsim.runs import derive, directory, trackers
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.dealt import with_dealt
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Watch, execute, listener
-from fedsim.runs.filenames import label_of
+from fedsim.runs.execute import Configuration, Ended, Watch, execute, listener
+from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.journal import committed
 from fedsim.runs.run import Place, place_of, seal, seed_edits
 from fedsim.runs.sweep import cached_partition, swept
 from fedsim.runs.unfinished import demand_reachable, runs_of
-from fedsim.runs.workers import execute_ahead
+from fedsim.runs.workers import Run, execute_ahead, programs_of
 from fedsim.scenario import read
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
-from fedsim.study.grid import Design, design_of
+from fedsim.study.grid import Cell, Design, design_of
 
 
 def compare(
@@ -117,10 +118,9 @@ def compare(
             if place:
                 _open(place, record, design)
             try:
-                labels = {label_of(cell.who): number for number, cell in enumerate(cells, 1)}
-                runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
-                getattr(watch, "begin", lambda *_: None)(runs, labels)
-                ended = getattr(watch, "ended", lambda runs: None)
+                processes = cluster.slots() if cluster else jobs
+                getattr(watch, "begin", lambda *_: None)(_configurations(cells), processes)
+                ended = _teller(watch, path)
                 if cluster and path:
                     cluster.execute(cells, path, ask, ended)
                 elif jobs > 1 and path:
@@ -168,6 +168,35 @@ def _cluster(on: Any, design: Design, record: dict[str, Any], device: str | None
 
     with connected(on) as (client, name):
         yield Cluster(client, name, terms_of(design.cells, design.scenario.document, record, device, devices))
+
+
+def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
+    """What is to be played, by label."""
+    configurations = {}
+    for number, cell in enumerate(cells, 1):
+        spec = cell.scenario.spec
+        program = programs_of(cell)
+        configurations[label_of(cell.who)] = Configuration(number, len(spec.seeds), spec.rounds, program)
+    return configurations
+
+
+def _teller(watch: Watch | None, path: Path | None) -> Callable[[Sequence[Run]], None]:
+    """What tells a `watch` of runs that were played elsewhere and have ended."""
+    tell = getattr(watch, "ended", None)
+    if tell is None or path is None:
+        return lambda runs: None
+    return lambda runs: tell([_ended(path, *run) for run in runs])
+
+
+def _ended(path: Path, label: str, seed: int) -> Ended:
+    """A run that was played elsewhere, from its journal; one that is damaged is told of when it is read for its tables."""
+    done = None
+    with contextlib.suppress(CheckpointError):
+        done = committed(folder_of(path, label, seed), rounds=0)  # as it is, whatever it may go on to
+    timing = done.tables.get("timing") if done else None
+    if not done or not timing:
+        return Ended(label)
+    return Ended(label, done.round, timing[-1]["wall_seconds"], timing[-1]["compile_seconds"])
 
 
 def _planned(spec: Any) -> dict[str, Any]:
