@@ -152,9 +152,8 @@ def test_whatever_was_committed_there_are_tables_and_a_page(name, number, tmp_pa
 
 
 @pytest.mark.long
-@pytest.mark.share(1)
 @pytest.mark.parametrize("name", DESIGNS)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_prefix_of_any_log_has_pictures_as_well(name, data, tmp_path_factory, draw):
     path = tmp_path_factory.mktemp("cut") / "run"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from fedsim.runs.execute import Configuration, Ended
 
 WINDOW = 10  # rows of a run, over which its pace is taken
+COMPILED = 0.1  # seconds compiling for one working: beyond it rounds are not at their pace yet
 
 
 class Point(NamedTuple):
@@ -54,6 +55,7 @@ class Remaining:
         points = self.points.setdefault((label, run), deque(maxlen=WINDOW))
         before = points[-1] if points else Point(round=0, working=at.working, compiling=0.0)
         points.append(at)
+        _drop_compiling(points)
         self._done(label, at.round - before.round)
         self._compiled(label, at.compiling - before.compiling)
         rounds = at.round - points[0].round
@@ -103,6 +105,16 @@ class Remaining:
         waiting = {self.configurations[label].program for label, left in self.left.items() if left}
         fresh = waiting - self.compiled.keys()
         return len(fresh) * statistics.fmean(self.compiled.values()) if self.compiled else 0.0
+
+
+def _drop_compiling(points: deque[Point]) -> None:
+    """Drop what lies before the last row in whose rounds was compiled, as soon as there is one without behind it."""
+    for i in range(len(points) - 2, 0, -1):
+        working = points[i].working - points[i - 1].working
+        if points[i].compiling - points[i - 1].compiling > COMPILED * working:
+            for _ in range(i):
+                points.popleft()
+            return
 
 
 def in_words(seconds: float) -> str:

@@ -65,7 +65,8 @@ def compare(
         (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.
       jobs: processes that play runs side by side; changes no bit. A script that asks for more than one keeps its own start
         under `if __name__ == "__main__"`, since they import it.
-      on: `dask://HOST:PORT` of a scheduler, or a `distributed.Client`, whose workers play the runs; changes no bit either.
+      on: `dask://HOST:PORT` of a scheduler (`tls://HOST:PORT` with the certificates of dask's own configuration), or a
+        `distributed.Client`, whose workers play the runs; changes no bit either. Both ends unpickle what the other sends.
       seeds: instead of the scenario's: a number (the first so many) or a sequence.
       baseline: the method that the others are compared with; left out: `fedavg` where it is compared, else the first.
       metric: column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
