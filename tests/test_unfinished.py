@@ -81,6 +81,18 @@ def test_a_damaged_commit_is_passed_over_and_two_are_an_error(tmp_path):
         committed(tmp_path, 9)
 
 
+@pytest.mark.parametrize(("status", "rounds"), [("running", 9), ("done", 2), ("done", 9)])
+def test_rows_that_are_not_those_of_a_commit_are_never_shown(status, rounds, tmp_path):
+    """A log of the same length with one other byte: only the hash in the commit tells. So does that of a longer run."""
+    grown(tmp_path, [1, 2], status)
+    text = (tmp_path / LOG).read_bytes()
+    (tmp_path / LOG).write_bytes(text.replace(b'"round": 2', b'"round": 7'))
+    assert reads(tmp_path, rounds) == ([1], 1, "running")
+    (tmp_path / LOG).write_bytes(text.replace(b'"round": 1', b'"round": 7'))
+    with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl"):
+        committed(tmp_path, rounds)
+
+
 def test_a_run_that_goes_on_beyond_its_end_has_not_ended(tmp_path):
     grown(tmp_path, [1, 2], status="done")
     assert reads(tmp_path, rounds=2) == ([1, 2], 2, "done") and "summary" in committed(tmp_path, 2).tables
