@@ -91,6 +91,8 @@ def test_what_was_compiled_is_no_pace():
     assert left.seconds() is None
     left.row("a", 0, Point(1, working=2.0, compiling=122.0), last=False)
     assert left.seconds() == 199
+    left.row("a", 0, Point(2, working=2.5, compiling=122.0), last=False)
+    assert left.seconds() == 198 * 0.5  # the round in which was compiled is not at its pace yet
 
 
 def test_the_pace_is_that_of_the_last_rounds_and_time_passes():
