@@ -3,12 +3,14 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -18,7 +20,7 @@ from test_readme import block
 
 import fedsim
 from fedsim.cli import cli
-from fedsim.errors import ProcessError
+from fedsim.errors import LostError, ProcessError
 from fedsim.runs.cluster import Cluster, connected, parts_of
 from fedsim.runs.terms import Terms, differing, environment_of
 
@@ -61,6 +63,42 @@ def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
         fedsim.compare(SCENARIO, "fedavg,median", out=tmp_path / "out", on=f"dask://127.0.0.1:{free_port()}")
     assert refused.value.exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+@needs_dask
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "dask's configuration names no certificate"),
+        ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem is not there"),
+        ({"ca-file": __file__, "client.cert": __file__, "client.key": __file__}, "a certificate cannot be read"),
+    ],
+)
+def test_without_its_certificate_a_scheduler_is_not_even_asked(files, said):
+    from dask import config
+
+    places = dict.fromkeys(("ca-file", "client.cert", "client.key")) | files
+    with (
+        config.set({f"distributed.comm.tls.{name}": place for name, place in places.items()}),
+        pytest.raises(ProcessError, match=said) as refused,
+        connected(f"tls://127.0.0.1:{free_port()}"),
+    ):
+        pass
+    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in str(refused.value) and "\n" not in str(refused.value)
+
+
+@needs_dask
+def test_a_worker_that_is_lost_while_terms_are_compared_is_no_other_machine():
+    from distributed.comm import CommClosedError
+
+    client = SimpleNamespace(
+        wait_for_workers=lambda *_, **__: None,
+        nthreads=lambda: {"tcp://a": 1, "tcp://b": 1},
+        run=lambda *_, **__: {"tcp://a": "", "tcp://b": CommClosedError("closed")},
+    )
+    with pytest.raises(LostError, match=r"worker tcp://b is gone \(closed\)") as lost:
+        Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}))
+    assert lost.value.exit_code == 1
 
 
 def test_processes_here_and_elsewhere_are_not_mixed(tmp_path):
@@ -168,6 +206,44 @@ def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):
     assert "krum(f=3) failed on a worker" in said and "Traceback" not in said
     assert compared(tmp_path, "near").returncode == 5
     assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
+
+
+def certified(folder: Path) -> dict[str, str]:
+    """A certificate of its own authority, as dask's configuration names it in the environment, for everybody."""
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    openssl = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*openssl, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    prefix = "DASK_DISTRIBUTED__COMM__TLS"
+    environment = {f"{prefix}__CA_FILE": str(certificate)}
+    for role in ("SCHEDULER", "WORKER", "CLIENT"):
+        environment |= {f"{prefix}__{role}__CERT": str(certificate), f"{prefix}__{role}__KEY": str(key)}
+    return environment
+
+
+@needs_dask
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
+def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeypatch):
+    """No option of fedsim's own: dask's configuration names the certificates, and without them nobody is let in."""
+    certificates = certified(tmp_path)
+    address = f"127.0.0.1:{free_port()}"
+    methods = ["--methods", "fedavg,median"]
+    scheduler = ["--protocol", "tls", "--host", "tls://127.0.0.1"]
+    processes = [dask(LINES[0].replace("8786", address.split(":")[1]), *scheduler, **certificates)]
+    try:
+        processes.append(worker(f"tls://{address}", tmp_path / "one", **certificates))
+        plain = compared(tmp_path, "plain", "--on", f"dask://{address}", *methods)
+        assert plain.returncode == 2 and "no dask scheduler answers" in plain.stderr and plain.stderr.count("\n") == 1
+        for name, value in certificates.items():
+            monkeypatch.setenv(name, value)
+        done = compared(tmp_path, "far", "--on", f"tls://{address}", *methods)
+        assert done.returncode == 0, done.stderr
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert compared(tmp_path, "near", *methods).returncode == 0
+    assert bits(tmp_path / "far") == bits(tmp_path / "near")
 
 
 @needs_dask

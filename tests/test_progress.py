@@ -15,25 +15,32 @@ from directories import tiny, written
 from rich.console import Console
 
 from fedsim.cli.progress import Count, Lines, bar
+from fedsim.cli.remaining import Point, Remaining
+from fedsim.runs.execute import Configuration, Ended
 
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SPEC = SimpleNamespace(spec=SimpleNamespace(name="study", rounds=200, seeds=[0, 1]))
 
 
-def row(round, status="running"):
-    timing = {"wall_seconds": 3.0, "compile_seconds": 1.0}
+def row(round, status="running", wall=3.0):
+    timing = {"wall_seconds": wall, "compile_seconds": 1.0}
     return SimpleNamespace(values={"round": round, "test_accuracy": 0.5}, timing=timing, status=status)
 
 
+def counted():
+    """A count, and all that it showed: rounds, rounds in all, words, and seconds left."""
+    shown, now = [], [0.0]
+    return Count(SPEC, lambda *what: shown.append(what), lambda: now[0]), shown
+
+
 def test_a_comparison_says_which_configuration_it_is_at():
-    shown = []
-    count = Count(SPEC, lambda *now: shown.append(now))
+    count, shown = counted()
     labels = ["fedavg fleet.malicious=0", "fedprox(mu=0.1) fleet.malicious=0", "fedprox(mu=0.1) fleet.malicious=0.2"]
-    count.begin(6, {label: number for number, label in enumerate(labels, 1)})
+    count.begin({label: Configuration(n, 2, 200, label) for n, label in enumerate(labels, 1)}, processes=1)
     count.enters({"method": "fedprox(mu=0.1)", "variant": "fleet.malicious=0.2"})
     one, other = object(), object()
     count(one, 0, row(40))
-    assert shown[-1] == (
+    assert shown[-1][:3] == (
         40, 1200, "[3/3] fedprox(mu=0.1) fleet.malicious=0.2: round 40/200  accuracy 0.5000  20.0 rounds/s"
     )  # fmt: skip
     count.enters({"method": "fedavg", "variant": "fleet.malicious=0"})
@@ -44,18 +51,86 @@ def test_a_comparison_says_which_configuration_it_is_at():
     count(one, 0, row(200, "done"))
     count(other, 0, row(20))
     assert shown[-1][0] == 220 and shown[-1][2].startswith("[1/3] fedavg fleet.malicious=0: round 20/200")
-    count.ended(1)
-    assert shown[-1] == (420, 1200, "2 of 6 runs ended")
+    count.ended([Ended("fedavg fleet.malicious=0")])
+    assert shown[-1][:3] == (420, 1200, "2 of 6 runs ended")
 
 
 def test_runs_of_several_seeds_are_numbered():
-    shown = []
-    count = Count(SPEC, lambda *now: shown.append(now))
+    count, shown = counted()
     count(0, 0, row(0))
     count(0, 1, row(8))
-    assert [words for _, _, words in shown] == [
+    assert [words for _, _, words, _ in shown] == [
         "run 1 of 2: round 0/200  compiling", "runs 1 to 2 of 2: round 0/200  accuracy 0.5000  4.0 rounds/s"
     ]  # fmt: skip
+
+
+def test_runs_that_go_on_are_counted_from_where_they_were():
+    count, shown = counted()
+    count.goes_on(0, 0, SimpleNamespace(round=200, status="done", before=(50.0, 10.0)))
+    count.goes_on(0, 1, SimpleNamespace(round=100, status="running", before=(60.0, 10.0)))
+    count(0, 1, row(110, wall=71.0 - 9.0))
+    assert shown[-1][:2] == (310, 400) and shown[-1][2].startswith("run 2 of 2: round 110/200")
+    assert shown[-1][3] == pytest.approx(90 * (61 - 50) / 10)  # its pace here, of the rounds that it has left
+
+
+# ---------------------------------------------------------------------------------------------------- how long it will take
+
+ONE = Configuration(number=1, runs=1, rounds=200, program="one")
+
+
+def remaining(**configurations):
+    now = [0.0]
+    return Remaining(configurations, clock=lambda: now[0]), now
+
+
+def test_what_was_compiled_is_no_pace():
+    """Two minutes of compiling before the first round, and a second for every round: three minutes are left, not hours."""
+    left, _ = remaining(a=ONE)
+    assert left.seconds() is None
+    left.row("a", 0, Point(0, working=1.0, compiling=2.0), last=False)
+    assert left.seconds() is None
+    left.row("a", 0, Point(1, working=2.0, compiling=122.0), last=False)
+    assert left.seconds() == 199
+    left.row("a", 0, Point(2, working=2.5, compiling=122.0), last=False)
+    assert left.seconds() == 198 * 0.5  # the round in which was compiled is not at its pace yet
+
+
+def test_the_pace_is_that_of_the_last_rounds_and_time_passes():
+    left, now = remaining(a=ONE)
+    for r in range(101):
+        left.row("a", 0, Point(r, working=float(r), compiling=9.0), last=False)
+    for r in range(101, 121):
+        left.row("a", 0, Point(r, working=100.0 + 3 * (r - 100), compiling=9.0), last=False)
+    assert left.seconds() == 80 * 3
+    now[0] = 15.0
+    assert left.seconds() == 80 * 3 - 15
+    left.row("a", 0, Point(150, working=250.0, compiling=9.0), last=True)  # it diverged
+    assert left.seconds() == 0
+
+
+def test_what_is_not_compiled_yet_counts_once_and_alike_runs_have_one_pace():
+    other = Configuration(number=2, runs=3, rounds=200, program="other")
+    left, _ = remaining(a=ONE, b=ONE._replace(number=3), c=other, d=other._replace(number=4, rounds=100))
+    left.row("a", 0, Point(0, 0.0, 10.0), last=False)
+    left.row("a", 0, Point(100, 200.0, 40.0), last=False)
+    rounds = 100 + 200 + 3 * 200 + 3 * 100
+    assert left.seconds() == 2 * rounds + 40  # seconds a round, and one more program
+    left.row("c", 0, Point(0, 0.0, 10.0), last=False)
+    left.row("c", 0, Point(100, 500.0, 60.0), last=False)
+    assert left.seconds() == 2 * (100 + 200) + 5 * (3 * 200 - 100 + 3 * 100)
+
+
+def test_processes_side_by_side_share_what_is_left():
+    other = Configuration(number=2, runs=2, rounds=100, program="other")
+    now = [0.0]
+    left = Remaining({"a": ONE._replace(runs=3), "b": other}, processes=4, clock=lambda: now[0])
+    left.ended(Ended("a", rounds=200, wall_seconds=440.0, compile_seconds=40.0))
+    assert left.seconds() == ((2 * 200 + 2 * 100) * 2 + 40) / 4
+    left.ended(Ended("b"))  # it failed
+    assert left.seconds() == ((2 * 200 + 100) * 2 + 40) / 4
+    now[0] = 10.0
+    left.ended(Ended("b", rounds=100, wall_seconds=500.0, compile_seconds=100.0))
+    assert left.seconds() == 2 * 200 * 2 / 4
 
 
 def test_without_a_terminal_a_line_every_half_minute_and_at_the_end():
@@ -63,17 +138,17 @@ def test_without_a_terminal_a_line_every_half_minute_and_at_the_end():
     lines = Lines("study", said.append, lambda: now[0])
     for second in range(100):
         now[0] = float(second)
-        lines(second, 200, f"round {second}")
+        lines(second, 200, f"round {second}", 200.0 - second if second > 30 else None)
     lines.close()
     assert said == [
-        "fedsim: study: 30/200 rounds, about 3 min left  round 30",
+        "fedsim: study: 30/200 rounds  round 30",
         "fedsim: study: 60/200 rounds, about 2 min left  round 60",
         "fedsim: study: 90/200 rounds, about 2 min left  round 90",
         "fedsim: study: 99/200 rounds, about 2 min left  round 99; 2 min in all",
     ]
     said.clear()
     quick = Lines("study", said.append, lambda: now[0])
-    quick(200, 200, "done")
+    quick(200, 200, "done", 0.0)
     quick.close()
     assert said == []  # its table follows at once
 
@@ -83,9 +158,9 @@ def test_bar_count_and_time_left_are_whole_whatever_the_width(width):
     console = Console(width=width, force_terminal=True, file=(text := io.StringIO()))
     words = "[3/12] fedprox(mu=0.1) data.partition.alpha=0.1, fleet.malicious=0.2: round 40/200  accuracy 0.9"
     with bar(console, "study", 2400) as show:
-        show(1234, 2400, words)
+        show(1234, 2400, words, 754.0)
     last = [line for line in re.split(r"[\r\n]+", CODES.sub("", text.getvalue())) if "1234" in line][-1]
-    assert "1234/2400" in last and re.search(r"-:--|\d:\d\d", last) and "━" in last and len(last.rstrip()) <= width
+    assert "1234/2400" in last and re.search(r"0:12:3\d", last) and "━" in last and len(last.rstrip()) <= width
     assert "[3/12] fedprox(mu=0.1)"[: width - 40] in last
 
 

@@ -26,6 +26,7 @@ from fedsim.fleet.plan import Local, Plan
 from fedsim.fleet.streams import Stream, generator
 from fedsim.rules.geometric_median import _search_shares
 from fedsim.rules.sorting import ascending, middle
+from fedsim.runs import directory
 from fedsim.runs.journal import Journal, Pace, commits, differences
 from fedsim.scenario import read
 from fedsim.study import pairing, standings, statistics
@@ -509,6 +510,17 @@ def test_differences_are_found_at_any_depth():
     ]  # fmt: skip
     assert differences([1], [1, 2], "p") == [("p", "[1]", "[1, 2]")] and differences({}, {}) == []
     assert differences("y" * 58, "", "p")[0][1] == f'"{"y" * 58}"'  # sixty characters are shown
+
+
+def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
+    weights = {"layer0": {"W": np.arange(6.0, dtype=np.float32).reshape(2, 3).T, "b": np.zeros(3, np.float32)}}
+    directory.write_model(tmp_path / "m", {"params": weights, "stats": {"mean": np.ones(2)}})
+    found = directory.load_model(tmp_path / "m")
+    assert found.keys() == {"params", "state"}  # what a model keeps beside its parameters has its name of old
+    for name, value in weights["layer0"].items():
+        read = found["params"]["layer0"][name]
+        assert read.dtype == value.dtype and np.array_equal(read, value)
+    assert np.array_equal(found["state"]["mean"], np.ones(2))
 
 
 def test_files_are_whole_and_say_what_was_written(tmp_path):

@@ -23,7 +23,8 @@ from fedsim.runs import derive, directory, journal
 from fedsim.runs.derive import contents, page_of_runs, rebuild
 from fedsim.runs.export import exported
 from fedsim.runs.journal import LOG, Journal, committed, name_of
-from fedsim.runs.unfinished import SoFar, mark_of_runs
+from fedsim.runs.unfinished import SoFar, demand_reachable, mark_of_runs
+from fedsim.scenario import read
 
 # --------------------------------------------------------------------------------- reading while another process commits
 
@@ -81,10 +82,36 @@ def test_a_damaged_commit_is_passed_over_and_two_are_an_error(tmp_path):
         committed(tmp_path, 9)
 
 
+@pytest.mark.parametrize(("status", "rounds"), [("running", 9), ("done", 2), ("done", 9)])
+def test_rows_that_are_not_those_of_a_commit_are_never_shown(status, rounds, tmp_path):
+    """A log of the same length with one other byte: only the hash in the commit tells. So does that of a longer run."""
+    grown(tmp_path, [1, 2], status)
+    text = (tmp_path / LOG).read_bytes()
+    (tmp_path / LOG).write_bytes(text.replace(b'"round": 2', b'"round": 7'))
+    assert reads(tmp_path, rounds) == ([1], 1, "running")
+    (tmp_path / LOG).write_bytes(text.replace(b'"round": 1', b'"round": 7'))
+    with pytest.raises(CheckpointError, match=r"does not fit log\.jsonl"):
+        committed(tmp_path, rounds)
+
+
 def test_a_run_that_goes_on_beyond_its_end_has_not_ended(tmp_path):
     grown(tmp_path, [1, 2], status="done")
     assert reads(tmp_path, rounds=2) == ([1, 2], 2, "done") and "summary" in committed(tmp_path, 2).tables
     assert reads(tmp_path, rounds=5) == ([1, 2], 2, "running") and "summary" not in committed(tmp_path, 5).tables
+
+
+def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule_of_rounds(tmp_path):
+    """A rate that follows local steps counts no rounds, and a plain number follows nothing."""
+    decay = {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 9}
+    client = {"batch": 16, "epochs": 1}
+    shorter = lambda **rate: read(tiny(rounds=5, client={**client, **rate}))
+    at = lambda round: [SoFar("0", {}, 0, 9, journal.Committed({}, round, "running"))]
+    demand_reachable(tmp_path, shorter(lr=0.1), at(5))
+    demand_reachable(tmp_path, shorter(lr=decay, lr_per="step"), at(5))
+    with pytest.raises(CheckpointError, match="seed 0: its last commit is of round 6, and rounds is 5"):
+        demand_reachable(tmp_path, shorter(lr=0.1), at(6))
+    with pytest.raises(CheckpointError, match=r"client\.lr: cosine_decay_schedule counts rounds"):
+        demand_reachable(tmp_path, shorter(lr=decay), at(5))
 
 
 def test_the_mark_in_words():
@@ -215,7 +242,7 @@ def test_settings_that_are_tuned_are_told_apart_until_one_is_chosen(tmp_path):
             scenario, ["fedavg", "median"], tune=tune, out=tmp_path / "run", ask=lambda: next(calls, None) is None
         )
     _, frames = contents(tmp_path / "run")
-    assert "compare" not in frames and set(frames["rounds"]["client.lr"]) <= {0.1, 0.3}
+    assert frames["compare"].empty and set(frames["rounds"]["client.lr"]) <= {0.1, 0.3}
     assert "fedavg client.lr=0.1" in page_of_runs([tmp_path / "run"]).decode()
 
 

@@ -23,7 +23,11 @@ from fedsim.cli.interrupts import Interrupts
     "--tune", multiple=True, metavar="PATH=V1,V2", help="Settings that every method is tried with; repeatable."
 )
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, help="Processes that play runs side by side.")
-@click.option("--on", metavar="dask://HOST:PORT", help="Have the workers of this scheduler play the runs.")
+@click.option(
+    "--on",
+    metavar="dask://HOST:PORT",
+    help="Have the workers of this scheduler play the runs; tls:// with dask's certificates.",
+)
 @click.option("--baseline", metavar="METHOD", help="What the others are compared with [fedavg, or the first].")
 @click.option("--metric", metavar="COLUMN", help="Column of rounds.csv that decides [evaluate.metric].")
 @click.option("--score", type=click.Choice(["final", "best", "mean_last_k"]), help="Which value of a run [final].")

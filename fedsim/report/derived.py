@@ -16,6 +16,7 @@ from fedsim.report.results import metric_of, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.cost_axes import AXES, Axis
 from fedsim.study.label_skew import counts_of_rows
+from fedsim.study.words import variation
 
 PAGE = "report.html"
 
@@ -34,7 +35,7 @@ def derived_files(
     mark = mark_of(record)
     pictures = _figures(frames, record, {"mark": mark, "formats": drawn}) if drawn else ()
     files = {f"figures/{name}": content for name, content in pictures}
-    if summary is not None and score in summary:
+    if summary is not None and score in summary and len(summary):
         rows = (rows_of(summary), None if compared is None else rows_of(compared))
         table = tables.for_paper(summary, compared, score)
         files["tables/summary.tex"] = in_latex(paper_table(*rows, score, record["scenario"]), mark).encode()
@@ -71,9 +72,11 @@ def _figures(
     if rounds is not None and len(rounds):
         yield from figures.curves(_marked(rounds, rows), scenario, order, **form).items()
     if partition is not None and len(partition):
-        first, seeds = next(iter(by_variant(partition).values())), scenario["seeds"]
-        counts = counts_of_rows(first, _clients(frames.get("clients"), scenario["data"]["clients"]))
-        yield from figures.partition(counts, scenario, seeds[0] if len(seeds) > 1 else None, **form).items()
+        variant, first = next(iter(by_variant(partition).items()))
+        clients = by_variant(frames["clients"]).get(variant) if "clients" in frames else None
+        counts = counts_of_rows(first, _clients(clients, scenario["data"].get("clients")))
+        seed = int(first["seed"].iloc[0]) if "seed" in first and len(scenario["seeds"]) > 1 else None
+        yield from figures.partition(counts, _as_dealt(scenario, variant), seed, **form).items()
     if (first := frames.get("machines")) is not None and len(first):
         yield from figures.machines(first, scenario, order, **form).items()
     if rows:
@@ -88,6 +91,14 @@ def _figures(
     path = figures.axis_of(scenario)
     if path in compared and len(compared["mean"].dropna()):
         yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order, **form).items()
+
+
+def _as_dealt(scenario: Mapping[str, Any], variant: str) -> Mapping[str, Any]:
+    """The scenario with the partition of one variation, in the variation's own words where the partition varies."""
+    vary = (scenario.get("compare") or {}).get("vary") or {}
+    if not any(path == "data.partition" or path.startswith("data.partition.") for path in vary):
+        return scenario
+    return {**scenario, "data": {**scenario["data"], "partition": {"kind": variation(variant, scenario)}}}
 
 
 def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -105,8 +116,8 @@ def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:
     return float(start.mean()) if len(start) else None
 
 
-def _clients(table: pd.DataFrame | None, count: int) -> Sequence[Any] | int | None:
+def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:
     """All clients by what they are called; None where tables list only those that took part."""
-    if count > LISTED:
+    if (count or 0) > LISTED:
         return None
     return count if table is None else table["client"].unique().tolist()

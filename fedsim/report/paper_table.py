@@ -159,15 +159,20 @@ def _score(one: Score, digits: int) -> list[Part]:
 
 
 def _differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[Column]:
-    """Differences to the baseline, and their p."""
-    if compare is None or len(methods) < 2:
+    """Differences to the baseline, and their p; empty for a method of which no run has ended."""
+    if not compare or len(methods) < 2:
         return []
     rows = {row["method"]: row for row in compare}
-    digits = layout.digits_of([rows[method]["sd"] for method in methods])
+    digits = layout.digits_of([rows[method]["sd"] for method in methods if method in rows])
     differences, p_values = [], []
-    for row in (rows[method] for method in methods):
+    for method in methods:
+        if method not in rows:
+            differences.append(word(""))
+            p_values.append(word(""))
+            continue
+        row = rows[method]
         known = row["difference"] is not None
-        first = "baseline" if row["method"] == row["baseline"] else ""
+        first = "baseline" if method == row["baseline"] else ""
         differences.append(number(row["difference"], digits, sign=True) if known else word(first))
         p_values.append(_p(row["p_adjusted"]) if row["p_adjusted"] is not None else word(""))
     return [Column(NUMBER, ["difference"], differences), Column(NUMBER, ["p (Holm)"], p_values)]

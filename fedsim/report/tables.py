@@ -27,7 +27,8 @@ def for_paper(
     """
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
     differences = {} if compare is None else {_key(row, keys): row for row in compare.to_dict("records")}
-    rows, places = [], _places(summary, compare, score)
+    baseline = None if compare is None or not len(compare) else compare["baseline"].iloc[0]
+    rows, places = [], _places(summary, baseline, score)
     for values, runs in summary.groupby(keys, dropna=False, sort=False):
         names = dict(zip(keys, values if isinstance(values, tuple) else (values,), strict=True))
         metric = next((m for m in runs["metric"] if isinstance(m, str)), "")
@@ -41,18 +42,15 @@ def for_paper(
             some = "" if len(reached) == len(runs) else f" ({len(reached)} of {len(runs)})"
             row["rounds to target"] = f"{statistics.fmean(reached['rounds_to_target']):.0f}{some}"
             row["MB to target"] = f"{statistics.fmean(reached['bytes_to_target']) / 1e6:.2f}"
-        if compare is not None:
-            row |= _difference(differences.get(_key(names, keys)))
+        if baseline is not None:
+            row |= _difference(differences.get(_key(names, keys)), first=names["method"] == baseline)
         rows.append((places[names["method"], names.get("variant")], row))
     return pd.DataFrame([row for _, row in sorted(rows, key=lambda one: one[0])]).fillna("")
 
 
-def _places(summary: pd.DataFrame, compare: pd.DataFrame | None, score: str) -> dict[tuple, tuple[int, int]]:
+def _places(summary: pd.DataFrame, baseline: str | None, score: str) -> dict[tuple, tuple[int, int]]:
     """Where a method under a variation stands."""
-    rows, baseline = rows_of(summary), None
-    if compare is not None and len(compare):
-        baseline = compare["baseline"].iloc[0]
-    places = {}
+    rows, places = rows_of(summary), {}
     for v, variant in enumerate(dict.fromkeys(row.get("variant") for row in rows)):
         methods = order_of([row for row in rows if row.get("variant") == variant], baseline, score)
         places |= {(method, variant): (v, m) for m, method in enumerate(methods)}
@@ -86,9 +84,9 @@ def _spread(values: list[float], spread: str) -> str:
     return f"{statistics.fmean(known):.4f}{beside}"
 
 
-def _difference(row: dict[str, Any] | None) -> dict[str, str]:
+def _difference(row: dict[str, Any] | None, first: bool) -> dict[str, str]:
+    """Cells of a method against the baseline; `first`: it is the baseline. No row: none of its runs has ended."""
     if row is None or pd.isna(row["difference"]):
-        first = row is None or row["method"] == row["baseline"]
         return {"difference": "baseline" if first else "", "95 % interval": "", "p (Holm)": ""}
     interval = "" if pd.isna(row["ci_low"]) else f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
     p = "" if pd.isna(row["p_adjusted"]) else f"{row['p_adjusted']:.3g}"

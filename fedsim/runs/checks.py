@@ -17,6 +17,7 @@ from fedsim.runs.journal import LOG, differences
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import OPTIONAL, ORDER
+from fedsim.runs.unfinished import axes_of
 from fedsim.scenario.named_files import pathless
 from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
@@ -68,10 +69,7 @@ def _written(record: dict[str, Any]) -> list[str]:
 
 def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     """The tables of differences, ranks and profiles computed again from the scores in the tables beside them."""
-    # method, variant, what varies, tuned, what was tuned of all methods or of some
-    columns = list(dict.fromkeys(name for cell in record.get("cells") or [] for name in cell))
-    after = columns.index("tuned") if "tuned" in columns else len(columns)
-    varied = columns[2:after] if "variant" in columns else []
+    varied, tuned = axes_of(record)
     # columns that vary stay as they are written: 0 beside 0.2 is no 0.0
     summary, tuning, rounds = (read_table(path, name, text=varied) for name in ("summary", "tuning", "rounds"))
     if summary is None:
@@ -87,7 +85,7 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     for name, rows in again.items():
         with files.naming(path), contextlib.suppress(FileNotFoundError):
             text = (path / f"{name}.csv").read_text(encoding="utf-8")
-            if text != tables.to_csv(rows, ordered(name, varied, columns[after + 1 :])):
+            if text != tables.to_csv(rows, ordered(name, varied, tuned)):
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
 

@@ -5,6 +5,7 @@ directory. What decides bits is compared before anything starts.
 """
 
 import contextlib
+import os
 import pickle
 import re
 import socket
@@ -22,9 +23,11 @@ from fedsim.runs.filenames import folder_of, label_of
 from fedsim.runs.journal import committed, number_of
 from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
 from fedsim.runs.terms import Terms
+from fedsim.runs.workers import Run
 from fedsim.study.grid import Cell
 
 INSTALLATION = "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
+CERTIFICATES = "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__TLS__CLIENT__CERT and ...__TLS__CLIENT__KEY to its files"
 PATIENCE = 10  # seconds that a scheduler has to answer, and a first worker to come
 RETRIES = 2  # of runs whose process ends; where a worker is lost, dask's `allowed-failures` counts
 PARTS = 4  # for each thread of the workers: few, since each is built anew, and enough to keep all busy
@@ -45,13 +48,14 @@ class Cluster:
 
     Raises:
       ProcessError: when there is no worker, or one that does not meet them.
+      LostError: when one is lost meanwhile.
     """
 
     def __init__(self, client: Any, name: str, terms: Terms):
         self.client, self.name, self.terms = client, name, terms
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=PATIENCE)
-        if not self._slots():
+        if not self.slots():
             raise ProcessError(f"{name}: the scheduler has no workers; start some: dask worker HOST:PORT --nthreads 1")
         self._demand_same()
 
@@ -59,6 +63,9 @@ class Cluster:
         order = pickle.dumps(Order(self.terms))
         answers = self.client.run(compare_terms, order, on_error="return")
         differing = [(worker, answers[worker]) for worker in sorted(answers) if answers[worker]]
+        gone = [worker for worker, answer in differing if isinstance(answer, OSError)]
+        if gone:
+            raise LostError(f"{self.name}: worker {gone[0]} is gone ({_short(answers[gone[0]])})")
         if differing:
             worker, answer = differing[0]
             others = f" (and {len(differing) - 1} more workers)" if len(differing) > 1 else ""
@@ -72,7 +79,7 @@ class Cluster:
         cells: Sequence[Cell],
         path: Path,
         ask: Callable[[], bool],
-        ended: Callable[[int], None] = lambda runs: None,
+        ended: Callable[[Sequence[Run]], None] = lambda runs: None,
     ) -> None:
         """Have all runs played that have not ended, and write their files; one that fails fails again for the caller.
 
@@ -80,15 +87,17 @@ class Cluster:
           cells: of the grid.
           path: of the run directory, which the caller holds.
           ask: whether to come to rest.
-          ended: called with how many runs more have ended.
+          ended: called with the runs that have ended since.
 
         Raises:
           Interrupted: when `ask` said so.
           LostError: when runs could not be played; all others have been by then.
         """
-        open_ = [(cell, tuple(s for s in cell.scenario.spec.seeds if not _ended(path, cell, s))) for cell in cells]
-        ended(sum(len(cell.scenario.spec.seeds) - len(seeds) for cell, seeds in open_))
-        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self._slots(), 1))}
+        asked = [(cell, tuple(cell.scenario.spec.seeds)) for cell in cells]
+        open_ = [(cell, tuple(seed for seed in seeds if not _ended(path, cell, seed))) for cell, seeds in asked]
+        left = set(_named_runs(open_))
+        ended([run for run in _named_runs(asked) if run not in left])
+        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self.slots(), 1))}
         lost: dict[str, list[str]] = {}  # by reason
         heard = time.monotonic()  # of a worker
         try:
@@ -100,8 +109,8 @@ class Cluster:
                     part = waiting.pop(future)
                     if reason := self._received(future, path):
                         lost.setdefault(reason, []).append(_named(part))
-                    ended(_runs(part))
-                if time.monotonic() > heard + LOOK and self._slots():
+                    ended(_named_runs(part))
+                if time.monotonic() > heard + LOOK and self.slots():
                     heard = time.monotonic()
                 if time.monotonic() > heard + ALONE:
                     lost["no worker is left"] = [_named(part) for part in waiting.values()]
@@ -114,15 +123,14 @@ class Cluster:
             reasons = (f"{reason}: {_few(parts)}" for reason, parts in lost.items())
             raise LostError(f"{self.name}: {'; '.join(reasons)}")
 
-    def _slots(self) -> int:
+    def slots(self) -> int:
         """Threads of all workers; none where the scheduler does not say."""
         with contextlib.suppress(OSError):
             return sum(self.client.nthreads().values())
         return 0
 
     def _submitted(self, part: Asked, path: Path) -> Any:
-        labels = [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
-        begun = {(label, seed): folder_content(folder_of(path, label, seed)) for label, seed in labels}
+        begun = {run: folder_content(folder_of(path, *run)) for run in _named_runs(part)}
         cells = tuple(cell._replace(scenario=None) for cell, _ in part)  # pyright: ignore (it is read anew)
         order = pickle.dumps(Order(self.terms, cells, begun))
         with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
@@ -149,25 +157,27 @@ def connected(on: Any) -> Iterator[tuple[Any, str]]:
     """-> (a `distributed.Client`, its name in messages).
 
     Args:
-      on: `dask://HOST:PORT` of a scheduler, or a client, which stays open.
+      on: `dask://HOST:PORT` of a scheduler, `tls://HOST:PORT` of one that asks for certificates, which dask's own
+        configuration names; or a client, which stays open.
 
     Raises:
-      ProcessError: when there is no such scheduler, or no dask here.
+      ProcessError: when there is no such scheduler, no dask here, or no certificate.
     """
     if not isinstance(on, str):
         yield on, "on"
         return
-    name, form = f"--on {on}", re.fullmatch(r"dask://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?", on)
-    if not form or not 0 < int(form[2]) < 65536:
-        raise ProcessError(f"{name}: write dask://HOST:PORT, the address of a dask scheduler")
-    client = _client(name, form[1], int(form[2]))
+    name, form = f"--on {on}", re.fullmatch(r"(dask|tls)://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?", on)
+    if not form or not 0 < int(form[3]) < 65536:
+        raise ProcessError(f"{name}: write dask://HOST:PORT or tls://HOST:PORT, the address of a dask scheduler")
+    protocol = "tls" if form[1] == "tls" else "tcp"
+    client = _client(name, protocol, form[2], int(form[3]))
     try:
         yield client, name
     finally:
         client.close(timeout=PATIENCE)
 
 
-def _client(name: str, host: str, port: int) -> Any:
+def _client(name: str, protocol: str, host: str, port: int) -> Any:
     """A client of the scheduler there."""
     try:
         from dask import config
@@ -176,12 +186,32 @@ def _client(name: str, host: str, port: int) -> Any:
         from distributed import Client
     except ImportError:
         raise ProcessError(f"{name}: {INSTALLATION}") from None
+    if protocol == "tls":
+        _demand_certificates(name)
     try:
         socket.create_connection((host.strip("[]"), port), PATIENCE).close()  # dask would try for as long as it may
-        return Client(f"tcp://{host}:{port}", timeout=PATIENCE, set_as_default=False)
+        return Client(f"{protocol}://{host}:{port}", timeout=PATIENCE, set_as_default=False)
     except Exception as error:
         ways = "start one there (dask scheduler), or correct the address"
+        ways += " or the certificates" * (protocol == "tls")
         raise ProcessError(f"{name}: no dask scheduler answers ({_short(error)}); {ways}") from None
+
+
+def _demand_certificates(name: str) -> None:
+    """What dask's own configuration says of TLS: an authority, and a certificate of this client with its key."""
+    from distributed import Security
+
+    security = Security()
+    named = (security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
+    for file in filter(None, named):
+        if "\n" not in file and not os.path.exists(file):  # else it is the text of one
+            raise ProcessError(f"{name}: certificate {file} is not there; {CERTIFICATES}")
+    try:
+        context = security.get_connection_args("client").get("ssl_context")
+    except (OSError, ValueError) as error:
+        raise ProcessError(f"{name}: a certificate cannot be read ({_short(error)}); {CERTIFICATES}") from None
+    if context is None:
+        raise ProcessError(f"{name}: dask's configuration names no certificate; {CERTIFICATES}")
 
 
 def parts_of(asked: Asked, slots: int) -> list[Asked]:
@@ -205,6 +235,10 @@ def parts_of(asked: Asked, slots: int) -> list[Asked]:
 
 def _runs(part: Asked) -> int:
     return sum(len(seeds) for _, seeds in part)
+
+
+def _named_runs(part: Asked) -> list[Run]:
+    return [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
 
 
 def _named(part: Asked) -> str:

@@ -12,17 +12,19 @@ from fedsim.build.experiment import numerics
 from fedsim.errors import CheckpointError, Interrupted, LostError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.comparison import Comparison
+from fedsim.runs.dealt import with_dealt
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Watch, execute, listener
-from fedsim.runs.filenames import label_of
+from fedsim.runs.execute import Configuration, Ended, Watch, execute, listener
+from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.journal import committed
 from fedsim.runs.run import Place, place_of, seal, seed_edits
-from fedsim.runs.sweep import swept
+from fedsim.runs.sweep import cached_partition, swept
 from fedsim.runs.unfinished import demand_reachable, runs_of
-from fedsim.runs.workers import execute_ahead
+from fedsim.runs.workers import Run, execute_ahead, programs_of
 from fedsim.scenario import read
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
-from fedsim.study.grid import Design, design_of
+from fedsim.study.grid import Cell, Design, design_of
 
 
 def compare(
@@ -63,7 +65,8 @@ def compare(
         (mean over seeds, ties to the first) is reported, on test data. Left out: the scenario's `compare.tune`.
       jobs: processes that play runs side by side; changes no bit. A script that asks for more than one keeps its own start
         under `if __name__ == "__main__"`, since they import it.
-      on: `dask://HOST:PORT` of a scheduler, or a `distributed.Client`, whose workers play the runs; changes no bit either.
+      on: `dask://HOST:PORT` of a scheduler (`tls://HOST:PORT` with the certificates of dask's own configuration), or a
+        `distributed.Client`, whose workers play the runs; changes no bit either. Both ends unpickle what the other sends.
       seeds: instead of the scenario's: a number (the first so many) or a sequence.
       baseline: the method that the others are compared with; left out: `fedavg` where it is compared, else the first.
       metric: column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
@@ -98,7 +101,7 @@ def compare(
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
     edits = (*edits, *seed_edits(seeds), *([f"evaluate.metric={metric}"] if metric is not None else []))
     design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
-    base, cells = design.scenario, design.cells
+    base, cells, partition = design.scenario, design.cells, cached_partition()
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
         path = (
             place.path
@@ -110,27 +113,27 @@ def compare(
         log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
         threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
+            design = with_dealt(design, partition)
             record = _record(design, devices)
             cluster = stack.enter_context(_cluster(on, design, record, device, devices)) if on else None
             if place:
                 _open(place, record, design)
             try:
-                labels = {label_of(cell.who): number for number, cell in enumerate(cells, 1)}
-                runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
-                getattr(watch, "begin", lambda *_: None)(runs, labels)
-                ended = getattr(watch, "ended", lambda runs: None)
+                processes = cluster.slots() if cluster else jobs
+                getattr(watch, "begin", lambda *_: None)(_configurations(cells), processes)
+                ended = _teller(watch, path)
                 if cluster and path:
                     cluster.execute(cells, path, ask, ended)
                 elif jobs > 1 and path:
                     execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
                 within = lambda scenario: numerics(scenario, threads, device)
                 run_all = lambda plans: execute(plans, path, None, listener(watch, log), ask)
-                outcomes = swept(cells, devices, within, run_all)
+                outcomes = swept(cells, devices, within, run_all, partition)
             except (Interrupted, LostError):
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
-            comparison = Comparison(outcomes, base.resolved(), design.baseline, design.score)
+            comparison = Comparison(outcomes, design.scenario.resolved(), design.baseline, design.score)
             if place:
                 _finish(place, record, comparison, devices, pictures, started)
     return comparison
@@ -166,6 +169,35 @@ def _cluster(on: Any, design: Design, record: dict[str, Any], device: str | None
 
     with connected(on) as (client, name):
         yield Cluster(client, name, terms_of(design.cells, design.scenario.document, record, device, devices))
+
+
+def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
+    """What is to be played, by label."""
+    configurations = {}
+    for number, cell in enumerate(cells, 1):
+        spec = cell.scenario.spec
+        program = programs_of(cell)
+        configurations[label_of(cell.who)] = Configuration(number, len(spec.seeds), spec.rounds, program)
+    return configurations
+
+
+def _teller(watch: Watch | None, path: Path | None) -> Callable[[Sequence[Run]], None]:
+    """What tells a `watch` of runs that were played elsewhere and have ended."""
+    tell = getattr(watch, "ended", None)
+    if tell is None or path is None:
+        return lambda runs: None
+    return lambda runs: tell([_ended(path, *run) for run in runs])
+
+
+def _ended(path: Path, label: str, seed: int) -> Ended:
+    """A run that was played elsewhere, from its journal; one that is damaged is told of when it is read for its tables."""
+    done = None
+    with contextlib.suppress(CheckpointError):
+        done = committed(folder_of(path, label, seed), rounds=0)  # as it is, whatever it may go on to
+    timing = done.tables.get("timing") if done else None
+    if not done or not timing:
+        return Ended(label)
+    return Ended(label, done.round, timing[-1]["wall_seconds"], timing[-1]["compile_seconds"])
 
 
 def _planned(spec: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,8 @@ def write_so_far(
 ) -> list[str]:
     """Write tables, page and pictures of a run that has not ended (its directory is held) -> their names.
 
+    Tables first: they are there whatever the page or a picture comes to.
+
     Args:
       path: of the run directory.
       record: of the run.
@@ -131,11 +133,20 @@ def write_so_far(
         records = records_so_far(record, runs)
         tables = {name: text.encode() for name, text in csv_of(record, records)}
         frames = told_apart(record, frames_of(record, records))
-        derived = derived_files(frames, record, drawn) if shown else {}
-    names = sorted([*tables, *derived])
+    _write_marked(path, record, tables, {})
+    if not shown:
+        return sorted(tables)
+    with as_written(path):
+        derived = derived_files(frames, record, drawn)
+    _write_marked(path, record, derived, tables)
+    return sorted([*tables, *derived])
+
+
+def _write_marked(path: Path, record: dict[str, Any], contents: Mapping[str, bytes], earlier: Collection[str]) -> None:
+    """Write files of a run that has not ended, after a record that names them and those that were written earlier."""
+    names = sorted([*contents, *earlier])
     directory.write_record(path, {**record, "unfinished": {**record["unfinished"], "files": names}})
-    write(path, {**tables, **derived})
-    return names
+    write(path, contents)
 
 
 def stopped(path: Path, record: Mapping[str, Any], shown: bool) -> None:

@@ -1,6 +1,6 @@
 """Runs of experiments, seed by seed, each recorded in a journal from which it can go on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,13 +52,48 @@ Watch = Callable[[Experiment, int, Row], None]  # (experiment, seed, row), after
 Listener = Callable[[Recording, Row | None], None]  # a run that begins or goes on (None), then every row of it
 
 
+class Configuration(NamedTuple):
+    """What a comparison is to play of one configuration.
+
+    Attributes:
+      number: of the configuration, from 1.
+      runs: how many.
+      rounds: of each.
+      program: equal for configurations that compile to the same programs.
+    """
+
+    number: int
+    runs: int
+    rounds: int
+    program: Hashable
+
+
+class Ended(NamedTuple):
+    """A run of a comparison that was played elsewhere, and has ended.
+
+    Attributes:
+      label: of its configuration.
+      rounds: that it took; 0 where it failed.
+      wall_seconds: that passed for it.
+      compile_seconds: those of them in which programs were compiled.
+    """
+
+    label: str
+    rounds: int = 0
+    wall_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+
 def listener(watch: Watch | None, log: Listener | None) -> Listener:
     """One listener out of a user's `watch` and the trackers."""
     enters = getattr(watch, "enters", lambda who: None)
+    goes_on = getattr(watch, "goes_on", lambda experiment, seed, run: None)
 
     def listen(recording: Recording, row: Row | None) -> None:
-        if watch and row:
-            enters(recording.who)
+        enters(recording.who)
+        if row is None:
+            goes_on(recording.experiment, recording.who["seed"], recording.run)
+        elif watch:
             watch(recording.experiment, recording.who["seed"], row)
         if log:
             log(recording, row)

@@ -18,7 +18,7 @@ from fedsim.report.paper_table import paper_table
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.derive import contents
-from fedsim.runs.unfinished import ended
+from fedsim.runs.unfinished import ended, told_apart
 
 NUMBERS = re.compile(r"[+-]?\d+(\.\d+)?( to [+-]?\d+(\.\d+)?)?")  # and intervals, as a paper's table writes them
 Read = Callable[[str], pd.DataFrame | None]  # a table by its name
@@ -99,6 +99,7 @@ def _paper(path: Path, record: dict[str, Any], read: Read, spread: str) -> str:
     """A paper's table."""
     with as_written(path):
         summary, compare = _summary(path, read), read("compare")
+        summary = told_apart(record, {"summary": summary})["summary"]
         rows = rows_of(summary), None if compare is None else rows_of(compare)
         return paper_table(*rows, record.get("score", "final"), record["scenario"], spread)
 
@@ -107,4 +108,6 @@ def _summary(path: Path, read: Read) -> pd.DataFrame:
     summary = read("summary")
     if summary is None:
         raise DirectoryError(f"{path}: has no summary.csv")
+    if not len(summary):
+        raise DirectoryError(f"{path}: no round has been evaluated yet; go on with the run (--resume)")
     return summary

@@ -113,6 +113,12 @@ def _failed(cell: Cell, error: Exception) -> Outcome:
     return Outcome(cell, None, reason, exit_code(error) == 8 or bool(exhausted(error)))
 
 
+def data_key(scenario: Scenario) -> str:
+    """What a data section says of how samples are dealt: its values, and which of them are written."""
+    data = scenario.spec.data
+    return f"{data.kind} {data.model_dump_json()} {sorted(data.model_fields_set)}"
+
+
 def cached_partition() -> Partition:
     """Federations for scenarios one after another: where the next one's data are the same, so are the arrays."""
     last: dict[str, dict[int, Federation]] = {}
@@ -120,7 +126,7 @@ def cached_partition() -> Partition:
     def partition(scenario: Scenario, data: Arrays | None, dtype: Any) -> dict[int, Federation]:
         spec = scenario.spec
         poisoned = spec.fleet.malicious if spec.data.attack else ""
-        key = f"{spec.data.model_dump_json()} {spec.data.kind} {spec.seeds} {dtype} {poisoned!r}"
+        key = f"{data_key(scenario)} {spec.seeds} {dtype} {poisoned!r}"
         if key not in last:
             last.clear()
             last[key] = federations_of(scenario, data, dtype)

@@ -124,8 +124,8 @@ def mark_of_runs(runs: Sequence[SoFar]) -> str:
 def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str, list[Record]]:
     """Rows by table, of runs as far as they have come; `summary` says of each whether it has ended.
 
-    Differences of a comparison are over the runs that have ended. Where something is tuned there are none: which setting
-    a method is reported with is decided when all of them have ended.
+    Differences of a comparison are over the runs that have ended. Where something is tuned there are none, and `compare`
+    has no rows: which setting a method is reported with is decided when all of them have ended.
     """
     records: dict[str, list[Record]] = {name: [] for name in ORDER}
     partitioned: set[tuple[str, int]] = set()
@@ -139,11 +139,18 @@ def records_so_far(record: Mapping[str, Any], runs: Sequence[SoFar]) -> dict[str
             records["partition"] += _partition(record, run)
     records = {name: rows for name, rows in records.items() if rows or name not in OPTIONAL}
     if record.get("kind") == "compare":
-        varied, tuned = axes_of(record)
-        over = [row for row in records["summary"] if row.get("status") != UNFINISHED]
-        end = {} if tuned else conclusions(over, [], record["baseline"], record["score"], varied, records["rounds"])
-        records |= {name: rows for name, rows in end.items() if rows or name == "compare"}
+        records |= _conclusions_so_far(record, records)
     return records
+
+
+def _conclusions_so_far(record: Mapping[str, Any], records: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
+    """The tables of a comparison that follow from the scores of runs that have ended; `compare` always among them."""
+    varied, tuned = axes_of(record)
+    if tuned:
+        return {"compare": []}
+    scored = [row for row in records["summary"] if row.get("status") != UNFINISHED]
+    tables = conclusions(scored, [], record["baseline"], record["score"], varied, records["rounds"])
+    return {name: rows for name, rows in tables.items() if rows or name == "compare"}
 
 
 UNFINISHED = "unfinished"  # the status of such a run in `summary.csv` of a comparison
@@ -167,8 +174,10 @@ def _partition(record: Mapping[str, Any], run: SoFar) -> list[Record]:
 
 
 def axes_of(record: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Paths of a comparison that vary, and those that are tuned."""
-    columns = list((record.get("cells") or [{}])[0])  # method, variant, what varies, tuned, what is tuned
+    """Paths of a comparison that vary, and those that are tuned, of all methods or of some."""
+    cells = record.get("cells") or []
+    # method, variant, what varies, tuned, what is tuned; of a method that is not tuned the last ones are missing
+    columns = list(dict.fromkeys(name for cell in cells for name in cell))
     after = columns.index("tuned") if "tuned" in columns else len(columns)
     return columns[2:after] if "variant" in columns else [], columns[after + 1 :]
 
@@ -197,5 +206,7 @@ def told_apart(record: Mapping[str, Any], frames: Mapping[str, pd.DataFrame]) ->
 
 
 def _by_setting(frame: pd.DataFrame) -> pd.DataFrame:
-    labels = [f"{method} {setting}" for method, setting in zip(frame["method"], frame["tuned"], strict=True)]
+    """Rows under the names of their settings; a method that is not tuned keeps its own."""
+    settings = frame["tuned"].fillna("").astype(str)
+    labels = [f"{method} {setting}".rstrip() for method, setting in zip(frame["method"], settings, strict=True)]
     return frame.assign(method=labels).drop(columns="tuned")

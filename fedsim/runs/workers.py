@@ -16,13 +16,14 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.engine.loop import MOST
+from fedsim.runs.filenames import label_of
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
 
@@ -32,6 +33,9 @@ CACHE = (  # settings of JAX
     "jax_persistent_cache_min_entry_size_bytes",
 )
 PDEATHSIG = 1  # of Linux' prctl: a signal when the parent dies, whatever killed it
+
+
+Run = tuple[str, int]  # the label of its configuration, and its seed
 
 
 class Part(NamedTuple):
@@ -49,7 +53,7 @@ def execute_ahead(
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool],
-    ended: Callable[[int], None] = lambda runs: None,
+    ended: Callable[[Sequence[Run]], None] = lambda runs: None,
 ) -> None:
     """Execute all runs that are not finished yet, so many at a time; a run that fails fails again for the caller.
 
@@ -61,7 +65,7 @@ def execute_ahead(
       device: as `devices_of` takes it.
       threads: of XLA's pool.
       ask: whether to come to rest.
-      ended: called with how many runs more have ended.
+      ended: called with the runs that have ended since.
     """
     from fedsim.scenario.plugins import ENABLED
 
@@ -113,7 +117,7 @@ def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
     """The runs of a grid in parts, those that compile to the same programs together."""
     families: dict[Any, list[Cell]] = {}
     for cell in cells:
-        families.setdefault(_programs(cell), []).append(cell)
+        families.setdefault(programs_of(cell), []).append(cell)
     least, dealt = max(-(-2 * jobs // len(families)), 2), []  # parts of each, so that the last ones can be shared
     for family in families.values():
         seeds = list(dict.fromkeys(seed for cell in family for seed in cell.scenario.spec.seeds))
@@ -127,7 +131,7 @@ def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
     return dealt
 
 
-def _programs(cell: Cell) -> tuple[Any, ...]:
+def programs_of(cell: Cell) -> Hashable:
     """What decides which programs a cell compiles to: equal cells are equal here, and few others."""
     from fedsim.build.programs import Written, client_key
 
@@ -181,8 +185,8 @@ def _execute(
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool] = bool,
-) -> int:
-    """Execute some cells under some of their seeds, side by side where they can be -> how many runs.
+) -> list[Run]:
+    """Execute some cells under some of their seeds, side by side where they can be -> which runs.
 
     A failure is left to the parent, which has it again, with its reason, when it reads the journals.
     """
@@ -199,7 +203,7 @@ def _execute(
     run_all = lambda plans: execute(wanted_seeds(plans), path, None, None, ask)
     with contextlib.suppress(Exception), within(cells[0].scenario) as devices:
         swept(cells, devices, within, run_all, _partition())
-    return sum(seed in part.seeds for cell in cells for seed in cell.scenario.spec.seeds)
+    return [(label_of(cell.who), seed) for cell in cells for seed in cell.scenario.spec.seeds if seed in part.seeds]
 
 
 @functools.cache

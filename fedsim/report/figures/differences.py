@@ -42,6 +42,7 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any], orde
     place = {name: i for i, name in enumerate(order)}
     sort = lambda rows: sorted(rows, key=lambda row: place.get(row["method"], len(place)))
     parts = {variant: sort(others(part.to_dict("records"))) for variant, part in by_variant(table).items()}
+    parts = {variant: rows for variant, rows in parts.items() if rows}  # before its end one may have the baseline alone
     rows = [row for part in parts.values() for row in part]
     baseline = next((row["baseline"] for row in rows), "")
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "").replace("_", " ")

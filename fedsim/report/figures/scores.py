@@ -112,7 +112,7 @@ def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
         margin = (high / low) ** 0.02
         axes.set_xlim(low / margin, high * margin)
     else:
-        margin = 0.02 * (high - low)
+        margin = 0.02 * (high - low) or 0.5  # of a comparison that has just begun there may be a single value
         axes.set_xlim(low - margin, high + margin)
     step = -(-len(values) // 8)
     axes.set_xticks(values[::step], [f"{value:g}" for value in values[::step]])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.report.page import plot
-from fedsim.report.series import by_variant, series, tracks
+from fedsim.report.series import Series, by_variant, series, tracks
 from fedsim.study.summary import is_share
 from fedsim.study.words import variation
 
@@ -89,17 +89,19 @@ def _with_entropy(rounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _curves(table: pd.DataFrame, metric: str, looks: Mapping[str, str], ways: Sequence[str]) -> list[plot.Curve]:
-    """Means and ranges over the seeds, at rounds that all of them have; bytes and seconds are means as well."""
+    """Means and ranges over the seeds that have this metric, at rounds that all of those have; bytes and seconds are means
+    over the same seeds.
+    """
     curves, names = [], list(looks)
     columns = (metric, "test_loss", "bytes_up", "bytes_down", "virtual_seconds")
     for track in tracks(table, columns):
         if metric not in track.values:
             continue
-        rounds, values = series(track, metric).common()
+        one = series(track, metric)
+        rounds, values = one.common()
         if not len(rounds):
             continue
-        at = {name: dict(zip(*series(track, name).common(), strict=True)) for name in columns[2:]}
-        mean = lambda name, at=at, rounds=rounds: [float(np.mean(at[name][r])) for r in rounds]
+        mean = lambda name, track=track, seeds=one.seeds, rounds=rounds: _means(series(track, name), seeds, rounds)
         sent = {"up": mean("bytes_up"), "down": mean("bytes_down")}
         sent["bytes"] = [up + down for up, down in zip(sent["up"], sent["down"], strict=True)]
         curve = plot.Curve(
@@ -117,6 +119,12 @@ def _curves(table: pd.DataFrame, metric: str, looks: Mapping[str, str], ways: Se
         )
         curves.append(curve)
     return sorted(curves, key=lambda curve: curve.place)
+
+
+def _means(numbers: Series, seeds: np.ndarray, rounds: np.ndarray) -> list[float]:
+    """The mean over some seeds at each of some rounds, at which all of them have a value."""
+    places = np.ix_(np.searchsorted(numbers.rounds, rounds), np.searchsorted(numbers.seeds, seeds))
+    return numbers.values[places].mean(1).tolist()
 
 
 def _numbers(curve: plot.Curve, axes: list[dict[str, list[float]]]) -> dict[str, Any]:

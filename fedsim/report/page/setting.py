@@ -22,8 +22,9 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     attacked = bool(wire) and controlled
     methods = [m if isinstance(m, str) else str(m.get("label", m.get("method"))) for m in compare.get("methods") or []]
     changes = [_changes(method, scenario) for method in compare.get("methods") or []]
+    clients = _clients(data, vary)
     steps: list[tuple[str, str | list[str]]] = [
-        ("data", f"{data['kind']}, {data.get('clients')} clients, {_named(data['partition'])}{_held_out(data)}"),
+        ("data", f"{data['kind']}, {clients}, {_partition(data, vary)}{_held_out(data)}"),
         *([("attack on data", " → ".join(map(_named, poisons)))] if poisons else []),
         ("model", _named(scenario["model"])),
         ("cohort", _named(scenario["cohort"])),
@@ -47,7 +48,7 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     seeds = f"{len(scenario['seeds'])} seed{'s' * (len(scenario['seeds']) > 1)}"
     against = f", {len(methods)} methods compared with {record.get('baseline')}" if len(methods) > 1 else ""
     size = f"{scenario['rounds']} rounds, {seeds}{against}"
-    return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {data.get('clients')} clients"}
+    return {"label": label, "steps": steps, "size": size, "data": f"{data['kind']}, {clients}"}
 
 
 def _changes(method: Any, scenario: Mapping[str, Any]) -> str:
@@ -67,6 +68,18 @@ def _machines(fleet: Mapping[str, Any]) -> str:
     if fleet.get("deadline") is not None:
         parts.append(f"deadline {fleet['deadline']:g} s{', partial work' * bool(fleet.get('partial_work'))}")
     return ", ".join([*parts, *([f"over-selection {factor:g}"] if factor != 1 else [])])
+
+
+def _clients(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
+    """How many clients there are, where all runs have as many."""
+    varied = "data.clients" in vary or data.get("clients") is None
+    return "clients as varied" if varied else f"{data['clients']} clients"
+
+
+def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
+    """The partition, where all runs have the same."""
+    varied = any(path == "data.partition" or path.startswith("data.partition.") for path in vary)
+    return "partition as varied" if varied else _named(data["partition"])
 
 
 def _held_out(data: Mapping[str, Any]) -> str:

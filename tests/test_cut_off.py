@@ -1,0 +1,235 @@
+"""A comparison that is cut off anywhere: whatever its runs have committed, there are tables and a page, marked as such."""
+
+import json
+import random
+import warnings
+from functools import partial
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from directories import tiny
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fedsim
+from fedsim.disk.checkpoint import Snapshot
+from fedsim.errors import Interrupted
+from fedsim.report.figures import QUICK
+from fedsim.runs import derive, directory
+from fedsim.runs.compare import _record
+from fedsim.runs.derive import rebuild
+from fedsim.runs.export import exported
+from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.journal import LOG, Journal
+from fedsim.runs.unfinished import axes_of
+from fedsim.scenario import read
+from fedsim.study.grid import design_of
+from fedsim.study.summary import summarise
+
+ROUNDS = 2
+TABLES = {"rounds.csv", "timing.csv", "clients.csv", "partition.csv", "summary.csv", "compare.csv"}
+ENDED = ROUNDS + 2  # of a log: rows of the rounds 0, 1 and 2, then the tables of the end
+METHODS = ["fedavg", "median"]
+TUNE = {"client.lr": [0.1, 0.3]}
+VARY = {"fleet.malicious": [0, 0.2]}
+DESIGNS = {  # methods, what varies, what is tuned
+    "methods": (METHODS, None, None),
+    "tuned": (METHODS, None, TUNE),
+    "one of them tuned": (["fedavg", "fedprox(mu=0.1|1)"], None, None),
+    "varied": (METHODS, VARY, None),
+    "varied and tuned": (METHODS, VARY, TUNE),
+    "attacks": ([{"method": "mean", "set": {"wire": ["sign_flip"]}}, "median"], VARY, None),
+    "a single method": (["fedavg"], VARY, None),
+}
+
+
+def base(**sections):
+    """The scenario that all of them are compared under."""
+    data = {"kind": "digits", "clients": 12, "validation": 0.1}
+    scenario = tiny(rounds=ROUNDS, data=data, evaluate={"every": 1, "target": 0.5}, **sections)
+    del scenario["method"]
+    return scenario
+
+
+# ------------------------------------------------------------------------------------------------- logs that nobody played
+
+
+def log_of(who, seed):
+    """The rows of a run by table, as it would have written them; its numbers mean nothing."""
+    rng = random.Random(f"{who} {seed}")
+    first = {**who, "seed": seed}
+    rounds, timing = [], []
+    for r in range(ROUNDS + 1):
+        loss = rng.random() if r else None
+        scores = {"train_loss": loss, "test_loss": rng.random(), "test_accuracy": rng.random()}
+        sent = {"virtual_seconds": float(r), "bytes_up": 100 * r, "bytes_down": 100 * r}
+        rounds.append({**first, "round": r, **sent, **scores, "validation_accuracy": rng.random()})
+        seconds = {"wall_seconds": r + 1.0, "compile_seconds": 0.5, "steps_per_second": 9.0, "lane_efficiency": 1.0}
+        timing.append({**first, "round": r, **seconds})
+    clients = {"client": [0, 1], "samples": [5, 7], "rounds_joined": [1, 2], "global_accuracy": [0.5, 0.6]}
+    partition = {"seed": seed, "client": [0, 1], "label": [0, 1], "samples": [5, 7]}
+    end = {**first, **summarise(rounds, "test_accuracy", 10, 0.5, "done", "")}
+    ends = {"summary": end, "clients": {**first, **clients}, "partition": partition}
+    return rounds, timing, ends
+
+
+def write_log(path, who, seed, entries):
+    """The journal of a run up to so many entries, and half a line behind the last commit."""
+    if not entries:
+        return
+    rounds, timing, ends = log_of(who, seed)
+    folder = folder_of(path, label_of(who), seed)
+    folder.mkdir(parents=True)
+    journal = Journal(folder, {})
+    rows = min(entries, ROUNDS + 1)
+    journal.add("rounds", *rounds[:rows])
+    journal.add("timing", *timing[:rows])
+    journal.mark()
+    for table, row in ends.items() if entries == ENDED else ():
+        journal.add(table, row)
+    status = "done" if entries == ENDED else "running"
+    journal.commit(Snapshot({"round": rows - 1, "status": status}, {"server": np.zeros(2)}), [])
+    with (folder / LOG).open("ab") as log:
+        log.write(json.dumps(["rounds", rounds[-1]]).encode()[:40])
+
+
+def cut_off(name, path):
+    """The directory of a comparison that has just begun -> its runs."""
+    methods, vary, tune = DESIGNS[name]
+    design = design_of(read(base()), methods, vary, tune)
+    path.mkdir()
+    directory.write_record(path, _record(design, jax.devices()))
+    return [(cell.who, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
+
+
+def demand_tables_and_page(path, runs, cuts):
+    """Everything committed is in the tables, which are there, and everything says that it has not ended."""
+    names = rebuild(path)
+    assert TABLES | {"report.html"} <= {*names} and all((path / name).is_file() for name in names)
+    record = directory.sound_record(path)
+    assert record["status"] == "interrupted" and record["unfinished"]["files"] == names
+    mark = record["unfinished"]["mark"]
+    assert mark.startswith("unfinished: ") and mark in (path / "report.html").read_text()
+    assert len(pd.read_csv(path / "rounds.csv")) == sum(min(cut, ROUNDS + 1) for cut in cuts)
+    summary = pd.read_csv(path / "summary.csv")
+    status = summary.get("status", pd.Series(dtype=str))  # a column without any value is not written
+    assert (status == "unfinished").sum() == sum(0 < cut < ENDED for cut in cuts)
+    assert len(summary) == sum(cut > 0 for cut in cuts)
+    whose = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
+    tuned = axes_of(record)[1]
+    assert {*pd.read_csv(path / "compare.csv")["method"]} == (set() if tuned else whose)
+
+
+def cuts_of(runs):
+    """Before the first commit; in the first round; one run ended; one method; all but one; all."""
+    count = len(runs)
+    methods = [who["method"] for who, _ in runs]
+    yield [0] * count
+    yield [1] + [0] * (count - 1)
+    yield [ENDED] + [0] * (count - 1)
+    yield [0] * (count - 1) + [ENDED]
+    yield [ENDED if method == methods[0] else 2 for method in methods]
+    yield [ENDED] * (count - 1) + [1]
+    yield [ENDED] * count
+
+
+QUICK_CASES = [("methods", 0), ("methods", 2), ("methods", 4), ("one of them tuned", 0), ("one of them tuned", 4)]
+CASES = [(name, number) for name in DESIGNS for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [case if case in QUICK_CASES else pytest.param(*case, marks=pytest.mark.long) for case in CASES]
+)
+def test_whatever_was_committed_there_are_tables_and_a_page(name, number, tmp_path, draw, monkeypatch):
+    monkeypatch.setattr(derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ()))
+    runs = cut_off(name, tmp_path / "run")
+    cuts = [*cuts_of(runs)][number]
+    for (who, seed), entries in zip(runs, cuts, strict=True):
+        write_log(tmp_path / "run", who, seed, entries)
+    demand_tables_and_page(tmp_path / "run", runs, cuts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DESIGNS)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_prefix_of_any_log_has_pictures_as_well(name, data, tmp_path_factory, draw):
+    path = tmp_path_factory.mktemp("cut") / "run"
+    runs = cut_off(name, path)
+    cuts = data.draw(st.lists(st.integers(0, ENDED), min_size=len(runs), max_size=len(runs)))
+    for (who, seed), entries in zip(runs, cuts, strict=True):
+        write_log(path, who, seed, entries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, QUICK))
+        demand_tables_and_page(path, runs, cuts)
+
+
+def test_tables_stay_when_a_page_cannot_be_made(tmp_path, monkeypatch):
+    (who, seed), *_ = cut_off("methods", tmp_path / "run")
+    write_log(tmp_path / "run", who, seed, 2)
+    monkeypatch.setattr(derive, "derived_files", lambda *_: {}["a column that is not there"])
+    with pytest.raises(fedsim.errors.DirectoryError, match="KeyError"):
+        rebuild(tmp_path / "run")
+    assert len(pd.read_csv(tmp_path / "run/rounds.csv")) == 2
+    assert directory.sound_record(tmp_path / "run")["unfinished"]["files"] == sorted(
+        path.name for path in (tmp_path / "run").glob("*.csv")
+    )
+
+
+def test_what_is_exported_of_it_mixes_no_settings_and_says_when_there_is_nothing(tmp_path):
+    runs = cut_off("tuned", tmp_path / "run")
+    with (
+        pytest.raises(fedsim.errors.DirectoryError, match="no round has been evaluated yet"),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        exported(tmp_path / "run", None, "latex")
+    for who, seed in runs:
+        write_log(tmp_path / "run", who, seed, 2)
+    with pytest.warns(UserWarning, match="unfinished"):
+        table = exported(tmp_path / "run", None, "latex").decode()
+    assert table.count("client.lr=0.1") == table.count("client.lr=0.3") == len(METHODS)
+
+
+def test_axes_are_those_of_all_configurations():
+    cells = [
+        {"method": "fedavg", "variant": "a=1", "a": 1},
+        {"method": "p", "variant": "a=1", "a": 1, "tuned": "b=2", "b": 2},
+    ]
+    assert axes_of({"cells": cells}) == axes_of({"cells": cells[::-1]}) == (["a"], ["b"])
+    assert axes_of({"cells": [{"method": "fedavg"}]}) == axes_of({}) == ([], [])
+
+
+# ------------------------------------------------------------------------------------------------------- the whole of it
+
+
+def interrupted(compare, path, questions):
+    """Ask a comparison to end after so many questions -> whether it ended by itself."""
+    left = iter(range(questions))
+    try:
+        compare(out=path, resume=path.exists(), ask=lambda: next(left, None) is None)
+    except Interrupted:
+        return False
+    return True
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["methods", "tuned", "one of them tuned", "varied"])
+def test_interrupted_again_and_again_reported_and_gone_on_with(name, tmp_path, pictures):
+    """Every time there are tables and a page, and the end has the bytes of a comparison that nothing disturbed."""
+    methods, vary, tune = DESIGNS[name]
+    compare = partial(fedsim.compare, base(numerics={"lanes": 2}), methods, vary=vary, tune=tune)
+    compare(out=tmp_path / "whole")
+    questions = 0
+    while not interrupted(compare, tmp_path / "run", questions):
+        assert TABLES | {"report.html"} <= {*rebuild(tmp_path / "run")}
+        questions += 1
+    apart = ("timing.csv", "run.json", "report.html", "checkpoints")
+    contents = []
+    for folder in (tmp_path / "whole", tmp_path / "run"):
+        files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        contents.append({n: p.read_bytes() for n, p in files.items() if n.partition("/")[0] not in apart})
+    assert contents[0].keys() == contents[1].keys()
+    assert [n for n in contents[0] if contents[0][n] != contents[1][n]] == []

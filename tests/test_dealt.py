@@ -1,0 +1,105 @@
+"""The resolved scenario of a comparison says what its runs were dealt, as that of a single run does."""
+
+import json
+import os
+
+import pytest
+from conftest import shipped
+from test_compare import bits
+
+import fedsim
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.report.page.setting import setting
+from fedsim.runs.dealt import with_dealt
+from fedsim.runs.sweep import cached_partition
+from fedsim.scenario import read
+from fedsim.scenario.sections import Compare
+from fedsim.study.grid import design_of
+
+SITES = ("oslo", "lyon", "bern", "graz", "cork")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """The rows of five hospitals, whose target is a class or a number."""
+    rows = [f"{i % 7},{i % 3},{SITES[i % 5]},{i % 2},{i / 10}" for i in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,site,sick,days", *rows]))
+
+    def scenario(target, **more):
+        data = {"kind": "csv", "path": "t.csv", "target": target, "client": "site", "drop": ["sick", "days"], **more}
+        data["drop"] = [name for name in data["drop"] if name != target]
+        (tmp_path / "s.yaml").write_text(json.dumps({"name": "sites", "rounds": 2, "seeds": 2, "data": data}))
+        return tmp_path / "s.yaml"
+
+    return scenario
+
+
+def resolved(scenario, methods=("fedavg", "median"), **grid):
+    design = design_of(read(scenario), list(methods), **grid)
+    return with_dealt(design, cached_partition()).scenario.resolved()
+
+
+def words(scenario):
+    """What the page says of data and of their size."""
+    shown = setting({"scenario": scenario})
+    return dict(shown["steps"])["data"], shown["data"]
+
+
+def test_five_hospitals_are_five_clients_and_not_a_hundred(table):
+    found = resolved(table("sick"))
+    assert found["data"]["clients"] == 5 and found["data"]["partition"]["kind"] == "natural"
+    assert found["model"]["kind"] == "logistic"
+    assert words(found) == ("csv, 5 clients, natural", "csv, 5 clients")
+
+
+def test_targets_that_are_numbers_have_the_model_that_is_trained_on_them(table):
+    assert resolved(table("days"))["model"]["kind"] == "linear"
+
+
+def test_what_differs_between_configurations_is_left_open(table):
+    """100 clients of equal parts beside five hospitals: no number holds for both, and reading it again finds both."""
+    found = resolved(table("sick"), vary={"data.partition": ["natural", "iid"]})
+    assert "clients" not in found["data"]
+    assert words(found) == ("csv, clients as varied, partition as varied", "csv, clients as varied")
+    some = resolved(table("sick"), vary={"data.clients": [5], "data.validation": [0.1, 0.2]})
+    assert some["data"]["clients"] == 5 and some["data"]["validation"] == 0.0
+
+
+def test_a_partition_that_is_written_is_not_the_one_that_is_left_out(table):
+    """Both are `iid` in the typed section: what is dealt once is not handed to a configuration that asked for the other."""
+    methods = ["fedavg", {"method": "fedavg", "label": "equal parts", "set": {"data.partition": "iid"}}]
+    cells = design_of(read(table("sick")), methods).cells
+    partition = cached_partition()
+    assert [partition(cell.scenario, None, "float32")[0].N for cell in cells] == [5, 100]
+
+
+def test_data_that_cannot_be_dealt_leave_it_as_written(tmp_path):
+    scenario = {"name": "none", "data": {"kind": "csv", "path": str(tmp_path / "none.csv"), "target": "y"}}
+    assert resolved(scenario)["data"]["clients"] == 100
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", shipped(), ids=lambda path: path.stem)
+def test_every_shipped_scenario_is_resolved_as_its_run_is(path):
+    scenario = read(path)
+    alone = scenario._replace(spec=scenario.spec.model_copy(update={"compare": Compare()}))  # without a grid of its own
+    design = design_of(alone, ["fedavg"])
+    found = with_dealt(design, cached_partition()).scenario.resolved()
+    cell = design.cells[0].scenario
+    with numerics(cell) as devices:
+        expected = build(cell, devices=devices).scenario.resolved()
+    assert (found["data"], found["model"]) == (expected["data"], expected["model"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("grid", [{}, {"vary": {"data.partition": ["natural", "iid"]}}], ids=["one", "varied"])
+def test_the_resolved_scenario_of_own_data_repeats_the_comparison(grid, table, tmp_path):
+    fedsim.compare(table("sick"), ["fedavg", "median"], out=tmp_path / "one", **grid)
+    fedsim.run(table("sick"), out=tmp_path / "run")
+    again = tmp_path / "one" / "scenario.yaml"
+    fedsim.compare(again, out=tmp_path / "two", data_roots=[tmp_path])
+    assert bits(tmp_path / "one") == bits(tmp_path / "two")
+    written = [read(os.fspath(tmp_path / name / "scenario.yaml")).document.values for name in ("one", "two", "run")]
+    assert written[0] == written[1] and (grid or written[0]["data"] == written[2]["data"])
+    assert fedsim.verify(tmp_path / "one").equal
