@@ -1,0 +1,428 @@
+"""Every cohort, schedule, availability, speed and link once, with what comes out worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from by_hand import COHORTS, Numbers, plan_of, registered, speed_of
+
+from fedsim.fleet import Clients, Drawn, Fleet, Planner, Population, flights
+from fedsim.fleet.availability import Moment
+from fedsim.fleet.flights import Flights, nobody
+from fedsim.fleet.machines import Trip
+from fedsim.fleet.selection import SKETCH
+from fedsim.fleet.timetables import Timetable
+
+nan, inf = math.nan, math.inf
+
+# --------------------------------------------------------------------------------------------------------- cohorts
+
+IDS, SAMPLES = [1, 2, 4, 6, 8, 9, 11], [3, 1, 4, 1, 5, 9, 2]
+SECONDS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 3.0]
+
+
+def population(ids=IDS, samples=SAMPLES, **columns) -> Population:
+    """Clients that can be drawn, and what is known of them."""
+    known = {name: np.array(column) for name, column in columns.items()}
+    return Population(np.array(ids), np.array(samples), **known)
+
+
+def sketches(*numbers: float) -> np.ndarray:
+    """Updates that differ by these numbers in one coordinate."""
+    return np.outer(numbers, np.eye(SKETCH)[0]) + np.eye(SKETCH)[1]
+
+
+# name -> (kind, its parameters, population, round, who is drawn: each set that may be)
+DRAWN: dict[str, tuple] = {
+    "all": ("all", {}, population(), 1, [IDS]),
+    "uniform: no more than there are": ("uniform", {"size": 9}, population(), 1, [IDS]),
+    "uniform: so many": ("uniform", {"size": 1}, population([4, 6], [1, 9]), 1, [[4], [6]]),
+    "poisson: everybody": ("poisson", {"rate": 1.0}, population(), 1, [IDS]),
+    "weighted: with replacement": ("weighted", {"size": 2}, population([4], [7]), 1, [[4, 4]]),
+    "cyclic: the first": ("cyclic", {"size": 3}, population(), 1, [[1, 2, 4]]),
+    "cyclic: over the end": ("cyclic", {"size": 3}, population(), 3, [[1, 2, 11]]),
+    "listed: again from the first": ("listed", {"rounds": [[2, 9], [4]]}, population(), 3, [[2, 9]]),
+    "power_of_choice: the unknown, then large losses, ties to the lower id": (
+        "power_of_choice",
+        {"size": 4, "candidates": 7},
+        population(loss=[0.5, 2.0, nan, 0.7, 0.1, inf, 0.7]),
+        1,
+        [[2, 4, 6, 11]],
+    ),
+    "power_of_choice: who was not finite comes last": (
+        "power_of_choice",
+        {"size": 1, "candidates": 2},
+        population([1, 2], [1, 1], loss=[inf, 0.0]),
+        1,
+        [[2]],
+    ),
+    # s = 0.8 v / 10 + 0.2 / 3 = (0.7067, 0.1467, 0.1467): the first is certain, the others have 1/2 each
+    "importance: by norm": (
+        "importance",
+        {"size": 2, "by": "norm", "floor": 0.2},
+        population([1, 2, 4], [1, 1, 1], norm=[8.0, 1.0, 1.0]),
+        1,
+        [[1, 2], [1, 4]],
+    ),
+    # n · loss = (4, 4, 0): s = 0.5 · (1/2, 1/2, 0) + 0.5 / 3
+    "importance: by loss": (
+        "importance",
+        {"size": 3, "by": "loss", "floor": 0.5},
+        population([1, 2, 4], [1, 4, 1], loss=[4.0, 1.0, inf]),
+        1,
+        [[1, 2, 4]],
+    ),
+    # utilities n · loss = (2, 3, 1) → (1/2, 1, 0); the second is 10 times slower than T = 1
+    "oort: slow clients lose": (
+        "oort",
+        {"size": 1, "explore": 0.0, "least": 0.0, "cutoff": 1.0, "clip": 1.0},
+        population(
+            [1, 2, 4], [2, 3, 1], loss=[1.0, 1.0, 1.0], drawn=[1, 1, 1], last=[1, 1, 1], seconds=[1.0, 10.0, 1.0]
+        ),
+        1,
+        [[1]],
+    ),
+    "oort: of two, half are new": (
+        "oort",
+        {"size": 2, "explore": 0.5, "cutoff": 1.0},
+        population([1, 2, 4], [2, 3, 1], loss=[1.0, 1.0, nan], drawn=[1, 1, 0], last=[1, 1, 0], seconds=[1.0, 1.0, 1.0]),
+        1,
+        [[2, 4]],
+    ),
+    # 16 balls in urns of 8: the first client's eight balls are an urn
+    "clustered: a client with half of the samples is always drawn": (
+        "clustered",
+        {"size": 2},
+        population([1, 2, 4, 6], [2, 4, 1, 1]),
+        1,
+        [[1, 2], [2, 4], [2, 6]],
+    ),
+    # four clients with as many samples, two and two alike: one of each kind
+    "clustered: by similarity": (
+        "clustered",
+        {"size": 2, "by": "similarity"},
+        population([1, 2, 4, 6], [1, 1, 1, 1], sketch=sketches(5, -5, 5, -5)),
+        1,
+        [[1, 2], [1, 6], [2, 4], [4, 6]],
+    ),
+    # of 0, 1 and 9 the middle one is nearest to all, then the far one
+    "divfl: who stands for the others": (
+        "divfl",
+        {"size": 2, "candidates": 3},
+        population([1, 2, 4], [1, 1, 1], sketch=sketches(0, 1, 9)),
+        1,
+        [[2, 4]],
+    ),
+    "divfl: new clients first, then of equal ones the first": (
+        "divfl",
+        {"size": 2, "candidates": 3},
+        population([1, 2, 4], [1, 1, 1], sketch=sketches(0, nan, 9)),
+        1,
+        [[1, 2]],
+    ),
+    "fedcs: who is done in time": ("fedcs", {"seconds": 3.0, "candidates": 7}, population(seconds=SECONDS), 1, [[1, 2, 4, 11]]),
+    "fedcs: of those the fastest": (
+        "fedcs",
+        {"seconds": 3.0, "candidates": 7, "size": 3},
+        population(seconds=SECONDS),
+        1,
+        [[1, 2, 4]],
+    ),
+    "least_participated: who was drawn at most once": (
+        "least_participated",
+        {"size": 5},
+        population(drawn=[2, 1, 0, 1, 3, 1, 1], last=[5, 2, 0, 4, 5, 1, 3]),
+        9,
+        [[2, 4, 6, 9, 11]],
+    ),
+    # by seconds 1 2 4 | 11 6 | 8 9
+    "tifl: the slowest tier": (
+        "tifl",
+        {"size": 5, "tiers": 3, "weights": [0.0, 0.0, 1.0]},
+        population(seconds=SECONDS),
+        1,
+        [[8, 9]],
+    ),
+    "tifl: the middle tier": (
+        "tifl",
+        {"size": 5, "tiers": 3, "weights": [0.0, 2.0, 0.0]},
+        population(seconds=SECONDS),
+        1,
+        [[6, 11]],
+    ),
+    # class 0 has 1 4 6 9, class 1 has 2 8 11: the order is 1 2 4 8 6 11 9
+    "round_robin_by_class": (
+        "round_robin_by_class",
+        {"size": 3},
+        population(labels=[[2, 1], [0, 1], [4, 0], [1, 0], [2, 3], [9, 0], [0, 2]]),
+        2,
+        [[6, 8, 11]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_cohort_draws_who_it_says(name):
+    kind, parameters, known, round, allowed = DRAWN[name]
+    made, seen = registered("cohort")[kind](**parameters), set()
+    for seed in range(40):
+        drawn = made.draw(known, round, np.random.default_rng(seed))
+        ids = drawn.ids if isinstance(drawn, Drawn) else drawn
+        seen.add(tuple(sorted(ids.tolist())))
+    assert seen == set(map(tuple, allowed))
+
+
+def test_who_is_drawn_by_importance_counts_with_the_inverse_of_its_probability():
+    made = registered("cohort")["importance"](size=2, by="norm", floor=0.2)
+    drawn = made.draw(population([1, 2, 4], [1, 1, 1], norm=[8.0, 1.0, 1.0]), 1, np.random.default_rng(0))
+    assert sorted(zip(drawn.ids.tolist(), drawn.factor.round(12).tolist(), strict=True))[0] == (1, 1.0)
+    assert drawn.factor.max() == pytest.approx(2.0)
+
+
+def test_a_poisson_cohort_is_those_whose_number_is_below_the_rate():
+    drawn = registered("cohort")["poisson"](rate=0.25).draw(
+        population([4, 6, 8], [1, 1, 1]), 1, Numbers([0.2, 0.25, 0.1])
+    )
+    assert drawn.tolist() == [4, 8]
+
+
+# ------------------------------------------------------------------------------------------------------- schedules
+
+TIMES = [1.0, 2.0, 3.0, 5.0]  # seconds of clients 0 to 3
+# name -> (kind, its parameters, rounds: whose messages, from which version of the model, age of each, seconds)
+STEPS: dict[str, tuple] = {
+    "sync": ("sync", {}, [([0, 1, 2, 3], [0, 0, 0, 0], 5.0), ([0, 1, 2, 3], [1, 1, 1, 1], 5.0)]),
+    # starts: 0 1 2 at 0 s, 3 at 1 s, 0 at 2 s, 1 and 2 at 3 s, 0 at 5 s; ends: 0 at 1, 1 at 2 | 2 and 0 at 3 | 1 at 5, 3 at 6
+    "fedbuff": (
+        "fedbuff",
+        {"buffer": 2, "concurrency": 3},
+        [([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 1.0), ([1, 3], [1, 0], 3.0)],
+    ),
+    # nobody starts before the step: 3 and 0 at 2 s, 1 and 2 at 3 s
+    "fedbuff: flush": (
+        "fedbuff",
+        {"buffer": 2, "concurrency": 3, "restart": "flush"},
+        [([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 1.0), ([1, 2], [2, 2], 3.0)],
+    ),
+    "fedasync": (
+        "fedasync",
+        {"concurrency": 2},
+        [([0], [0], 1.0), ([1], [0], 1.0), ([2], [1], 2.0)],
+    ),
+    # steps at 2, 4, 6 and 8 s; a message that comes at the moment of a step is in time
+    "semi_sync": (
+        "semi_sync",
+        {"seconds": 2.0, "concurrency": 3},
+        [([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 2.0), ([1], [2], 2.0), ([0, 2, 3], [3, 2, 1], 2.0)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_server_steps_when_it_says(name):
+    kind, parameters, steps = STEPS[name]
+    timetable = registered("timetable")[kind](**parameters)
+    cohort = registered("cohort")["all"]()
+    planner = Planner(plan_of(cohort, Fleet(speed=speed_of(TIMES)), timetable, sizes=(1, 1, 1, 1)))
+    for r, (ids, start, seconds) in enumerate(steps, 1):
+        work = planner.round(r)
+        planner.settle(work, {})
+        assert (work.ids.tolist(), work.start.tolist(), work.seconds) == (ids, start, seconds)
+        assert work.age.tolist() == [r - 1 - version for version in start]
+        assert work.others is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "factors"),
+    [
+        ("fedbuff", {}, [1.0, 2**-0.5, 0.5]),
+        ("semi_sync", {"staleness": "hinge", "slope": 2.0, "threshold": 1}, [1.0, 1.0, 1 / 5]),
+    ],
+)
+def test_a_message_of_age_0_1_and_3_counts_so_much(kind, parameters, factors):
+    discount = registered("timetable")[kind](**parameters).discount
+    assert discount(np.array([0, 1, 3])).tolist() == pytest.approx(factors)
+
+
+def test_of_an_old_model_the_server_takes_a_smaller_share():
+    mixing = registered("timetable")["fedasync"](alpha=0.6).mixing
+    assert mixing(np.array([0, 3])).tolist() == pytest.approx([0.6, 0.3])
+
+
+class Leavers:
+    """Machines of which some never send: each takes a second."""
+
+    idle = 7.0
+
+    def __init__(self, *leaving: int):
+        self.leaving = leaving
+
+    def trip(self, draw: int, client: int) -> Trip:
+        return Trip(1.0, left=client in self.leaving)
+
+    def reachable(self, round: int, clock: float) -> None:
+        return None
+
+
+def step(leaving: tuple[int, ...], buffer: int) -> tuple[list[int], list[int], float]:
+    """The first step of a server of clients 0 and 1, which train by turns -> (who reported, who left, the clock)."""
+    turns = lambda number, reachable: np.array([0, 1])
+    never = lambda number, free: int(free[0])
+    some = Flights(Leavers(*leaving), turns, never, np.arange(2), False, Timetable(buffer, 1), nobody())  # type: ignore[arg-type]
+    some.fill(0)
+    ended, left = some.flush(0)
+    return [flight.client for flight in ended], [flight.client for flight in left], some.clock
+
+
+def test_a_server_gives_up_on_clients_that_leave_one_after_another_and_on_no_others(monkeypatch):
+    monkeypatch.setattr(flights, "LOST", 2)
+    assert step((1,), 3) == ([0, 0, 0], [1, 1], 5.0)  # two leave, and never two running
+    assert step((0, 1), 3) == ([], [0, 1], 2.0)
+
+
+# ---------------------------------------------------------------------------------------------------- availability
+
+LABELS = np.array([[2, 0, 0], [0, 1, 1], [0, 0, 4]])  # of three clients, by class
+CLIENTS = Clients(np.array([1, 2, 4]), lambda: LABELS)
+# name -> (kind, its parameters, what is drawn once, (round, seconds, numbers of that round), who can be reached)
+REACHED: dict[str, tuple] = {
+    "always": ("always", {}, (), (1, 0.0, [0.0, 0.5, 0.999]), [1, 1, 1]),
+    "bernoulli": ("bernoulli", {"rate": 0.5}, (), (1, 0.0, [0.1, 0.5, 0.9]), [1, 0, 0]),
+    # a third can be reached at the start: clients 0 and 1 of these; then 0.8 of them stay and 0.1 of the others come
+    "markov": (
+        "markov",
+        {"leave": 0.2, "come": 0.1},
+        (),
+        (1, 0.0, {0: [0.1, 0.3, 0.4], 1: [0.85, 0.75, 0.05]}),
+        [0, 1, 1],
+    ),
+    # a quarter into the day of 4 s: the best hour of zone 0, the worst of zone 2, in between in zone 1
+    "diurnal": (
+        "diurnal",
+        {"low": 0.1, "high": 0.9, "period": 4.0, "zones": 4},
+        ([0, 1, 2],),
+        (1, 1.0, [0.89, 0.51, 0.09]),
+        [1, 0, 1],
+    ),
+    "label_dependent: smallest label 0, 1 and 2 of 2": (
+        "label_dependent",
+        {"strength": 1.0},
+        (),
+        (1, 0.0, [0.0, 0.4, 0.9]),
+        [0, 1, 1],
+    ),
+    "label_dependent: 1, 2 and 1 of 3 labels": (
+        "label_dependent",
+        {"by": "fewest", "strength": 0.5},
+        (),
+        (1, 0.0, [0.66, 0.83, 0.67]),
+        [1, 1, 0],
+    ),
+    # (1 + 1) / 4 lies between the labels 1 and 2 of 2 of client 1 alone
+    "label_dependent: cycle": (
+        "label_dependent",
+        {"by": "cycle", "strength": 1.0, "period": 4},
+        (),
+        (1, 0.0, [0.5, 0.5, 0.5]),
+        [0, 1, 0],
+    ),
+    "size_dependent": ("size_dependent", {"exponent": 1.0}, (), (1, 0.0, [0.24, 0.51, 0.99]), [1, 0, 1]),
+    "size_dependent: the smaller the better": (
+        "size_dependent",
+        {"exponent": -1.0},
+        (),
+        (1, 0.0, [0.99, 0.49, 0.26]),
+        [1, 1, 0],
+    ),
+    # e^0, e^−1 and e^−2 of the largest
+    "lognormal": ("lognormal", {"sigma": 1.0}, ([2.0, 1.0, 0.0],), (1, 0.0, [0.99, 0.36, 0.14]), [1, 1, 0]),
+    # 0.4 sin(2π · 1/4) + 0.5 = 0.9
+    "lognormal: a wave": (
+        "lognormal",
+        {"sigma": 0.0, "period": 5},
+        ([0.0, 0.0, 0.0],),
+        (6, 0.0, [0.89, 0.91, 0.5]),
+        [1, 0, 1],
+    ),
+    # 11 s are 1 s after the trace began again
+    "trace": ("trace", {"path": "on.csv", "period": 10.0}, (), (1, 11.0, []), [1, 0, 1]),
+}  # fmt: skip
+ON = "client,start,end\n0,0,2\n1,0,1\n1,2,4\n2,1,2\n"
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_clients_can_be_reached_when_they_say(name, tmp_path, monkeypatch):
+    kind, parameters, once, (round, seconds, numbers), expected = REACHED[name]
+    (tmp_path / "on.csv").write_text(ON)
+    monkeypatch.chdir(tmp_path)
+    made = registered("availability")[kind](**parameters)
+    fixed = made.begin(CLIENTS, Numbers(*once))
+    uniform = lambda r: np.array(numbers[r] if isinstance(numbers, dict) else numbers)
+    assert made.reached(fixed, Moment(round, seconds, uniform)).astype(int).tolist() == expected
+
+
+# ------------------------------------------------------------------------------------------------ speeds and links
+
+DEVICES = "client,up,down,latency,seconds_per_step\n0,10,100,0.5,2\n1,20,200,0,1\n"
+LOG2 = math.log(2)
+SPEEDS: dict[str, tuple] = {
+    "constant": ({"seconds": 0.25}, (), [0.25, 0.25, 0.25]),
+    "uniform": ({"low": 1.0, "high": 3.0}, ([0.0, 0.5, 0.75],), [1.0, 2.0, 2.5]),
+    "lognormal": ({"median": 2.0, "sigma": 0.5}, ([0.0, 2 * LOG2, -2 * LOG2],), [2.0, 4.0, 1.0]),
+    "pareto": ({"least": 2.0, "shape": 0.5}, ([0.0, 0.5, 0.75],), [2.0, 8.0, 32.0]),
+    "classes": ({"seconds": [1.0, 5.0], "shares": [3.0, 1.0]}, ([0.7, 0.75, 0.9],), [1.0, 5.0, 5.0]),
+    "trace": ({"path": "devices.csv"}, (), [2.0, 1.0, 2.0]),
+}
+# down, up and latency
+LINKS: dict[str, tuple] = {
+    "constant": ({"up": 5.0, "latency": 0.5}, (), ([inf] * 3, [5.0] * 3, [0.5] * 3)),
+    "lognormal": (
+        {"up": 10.0, "down": 100.0, "sigma": 0.5},
+        ([0.0, 2 * LOG2, -2 * LOG2],),
+        ([100.0, 200.0, 50.0], [10.0, 20.0, 5.0], [0.0] * 3),
+    ),
+    "trace": ({"path": "devices.csv"}, (), ([100.0, 200.0, 100.0], [10.0, 20.0, 10.0], [0.5, 0.0, 0.5])),
+}
+
+
+@pytest.fixture
+def devices(tmp_path, monkeypatch):
+    (tmp_path / "devices.csv").write_text(DEVICES)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("devices")
+@pytest.mark.parametrize("kind", SPEEDS)
+def test_a_local_step_takes_as_long_as_it_says(kind):
+    parameters, once, expected = SPEEDS[kind]
+    seconds = registered("speed")[kind](**parameters)(CLIENTS, Numbers(*once))
+    assert seconds.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.usefixtures("devices")
+@pytest.mark.parametrize("kind", LINKS)
+def test_a_link_is_as_fast_as_it_says(kind):
+    parameters, once, expected = LINKS[kind]
+    rates = registered("link")[kind](**parameters)(CLIENTS, Numbers(*once))
+    for rate, wanted in zip(rates, expected, strict=True):
+        assert np.broadcast_to(rate, 3).tolist() == pytest.approx(wanted)
+
+
+# -------------------------------------------------------------------------------------------------------- coverage
+
+CASES = {
+    "cohort": {case[0] for case in DRAWN.values()},
+    "timetable": {case[0] for case in STEPS.values()},
+    "availability": {case[0] for case in REACHED.values()},
+    "speed": set(SPEEDS),
+    "link": set(LINKS),
+}
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_every_kind_has_a_case(family):
+    assert CASES[family] == set(registered(family))
+
+
+def test_every_cohort_is_tried_with_every_schedule():
+    assert {kind for kind, _ in COHORTS.values()} == CASES["cohort"]
