@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from by_hand import COHORTS, Numbers, plan_of, registered, speed_of
 
-from fedsim.fleet import Clients, Drawn, Fleet, Planner, Population, flights
+from fedsim.fleet import Clients, Drawn, Dropout, Fleet, Planner, Population, Rates, clock, flights
 from fedsim.fleet.availability import Moment
 from fedsim.fleet.flights import Flights, nobody
-from fedsim.fleet.machines import Trip
+from fedsim.fleet.machines import Machines, Trip
 from fedsim.fleet.selection import SKETCH
 from fedsim.fleet.timetables import Timetable
 
@@ -184,6 +184,45 @@ def test_a_poisson_cohort_is_those_whose_number_is_below_the_rate():
         population([4, 6, 8], [1, 1, 1]), 1, Numbers([0.2, 0.25, 0.1])
     )
     assert drawn.tolist() == [4, 8]
+
+
+def test_oort_fills_a_round_with_those_that_nobody_wants():
+    """Whose loss was not finite comes when nobody else is left."""
+    known = population([1, 2, 4], [1, 1, 1], loss=[inf, 1.0, inf], drawn=[1, 1, 1], last=[1, 1, 1], seconds=[1.0] * 3)
+    made = registered("cohort")["oort"](size=2, cutoff=1.0)
+    drawn = {tuple(sorted(made.draw(known, 1, np.random.default_rng(seed)).tolist())) for seed in range(20)}
+    assert drawn == {(1, 2), (2, 4)}
+
+
+# name -> (its parameters, times that a round draws each of three clients with 1, 2 and 5 samples, on average)
+SHARES: dict[str, tuple] = {
+    "all": ({}, [1.0, 1.0, 1.0]),
+    "uniform": ({"size": 2}, [2 / 3, 2 / 3, 2 / 3]),
+    "poisson": ({"rate": 0.25}, [0.25, 0.25, 0.25]),
+    "weighted": ({"size": 2}, [0.25, 0.5, 1.25]),
+    "cyclic": ({"size": 2}, [2 / 3, 2 / 3, 2 / 3]),
+    "listed": ({"rounds": [[0, 1], [0], [0, 0, 1]]}, [4 / 3, 2 / 3, 0.0]),
+    "importance": ({"size": 2}, [1.0, 1.0, 1.0]),
+    "clustered": ({"size": 2}, [0.25, 0.5, 1.25]),
+    "fedcs": ({"seconds": 2.0, "candidates": 2}, [2 / 3, 2 / 3, 0.0]),
+    "least_participated": ({"size": 1}, [1 / 3, 1 / 3, 1 / 3]),
+    "tifl": ({"size": 1, "tiers": 2, "weights": [3.0, 1.0]}, [3 / 8, 3 / 8, 1 / 4]),
+    "round_robin_by_class": ({"size": 1}, [1 / 3, 1 / 3, 1 / 3]),
+}
+UNKNOWN = {"power_of_choice": {}, "oort": {}, "divfl": {}, "importance": {"unbiased": False}, "fedcs": {"size": 1}}
+
+
+@pytest.mark.parametrize("kind", SHARES)
+def test_a_cohort_says_how_often_it_draws_each_client(kind):
+    parameters, expected = SHARES[kind]
+    made = registered("cohort")[kind](**parameters)
+    share = made.share(population([0, 1, 2], [1, 2, 5], seconds=[1.0, 2.0, 3.0]))
+    assert np.broadcast_to(share, 3).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_a_cohort_whose_draws_depend_on_reports_or_on_others_does_not_say(kind):
+    assert registered("cohort")[kind](**UNKNOWN[kind]).share is None
 
 
 # ------------------------------------------------------------------------------------------------------- schedules
@@ -361,6 +400,14 @@ def test_clients_can_be_reached_when_they_say(name, tmp_path, monkeypatch):
     assert made.reached(fixed, Moment(round, seconds, uniform)).astype(int).tolist() == expected
 
 
+def test_a_cycle_of_labels_leaves_out_who_has_earlier_and_who_has_later_ones():
+    labels = np.array([[0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3], [0, 0, 0, 0]])  # 1, 2, 3 of 3, and none
+    made = registered("availability")["label_dependent"](by="cycle", strength=1.0, period=3)
+    fixed = made.begin(Clients(labels.sum(1), lambda: labels), Numbers())
+    there = lambda round: made.reached(fixed, Moment(round, 0.0, lambda r: np.zeros(4))).astype(int).tolist()
+    assert [there(round) for round in (3, 1, 2)] == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+
+
 # ------------------------------------------------------------------------------------------------ speeds and links
 
 DEVICES = "client,up,down,latency,seconds_per_step\n0,10,100,0.5,2\n1,20,200,0,1\n"
@@ -408,6 +455,44 @@ def test_a_link_is_as_fast_as_it_says(kind):
         assert np.broadcast_to(rate, 3).tolist() == pytest.approx(wanted)
 
 
+def test_a_clients_round_is_its_way_there_its_steps_and_its_way_back():
+    """10 bytes at 5 and at 2 a second, 3 steps of half a second, 20 bytes at 40 and at 10, a quarter of a second each way."""
+    cost = clock.Cost(np.array([3, 3]), down=10, up=20)
+    speed = clock.Speed(step=0.5, down=np.array([5.0, 2.0]), up=np.array([40.0, 10.0]), latency=0.25)
+    assert clock.seconds(cost, speed).tolist() == [2 + 1.5 + 0.5 + 0.5, 5 + 1.5 + 2 + 0.5]
+
+
+# ------------------------------------------------------------------------------------------------- those that leave
+
+# when it leaves: before the model comes, half-way through the training, after its message -> (joined, steps that count, steps
+# in vain, whether it got the model, whether it sent a message, seconds of a round of it alone); 1 s down, 4 s, 2 s up
+FATES: dict[str, tuple] = {
+    "never": ((0.0, 0.0, 0.0), [0.9, 0.5], (True, 4, 0, True, True, 7.0)),
+    "before": ((0.5, 0.0, 0.0), [0.4, 0.5], (False, 0, 0, False, False, 0.0)),
+    "during": ((0.0, 0.5, 0.0), [0.4, 0.5], (False, 0, 2, True, False, 3.0)),
+    "during, not": ((0.0, 0.5, 0.0), [0.6, 0.5], (True, 4, 0, True, True, 7.0)),
+    "after": ((0.0, 0.5, 0.5), [0.6, 0.5], (False, 0, 4, True, True, 7.0)),
+}
+
+
+@pytest.mark.parametrize("name", FATES)
+def test_what_becomes_of_a_client_that_leaves(name, monkeypatch):
+    dropout, numbers, expected = FATES[name]
+    links = lambda clients, rng: Rates(down=10.0, up=10.0)
+    fleet = Fleet(speed=speed_of([1.0]), links=links, dropout=Dropout(*dropout), deadline=100.0)
+    machines = Machines(
+        fleet, Clients(np.array([5]), lambda: np.zeros((1, 0), int)), clock.Cost(np.array([4]), 10, 20), 0
+    )
+    monkeypatch.setattr(machines._draws, "at", lambda round, client: Numbers(numbers))
+    fates = machines.fates(1, np.array([0]))
+    alone = [fates.joined, fates.steps, fates.wasted, fates.reached, fates.sent]
+    assert (*(column[0] for column in alone), fates.seconds) == expected
+    trip = machines.trip(1, 0)  # the same, of a client that starts by itself
+    joined, _, wasted, reached, sent, length = expected
+    assert (trip.left, trip.seconds, trip.reached, trip.sent) == (not joined, length, reached, sent)
+    assert trip.steps == (0 if joined else wasted)
+
+
 # -------------------------------------------------------------------------------------------------------- coverage
 
 CASES = {
@@ -422,6 +507,10 @@ CASES = {
 @pytest.mark.parametrize("family", CASES)
 def test_every_kind_has_a_case(family):
     assert CASES[family] == set(registered(family))
+
+
+def test_every_cohort_says_how_often_it_draws_or_that_it_does_not():
+    assert {*SHARES, *UNKNOWN} == CASES["cohort"]
 
 
 def test_every_cohort_is_tried_with_every_schedule():

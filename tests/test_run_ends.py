@@ -127,7 +127,7 @@ def test_a_run_that_has_not_run_goes_on_for_more_rounds_as_if_it_had_not_ended(e
 
 
 @pytest.mark.long
-def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(tmp_path):
+def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(tmp_path, pictures):
     data = {"kind": "gaussian_blobs", "samples": 240, "clients": 12}
     schedule = {"kind": "semi_sync", "seconds": 3.0, "concurrency": 7}
     written = {"name": "ends", "rounds": 3, "data": data, "schedule": schedule, "client": {"steps": 3}, "seeds": 2}
