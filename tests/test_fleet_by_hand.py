@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from by_hand import COHORTS, Numbers, plan_of, registered, speed_of
 
-from fedsim.fleet import Clients, Drawn, Dropout, Fleet, Planner, Population, Rates, clock, flights
+from fedsim.fleet import Adversary, Clients, Drawn, Dropout, Fleet, Planner, Population, Rates, clock, flights
 from fedsim.fleet.availability import Moment
 from fedsim.fleet.flights import Flights, nobody
 from fedsim.fleet.machines import Machines, Trip
@@ -317,6 +317,53 @@ def test_a_server_gives_up_on_clients_that_leave_one_after_another_and_on_no_oth
     monkeypatch.setattr(flights, "LOST", 2)
     assert step((1,), 3) == ([0, 0, 0], [1, 1], 5.0)  # two leave, and never two running
     assert step((0, 1), 3) == ([], [0, 1], 2.0)
+
+
+class Gates(Leavers):
+    """Machines of which some can be reached."""
+
+    def __init__(self, *there: int):
+        super().__init__()
+        self.there = there
+
+    def reachable(self, round: int, clock: float) -> np.ndarray:
+        return np.isin(np.arange(4), self.there)
+
+
+@pytest.mark.parametrize(
+    ("machines", "twice", "free", "started"),
+    [
+        (Leavers(), False, [[1, 2, 3], [2, 3]], [0, 1, 2]),  # three places; draws name client 0 alone
+        (Gates(0, 2), False, [[2]], [0, 2]),
+        (Gates(1, 3), False, [[1, 3], [3]], [1, 3]),
+        (Gates(), True, [], []),
+        (Leavers(), True, [], [0, 0, 0]),
+        (Gates(1, 2), True, [[1, 2], [1, 2], [1, 2]], [1, 1, 1]),
+    ],
+)
+def test_where_draws_name_nobody_that_could_start_somebody_else_does(machines, twice, free, started, monkeypatch):
+    monkeypatch.setattr(flights, "PATIENCE", 3)
+    asked = []
+
+    def spare(number: int, able: np.ndarray) -> int:
+        asked.append(able.tolist())
+        return int(able[0])
+
+    first = lambda number, reachable: np.array([0])
+    some = Flights(machines, first, spare, np.arange(4), twice, Timetable(1, 3), nobody())
+    some.fill(0)
+    assert [flight.client for flight in sorted(some.heap, key=lambda flight: flight.order)] == started
+    assert asked == free
+
+
+def test_clients_that_an_attacker_controls_are_drawn_anew_in_every_round_where_that_is_written():
+    everybody, plans = registered("cohort")["all"](), []
+    for redrawn in (True, False):
+        plans.append(plan_of(everybody, adversary=Adversary(count=2, redrawn=redrawn)))
+    changing, fixed = ([plan.malicious_in(r).tolist() for r in (1, 2, 2, 3, 1)] for plan in plans)
+    masks = [plans[0].adversary.mask(6, plans[0].seed, r).tolist() for r in (1, 2, 2, 3, 1)]
+    assert changing == masks and len(set(map(tuple, masks))) > 1
+    assert fixed == [plans[1].malicious.tolist()] * 5
 
 
 # ---------------------------------------------------------------------------------------------------- availability
