@@ -228,38 +228,43 @@ def test_a_cohort_whose_draws_depend_on_reports_or_on_others_does_not_say(kind):
 # ------------------------------------------------------------------------------------------------------- schedules
 
 TIMES = [1.0, 2.0, 3.0, 5.0]  # seconds of clients 0 to 3
-# name -> (kind, its parameters, rounds: whose messages, from which version of the model, age of each, seconds)
+# name -> (kind, its parameters, rounds: whose messages, from which version of the model, and seconds; versions that clients
+# in flight have after the last of them)
 STEPS: dict[str, tuple] = {
-    "sync": ("sync", {}, [([0, 1, 2, 3], [0, 0, 0, 0], 5.0), ([0, 1, 2, 3], [1, 1, 1, 1], 5.0)]),
+    "sync": ("sync", {}, [([0, 1, 2, 3], [0, 0, 0, 0], 5.0), ([0, 1, 2, 3], [1, 1, 1, 1], 5.0)], []),
     # starts: 0 1 2 at 0 s, 3 at 1 s, 0 at 2 s, 1 and 2 at 3 s, 0 at 5 s; ends: 0 at 1, 1 at 2 | 2 and 0 at 3 | 1 at 5, 3 at 6
     "fedbuff": (
         "fedbuff",
         {"buffer": 2, "concurrency": 3},
         [([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 1.0), ([1, 3], [1, 0], 3.0)],
+        [2, 3],
     ),
     # nobody starts before the step: 3 and 0 at 2 s, 1 and 2 at 3 s
     "fedbuff: flush": (
         "fedbuff",
         {"buffer": 2, "concurrency": 3, "restart": "flush"},
         [([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 1.0), ([1, 2], [2, 2], 3.0)],
+        [1, 3],
     ),
     "fedasync": (
         "fedasync",
         {"concurrency": 2},
         [([0], [0], 1.0), ([1], [0], 1.0), ([2], [1], 2.0)],
+        [2, 3],
     ),
     # steps at 2, 4, 6 and 8 s; a message that comes at the moment of a step is in time
     "semi_sync": (
         "semi_sync",
         {"seconds": 2.0, "concurrency": 3},
         [([0, 1], [0, 0], 2.0), ([0, 2], [1, 0], 2.0), ([1], [2], 2.0), ([0, 2, 3], [3, 2, 1], 2.0)],
+        [4],
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_server_steps_when_it_says(name):
-    kind, parameters, steps = STEPS[name]
+    kind, parameters, steps, flown = STEPS[name]
     timetable = registered("timetable")[kind](**parameters)
     cohort = registered("cohort")["all"]()
     planner = Planner(plan_of(cohort, Fleet(speed=speed_of(TIMES)), timetable, sizes=(1, 1, 1, 1)))
@@ -269,6 +274,7 @@ def test_a_server_steps_when_it_says(name):
         assert (work.ids.tolist(), work.start.tolist(), work.seconds) == (ids, start, seconds)
         assert work.age.tolist() == [r - 1 - version for version in start]
         assert work.others is None
+    assert planner.plan.flown(planner.state) == flown
 
 
 @pytest.mark.parametrize(
