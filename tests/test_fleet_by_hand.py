@@ -209,6 +209,14 @@ SHARES: dict[str, tuple] = {
     "tifl": ({"size": 1, "tiers": 2, "weights": [3.0, 1.0]}, [3 / 8, 3 / 8, 1 / 4]),
     "round_robin_by_class": ({"size": 1}, [1 / 3, 1 / 3, 1 / 3]),
 }
+
+
+def test_of_a_message_of_each_client_those_that_leave_send_fewer():
+    fleet = Fleet(dropout=Dropout(0.125, 0.25, 0.125), availability=registered("availability")["bernoulli"](rate=0.5))
+    shares = plan_of(registered("cohort")["poisson"](rate=0.5), fleet, sizes=(1, 0, 2)).shares
+    assert shares is not None and shares.tolist() == [0.125, 0.0, 0.125]
+
+
 UNKNOWN = {"power_of_choice": {}, "oort": {}, "divfl": {}, "importance": {"unbiased": False}, "fedcs": {"size": 1}}
 
 
@@ -436,8 +444,8 @@ REACHED: dict[str, tuple] = {
         (6, 0.0, [0.89, 0.91, 0.5]),
         [1, 0, 1],
     ),
-    # 11 s are 1 s after the trace began again
-    "trace": ("trace", {"path": "on.csv", "period": 10.0}, (), (1, 11.0, []), [1, 0, 1]),
+    # 5 s are 1 s after the trace began again, at its last end
+    "trace": ("trace", {"path": "on.csv", "period": 4.0}, (), (1, 5.0, []), [1, 0, 1]),
 }  # fmt: skip
 ON = "client,start,end\n0,0,2\n1,0,1\n1,2,4\n2,1,2\n"
 
