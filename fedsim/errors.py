@@ -14,7 +14,7 @@ EXIT_CODES = {  # of a command -> what it says
     2: "usage or scenario; of `verify`: something could not be checked",
     3: "data",
     4: "file system",
-    5: "stopped for numerical reasons: a run diverged",
+    5: "stopped for numerical reasons: a run diverged, or aggregated no round",
     6: "directory in use by another process",
     7: "checkpoint or verification",
     8: "memory",

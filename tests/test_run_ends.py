@@ -1,10 +1,13 @@
 """How a run ends: `done` only where it trained; ten empty rounds, a model that never moved and a loss beyond floats do not."""
 
+import html
+import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from test_commands import fedsim as typed
 from test_lanes import X64, ragged
 
 import fedsim
@@ -66,6 +69,93 @@ def test_too_few_for_the_rule_is_skipped_and_never_diverged():
     few = {"cohort": {"kind": "listed", "rounds": [[0, 1, 2, 3, 4], *[[0, 1]] * 12]}}
     result = run(rounds=13, server=[{"kind": "krum", "f": 1}], **few)
     assert result.status == "done" and result.rounds["skipped"].tolist() == [0, 0, *[1] * 12]
+
+
+FIVE = [0, 1, 2, 3, 4]
+KRUM = {"server": [{"kind": "krum", "f": 1}]}  # needs five messages
+NOBODY = "no client reported in any round; change cohort, fleet or schedule so that some do"
+TOO_FEW = "the rule needs at least 5 usable updates, and no round had so many; change the rule, or who reports"
+NOT_RUN = {
+    "all leave": ({"fleet": {"dropout": 1.0}}, NOBODY),
+    "nobody can be reached": ({"fleet": {"availability": {"kind": "bernoulli", "rate": 0.0}}}, NOBODY),
+    "a rule that remembers, and has nothing to": ({"fleet": {"dropout": 1.0}, "server": ["mifa"]}, NOBODY),
+    "windows that end before the first message": (
+        {"schedule": {"kind": "semi_sync", "seconds": 0.5, "concurrency": 6}},
+        NOBODY,
+    ),
+    "windows with too few messages": (
+        {**KRUM, "client": {**CLIENT, "steps": [1, 1, 1, 2, 9, 9]},
+         "schedule": {"kind": "semi_sync", "seconds": 1.0, "concurrency": 6}},
+        TOO_FEW,
+    ),
+    "survivors too few for the rule": (
+        {**KRUM, "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4], FIVE]}},
+        TOO_FEW,
+    ),
+}  # fmt: skip
+
+
+QUICK = ("all leave", "windows that end before the first message")
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=[] if c in QUICK else pytest.mark.long) for c in NOT_RUN])
+def test_a_run_in_which_no_round_was_aggregated_has_not_run(case):
+    sections, reason = NOT_RUN[case]
+    result = run(data=arrays(X), **sections)
+    assert (result.status, result.reasons) == ("not_run", {0: f"no round was aggregated: {reason}"})
+    row = result.summary.iloc[0]
+    assert (row["diverged"], row["status"], row["reason"]) == (0, "not_run", result.reasons[0])
+    assert row[["final", "best", "mean_last_k"]].isna().all() and row["k"] == 4
+
+
+def test_a_run_of_no_rounds_aggregates_nothing_by_design():
+    result = run(rounds=0, data=arrays(X), fleet={"dropout": 1.0})
+    assert result.status == "done" and np.isfinite(result.summary["final"].iloc[0])
+
+
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.long)])
+def test_a_run_that_has_not_run_goes_on_for_more_rounds_as_if_it_had_not_ended(every, tmp_path):
+    few = {**KRUM, "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4], FIVE]}, "evaluate": {"every": every}}
+    written = {"name": "ends", "client": CLIENT, **few}
+    fedsim.run({**written, "rounds": 4}, data=ragged(clients=6), out=tmp_path / "whole")
+    for rounds, status in ((1, "not_run"), (3, "not_run"), (4, "done")):
+        there = rounds > 1
+        more = fedsim.run({**written, "rounds": rounds}, data=ragged(clients=6), out=tmp_path / "run", resume=there)
+        assert (more.status, bool(more.reasons)) == (status, status == "not_run")
+    for name in ("rounds.csv", "summary.csv", "clients.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.long
+def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(tmp_path, pictures):
+    data = {"kind": "gaussian_blobs", "samples": 240, "clients": 12}
+    schedule = {"kind": "semi_sync", "seconds": 3.0, "concurrency": 7}
+    written = {"name": "ends", "rounds": 3, "data": data, "schedule": schedule, "client": {"steps": 3}, "seeds": 2}
+    machines = {"speed": {"kind": "classes", "seconds": [1.0, 1.5]}}
+    (tmp_path / "ends.yaml").write_text(json.dumps({**written, "fleet": machines}))
+    ended = typed("compare ends.yaml --methods 'mean,krum(f=2)' --out out", tmp_path)
+    assert ended.returncode == 5 and "krum(f=2), seed 1: no round was aggregated: the rule needs at" in ended.stderr
+    sentence = "Not run, and so without a score, since no round was aggregated: krum(f=2) (2 of 2 seeds)."
+    assert sentence in ended.stdout
+    table = pd.read_csv(tmp_path / "out/compare.csv").set_index("method")
+    assert table.loc["krum(f=2)", ["seeds", "diverged", "failed", "not_run"]].tolist() == [0, 0, 0, 2]
+    assert np.isnan(table.loc["krum(f=2)", "mean"]) and table.loc["mean", "mean"] > 0.2
+    for again in ("verify out", "report out", "export out --format markdown"):
+        assert typed(again, tmp_path).returncode == 0
+    assert "not run" in (tmp_path / "out/tables/summary.tex").read_text()
+    assert sentence in html.unescape((tmp_path / "out/report.html").read_text())
+
+
+@pytest.mark.long
+def test_a_command_whose_run_has_not_run_says_why_with_exit_code_5(tmp_path):
+    data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
+    written = {"name": "ends", "rounds": 2, "data": data, "fleet": {"dropout": {"before": 1.0}}}
+    (tmp_path / "ends.yaml").write_text(json.dumps(written))
+    for more in ("", "--resume"):
+        ended = typed(f"run ends.yaml --out out {more}", tmp_path)
+        assert ended.returncode == 5
+        assert f"fedsim: seed 0 has not run: no round was aggregated: {NOBODY}; see" in ended.stderr
+    assert typed("verify out", tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from test_codecs import SIZES, problem_arrays, quadratics
 import fedsim
 from fedsim.build.federation import federations_of
 from fedsim.compose import FAMILIES
-from fedsim.fleet import Dropout, Fleet, Local, Plan, Timetable
+from fedsim.errors import ScenarioError
+from fedsim.fleet import Dropout, Fleet, Local, Plan, Planner, Timetable
 from fedsim.fleet.selection import uniform
 from fedsim.fleet.staleness import staleness_factor
 from fedsim.fleet.timetables import fedasync, fedbuff
@@ -281,3 +282,72 @@ def test_normalisation_statistics_are_mixed_with_the_model():
     quarter = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, start, ends[1.0])
     jax.tree.map(lambda want, got: np.testing.assert_allclose(got, want, rtol=1e-12), quarter, ends[0.25])
     assert not np.allclose(*(jax.tree.leaves(ends[alpha]["stats"])[0] for alpha in ends))
+
+
+# ------------------------------------------------------------------------------------- memories of single messages
+
+FEEDBACK = [{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2}}]
+WAITING = {
+    "semi_sync": {"kind": "semi_sync", "seconds": 2.0, "concurrency": 5, "staleness": "constant"},
+    "fedbuff": {"kind": "fedbuff", "buffer": 3, "concurrency": 5, "staleness": "constant", "restart": "flush"},
+    "fedasync": {"kind": "fedasync", "alpha": 0.5, "concurrency": 3, "staleness": "constant"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", WAITING)
+def test_where_nobody_sends_twice_between_two_steps_errors_are_fed_back(kind):
+    """Everybody trains at all times; whose message arrives, and from which model, is read off the plan."""
+    (H, a), versions, errors = problem_arrays(), [np.full(4, 2.0)], np.zeros((len(SIZES), 4))
+    rounds, works = 8, []
+    result = quadratics(
+        rounds=rounds,
+        schedule=WAITING[kind],
+        cohort="all",
+        client={"lr": 0.1, "batch": "full", "steps": STEPS},
+        wire=FEEDBACK,
+        server=[{"kind": "mean", "weights": "uniform"}],
+    )
+    plan = result.experiment.plans[0]
+    planner = Planner(plan)
+    for r in range(1, rounds + 1):
+        works.append(planner.round(r))
+        planner.settle(works[-1], {})
+    for work in works:
+        assert len(set(work.ids.tolist())) == len(work.ids)
+        arrived = []
+        for i, version in zip(work.ids, work.start, strict=True):
+            y = versions[version]
+            for _ in range(STEPS[i]):
+                y = y - 0.1 * H[i] @ (y - a[i])
+            whole = y - versions[version] + errors[i]
+            largest = np.argsort(-np.abs(whole), kind="stable")[:2]
+            sent = np.zeros(4)
+            sent[largest] = whole[largest]
+            errors[i] = whole - sent
+            mixed = 0.5 * (versions[version] + sent - versions[-1])
+            arrived.append(mixed if kind == "fedasync" else sent)
+        versions.append(versions[-1] + (np.mean(arrived, axis=0) if arrived else 0.0))
+    np.testing.assert_allclose(result.model(), versions[-1], rtol=1e-12)
+    memory = result.state()["client"]["error_feedback"]["error"]
+    np.testing.assert_allclose(memory, errors, rtol=1e-9, atol=1e-12)
+    assert max(len(work.ids) for work in works) == {"semi_sync": 4, "fedbuff": 3, "fedasync": 1}[kind]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cohort", "remedy"),
+    [
+        ({"kind": "fedbuff", "buffer": 2, "concurrency": 3}, "all", "write restart: flush and a cohort that is drawn"),
+        (
+            {"kind": "semi_sync", "concurrency": 3},
+            {"kind": "listed", "rounds": [[0, 1]]},
+            "take a cohort that is drawn",
+        ),
+    ],
+)
+def test_where_somebody_may_send_twice_memories_are_refused(schedule, cohort, remedy):
+    data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
+    written = {"name": "s", "data": data, "schedule": schedule, "cohort": cohort}
+    for links, what in (({"wire": FEEDBACK}, "it may send two"), ({"server": ["mifa"]}, "a buffer may have two")):
+        with pytest.raises(ScenarioError, match=f"{what}.*{remedy}"):
+            fedsim.run({**written, **links})

@@ -8,7 +8,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
-from fedsim.study.tuning import edges
+from fedsim.study.tuning import Trial, edges, tuned
 
 SCENARIO = {
     "name": "small",
@@ -154,3 +154,14 @@ def test_a_comparison_reports_what_was_chosen_and_says_so(tmp_path):
     assert fedsim.verify(tmp_path / "out").equal
     again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
     assert again.table.equals(found.table)
+
+
+def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
+    """Its validation score is that of the start model, which here is better than what the other setting learns."""
+    trials = []
+    for setting, score, status in ((0.1, 0.9, "not_run"), (0.2, 0.4, None)):
+        rounds = [{"seed": 0, "validation_accuracy": score}]
+        summary = [{"seed": 0, "final": None if status else score, "diverged": 0, "status": status}]
+        trials.append(Trial({"method": "m", "client.lr": setting}, rounds, summary))
+    best, rows = tuned(trials, "test_accuracy", "final")
+    assert best == 1 and [row["test_mean"] for row in rows] == [None, 0.4]

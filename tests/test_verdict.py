@@ -119,6 +119,39 @@ def test_failures_and_losses_without_bound():
     assert lines_of([{**row, "status": "failed", "metric": None} for row in rows]) == ["No run has a score."]
 
 
+def test_methods_that_have_not_run_are_told_from_those_that_failed():
+    rows = rows_of({"base": BASE, "idle": BETTER, "gone": BETTER, "part": BASE})
+    for row in rows:
+        if row["method"] == "gone":
+            row |= {"status": "failed", "metric": None, "final": None}
+        if row["method"] == "idle" or (row["method"], row["seed"]) == ("part", 3):
+            row |= {"status": "not_run", "final": None}
+    assert lines_of(rows) == [
+        "base, the baseline, leads with test accuracy 0.504; the other is not surely worse.",
+        "Not told apart from base: part (+0, 95 % +0 to +0; 0 of 6 seeds better, 6 tied).",
+        "Failed under all seeds, compared with nothing: gone.",
+        "Not run, and so without a score, since no round was aggregated: idle (7 of 7 seeds), part (1 of 7 seeds).",
+    ]
+    counts = {row["method"]: (row["failed"], row.get("not_run")) for row in against(rows, "base", "final")}
+    assert counts == {"base": (0, None), "idle": (0, 7), "gone": (7, None), "part": (0, 1)}
+    assert lines_of(
+        [{**row, "status": "not_run"} for row in rows_of({"base": BASE}, variant="fleet.malicious=0.2")]
+    ) == [
+        "No run has a score.",
+        "Not run, and so without a score, since no round was aggregated: base with 20 % malicious (7 of 7 seeds).",
+    ]
+
+
+def test_of_a_baseline_that_has_not_run_the_others_do_not_fail():
+    rows = rows_of({"base": BASE, "good": BETTER})
+    for row in rows[:7]:
+        row |= {"status": "not_run", "final": None}
+    assert lines_of(rows) == [
+        "good leads with test accuracy 0.617.",
+        "Not run, and so without a score, since no round was aggregated: base (7 of 7 seeds).",
+    ]
+
+
 def test_few_runs_that_all_diverged_are_called_so():
     rows = rows_of({"base": [0.5, 0.6, 0.4], "wild": [0.5, 0.6, 0.4]}, "test_loss")
     for row in rows:

@@ -47,7 +47,11 @@ class Experiment(NamedTuple):
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """One seed, ready for `events` (inside `numerics`); `folder`: for client memory that does not fit."""
         spec = self.scenario.spec
-        still = any(getattr(section, "lr", None) == 0 for section in (spec.client, *spec.server))
+        policy = Policy(
+            nonfinite=spec.on_nonfinite == "stop",
+            impossible=spec.on_impossible == "stop",
+            aggregates=aggregates(spec),
+        )
         return Run(
             self.program,
             self.plans[seed],
@@ -55,10 +59,19 @@ class Experiment(NamedTuple):
             jax.random.key(seed),
             spec.rounds,
             spec.evaluate.every,
-            Policy(spec.on_nonfinite == "stop", spec.on_impossible == "stop", still),
+            policy,
             folder,
             int(spec.checkpoint.resident_mb * 1e6),
         )
+
+
+def aggregates(spec: Any) -> bool:
+    """Whether a run aggregates rounds by design; where it does not, a run without any is done all the same.
+
+    Args:
+      spec: the sections of a scenario.
+    """
+    return spec.rounds > 0
 
 
 @contextlib.contextmanager

@@ -237,24 +237,39 @@ def asynchronous(
         text = "a client remembers a row of its last round, and may send two messages between two steps of the server"
         where = ("client", "optimizer_state" if spec.client.optimizer_state == "carry" else "kind")
         yield where, f"{text} under {kind}; {instead} method"
-    elif any(remembers(link) and not isinstance(link, Rule) for link in links):
-        yield (
-            ("wire",),
-            f"a link remembers a client's last message, and it may send two between two steps; {instead} link",
-        )
-    twice = timetable.buffer > 1 and (cohort.names or not timetable.waits)  # whether a buffer may have a client twice
-    if twice and any(isinstance(link, Rule) and remembers(link) for link in links):
-        text = "the rule remembers one update of a client, and a buffer may have two"
-        yield (
-            ("schedule",),
-            f"{text}; write restart: flush and a cohort that is drawn, or buffer: 1, or take another rule",
-        )
+    if sends_twice(timetable, cohort):
+        yield from _forgetting(kind, links)
     if spec.broadcast:
         yield ("broadcast",), f"clients of {kind} get the model at different times; {instead} downlink"
     losses = any("loss" in getattr(link, "needs", ()) for link in links)
     if trained.client.probe is not None or losses:
         text = f"has a pass at the model of the round before training, and {kind} has clients with several models"
         yield ("client", "kind") if not losses else ("server",), f"the method {text}; {instead} method"
+
+
+def sends_twice(timetable: Timetable, cohort: Cohort) -> bool:
+    """Whether a step of an asynchronous server may have two messages of one client.
+
+    Not where it takes one message at a time. Else a client that has reported may be back before the step, unless
+    all wait for it; and a cohort that names its clients may name one twice, which a drawn one does not.
+    """
+    waits_for_the_step = timetable.waits and not cohort.names
+    return timetable.buffer > 1 and not waits_for_the_step
+
+
+def _forgetting(kind: str, links: list[Any]) -> Found:
+    """Links that remember one message of a client, where a step may have two."""
+    remembering = [link for link in links if remembers(link)]
+    if kind == "fedbuff":
+        instead = "write restart: flush and a cohort that is drawn, or buffer: 1, or take another"
+    else:
+        instead = "take a cohort that is drawn, or another"
+    if any(not isinstance(link, Rule) for link in remembering):
+        text = "a link remembers a client's last message, and it may send two between two steps"
+        yield ("wire",), f"{text}; {instead} link"
+    if any(isinstance(link, Rule) for link in remembering):
+        text = "the rule remembers one update of a client, and a buffer may have two"
+        yield ("schedule",), f"{text}; {instead} rule"
 
 
 def _beyond(ids: Any, N: int, path: Path) -> Found:

@@ -69,9 +69,16 @@ def run_command(
         options.show_page(folder / "report.html")
     for seed, note in result.notes.items():
         click.echo(f"fedsim: seed {seed}: {note}", err=True)
-    diverged = {row["seed"] for row in result.records["summary"] if row["diverged"]}
+    ends = {row["seed"]: _end(row) for row in result.records["summary"]}
     for seed, reason in result.reasons.items():
-        end = "diverged" if seed in diverged else "stopped"
+        end = ends[seed]
         click.echo(f"fedsim: seed {seed} {end}: {reason}; see {folder / 'rounds.csv'}", err=True)
     if result.reasons:
         sys.exit(5)
+
+
+def _end(row: dict[str, Any]) -> str:
+    """How a run ended before it had a result, by its row of `summary.csv`."""
+    if row.get("status") == "not_run":
+        return "has not run"
+    return "diverged" if row["diverged"] else "stopped"

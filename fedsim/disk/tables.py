@@ -48,10 +48,11 @@ SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "rounds_to_target", "bytes_to_target",
     "virtual_seconds_to_target", "diverged",
     *(f"client_accuracy_p{10 * decile}" for decile in range(1, 10)), "client_accuracy_worst", "client_accuracy_std", "reason",
+    "status",
 )  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd", "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
-    "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed",
+    "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "not_run",
 )  # fmt: skip
 SENSITIVITY = ("tuned", "sensitivity_low", "sensitivity_high")  # of compare.csv, where something was tuned
 ACROSS = ("method", "metric", "score", "variations", "left_out", "iqm", "ci_low", "ci_high", "mean_rank")

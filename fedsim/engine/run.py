@@ -38,7 +38,7 @@ class Row(NamedTuple):
     values: dict[str, Any]
     timing: dict[str, float]
     server: ServerState  # after it
-    status: str  # running | done | diverged | stopped
+    status: str  # running | done | not_run | diverged | stopped
     extra: bool = False  # the last round, which a longer run would not have evaluated
 
 
@@ -54,11 +54,14 @@ class Policy(NamedTuple):
 
     nonfinite: bool = False  # at the first message that is not finite
     impossible: bool = False  # at the first round that too few clients survive
-    frozen: bool = False  # a learning rate is 0: a model that never moves is as intended
+    aggregates: bool = True  # by design: at its end one without an aggregated round has not run
 
 
 DEFAULT = Policy()
-CARRIED = ("round", "status", "reason", "first", "empty", "trained", "usable")  # from one process to the next
+COMPLETED = ("done", "not_run")  # ends after the last round, from which more rounds go on
+
+# from one process to the next
+CARRIED = ("round", "status", "reason", "first", "empty", "trained", "usable", "aggregated")
 
 
 class Counters(NamedTuple):
@@ -126,6 +129,7 @@ class Run:
         self.round, self.status, self.reason, self.first = -1, "running", "", ""
         self.empty, self.since, self.open_since = 0, Counters(), Counters()
         self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
+        self.aggregated = 0  # of the usable ones those that a round aggregated: the others were too few for the rule
         self.downlink = downlink(program.server.client, program.server.broadcast, shared, f.N)
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
@@ -183,7 +187,6 @@ class Run:
         if self.status != "running" or self.round != self.rounds or self.round % self.every:
             return False
         self._end()
-        self.status = "diverged" if self.reason else "done"
         return True
 
     def settle(self, played: Played, tests: dict[str, Scores] | None) -> Iterator[Row]:
@@ -195,6 +198,7 @@ class Run:
         self.round, self.server = cohort.round, played.server
         reported, usable = int(outcome.reported), int(outcome.usable)
         self.trained, self.usable = self.trained + reported, self.usable + usable
+        self.aggregated += 0 if outcome.skipped else usable
         if reported:  # else nobody was there, which says nothing
             self.empty = 0 if usable else self.empty + 1
         self.totals["virtual_seconds"] += cohort.seconds
@@ -272,7 +276,7 @@ class Run:
             self.reason = f"round {self.round}: {lost[0]} is {values[lost[0]]:.4g}{beyond}"
         if self.status == "done" and self.reason:
             self.status = "diverged"
-        s, extra = self.since, self.status == "done" and self.round % self.every > 0
+        s, extra = self.since, self.status in COMPLETED and self.round % self.every > 0
         self.since, self.open_since = Counters(), s if extra else Counters()
         return Row(values, self._timing(s), self.server, self.status, extra)
 
@@ -292,11 +296,26 @@ class Run:
             self._end()
 
     def _end(self) -> None:
-        """The last round is over; a model that never moved is a reason."""
-        self.status = "done"
-        if self.trained and not self.usable and not self.policy.frozen:
-            reason = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
-            self.reason = self.reason or f"round {self.round}: {reason}"
+        """The last round is over: done, unless there is a reason why its model is no result."""
+        idle = self.policy.aggregates and not self.aggregated
+        if not self.reason and idle and self.trained and not self.usable:
+            unusable = f"none of the {self.trained} updates of all rounds could be used, and the model never moved"
+            self.reason = f"round {self.round}: {unusable}"
+        if self.reason:
+            self.status = "diverged"
+        elif idle:
+            self.status = "not_run"
+            self.reason = f"no round was aggregated: {self._shortage()}"
+        else:
+            self.status = "done"
+
+    def _shortage(self) -> str:
+        """Why no round of a run was aggregated, and what to do."""
+        if not self.trained:
+            return "no client reported in any round; change cohort, fleet or schedule so that some do"
+        server = self.program.server
+        needed = f"at least {server.least}" if server.most is None else f"{server.least} to {server.most}"
+        return f"the rule needs {needed} usable updates, and no round had so many; change the rule, or who reports"
 
     def evaluates(self, r: int) -> bool:
         """Whether a round has a row."""
@@ -399,8 +418,8 @@ class Run:
             self.versions.restore(arrays, self.round, self.server.shared, self.plan.flown(self.planner.state))
         self.before = tuple(values["before"])
         self.since, self.open_since = Counters(**values["since"]), Counters(**values["open_since"])
-        if self.status == "done" and self.round < self.rounds:
-            self.since, self.status = self.open_since, "running"
+        if self.status in COMPLETED and self.round < self.rounds:
+            self.since, self.status, self.reason = self.open_since, "running", ""
 
 
 def _diagnosed(s: Counters, played: Played) -> dict[str, float]:

@@ -50,9 +50,8 @@ class Planner:
             self.state, self.settled = self.ahead.pop(work.round)[1], work.round
         for name, known in self.feedback.items():
             with np.errstate(over="ignore"):
-                values = np.asarray(feedback[name]).astype(known.dtype)
-            finite = np.isfinite(values).reshape(len(values), -1).all(1)
-            known[work.ids] = np.where(finite.reshape(-1, *[1] * (values.ndim - 1)), values, np.inf)
+                reported = np.asarray(feedback[name]).astype(known.dtype)
+            known[work.ids] = infinite_where_not_finite(reported)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What a commit holds of it."""
@@ -64,3 +63,14 @@ class Planner:
         self.settled, self.ahead = r, {}
         self.feedback = {name: known[name] for name in self.feedback}
         self.state = {name: known[name] for name in self.state}
+
+
+def infinite_where_not_finite(rows: np.ndarray) -> np.ndarray:
+    """Rows `[K, ...]` of which one with a NaN or an infinity is infinite: a cohort then ranks its client last.
+
+    >>> infinite_where_not_finite(np.array([[1.0, 2.0], [np.nan, 3.0]])).tolist()
+    [[1.0, 2.0], [inf, inf]]
+    """
+    value_axes = tuple(range(1, rows.ndim))
+    finite = np.isfinite(rows).all(axis=value_axes, keepdims=True)  # [K, 1, ...]
+    return np.where(finite, rows, np.inf)

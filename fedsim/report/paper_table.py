@@ -13,7 +13,7 @@ from fedsim.report.ranking import order_of
 from fedsim.report.results import by, metric_of
 from fedsim.study.pairing import SURE, told_apart
 from fedsim.study.statistics import half_width, smallest_p
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import NOT_RUN, larger_is_better
 
 Row = dict[str, Any]
 
@@ -33,6 +33,7 @@ class Score(NamedTuple):
       best: whether the mean is the best one.
       level: whether it could not be told apart from that.
       diverged: whether some run diverged.
+      not_run: whether some run has not run.
     """
 
     mean: float | None
@@ -42,6 +43,7 @@ class Score(NamedTuple):
     best: bool = False
     level: bool = False
     diverged: bool = False
+    not_run: bool = False
 
 
 def paper_table(
@@ -112,8 +114,10 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
         values = [row[score] for row in runs if row.get(score) is not None]
         known = len(values) > 1 and all(map(math.isfinite, values))
         wide = (statistics.stdev(values) if spread == "sd" else half_width(values)) if known else None
-        mean, lost = statistics.fmean(values) if values else None, any(row.get("diverged") for row in runs)
-        scores.append(Score(mean, wide, len(runs), len(values), diverged=lost))
+        mean = statistics.fmean(values) if values else None
+        lost = any(row.get("diverged") for row in runs)
+        idle = any(row.get("status") == NOT_RUN for row in runs)
+        scores.append(Score(mean, wide, len(runs), len(values), diverged=lost, not_run=idle))
     means = [sign * one.mean for one in scores if one.mean is not None]
     if len(methods) < 2 or not means:
         return scores
@@ -141,10 +145,17 @@ def _score_column(heads: Sequence[str], scores: Sequence[Score], digits: int) ->
     return Column((*NUMBER[:1], "l@{}", "l"), heads, [_score(one, digits) for one in scores])
 
 
+def _ending(one: Score) -> str:
+    """How the runs of a method without a score ended."""
+    if one.diverged:
+        return "diverged"
+    return "not run" if one.not_run else "failed"
+
+
 def _score(one: Score, digits: int) -> list[Part]:
     """A mean around its point, and behind it the spread, a dagger, and how many runs have a score where some have none."""
     if one.mean is None:
-        return word("diverged" if one.diverged else "failed")
+        return word(_ending(one))
     if not abs(one.mean) < LARGE:
         return word(f"{one.mean:.3g}")
     after, points = "", 0.0

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.study.pairing import others
 from fedsim.study.standings import wins
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import larger_is_better, ran
 
 NEVER = 1e300  # where a target that was not reached is sorted
 Row = dict[str, Any]
@@ -100,7 +100,7 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     """Runs, mean and standard deviation of their scores, and the mean of their best rounds; nothing is left out."""
     values = [row[score] for row in rows if row.get(score) is not None]
     best = [row["best"] for row in rows if row.get("best") is not None]
-    bad = sum(bool(row.get("diverged")) or row.get("status") == "failed" for row in rows)
+    bad = sum(bool(row.get("diverged")) or not ran(row) for row in rows)
     numbers = {
         "score": statistics.fmean(values) if values else None,
         "sd": statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None,

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record, as_written, read_table
+from fedsim.engine.run import COMPLETED
 from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
@@ -23,7 +24,8 @@ from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import fairness, summarise
 
-ENDED, UNDER_WAY = ("done", "diverged", "stopped", "incomplete"), ("running", "interrupted")
+ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
+UNDER_WAY = ("running", "interrupted")
 LISTED = 5  # files that are missing, by name
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
 
@@ -159,5 +161,5 @@ def of_ends(record: dict[str, Any], seeds: list[Recorded]) -> list[str]:
     if record["reasons"] != reasons or record["status"] != (early[-1].end["status"] if early else "done"):
         problems.append(f"{directory.RECORD} says of the end what the last commits do not")
     rounds = record["scenario"]["rounds"]
-    short = [seed for seed in seeds if seed.end["status"] == "done" and seed.end["round"] != rounds]
+    short = [seed for seed in seeds if seed.end["status"] in COMPLETED and seed.end["round"] != rounds]
     return problems + [f"seed {seed.who['seed']}: ends in round {seed.end['round']} of {rounds}" for seed in short]

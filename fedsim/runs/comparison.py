@@ -76,7 +76,7 @@ class Comparison(Tables):
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
       outcomes: every configuration that is reported, with its result.
       scenario: the resolved scenario without its grid.
-      status: `done`, or `incomplete` where a run failed, diverged or was stopped.
+      status: `done`, or `incomplete` where a run failed, diverged, was stopped or has not run.
       reasons: why, by label of the run.
     """
 
@@ -212,7 +212,7 @@ def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list
     columns = {**MORE, **ORDER}[name]
     variant = ["variant", *varied] if varied else []
     setting = ["tuned", *tuned] if tuned and name in (*ORDER, "tuning") else []
-    more = ["status"] if name == "summary" else tables.SENSITIVITY if name == "compare" and tuned else []
+    more = tables.SENSITIVITY if name == "compare" and tuned else []
     after = 2 if name == "compare" else 1 if columns[0] == "method" else 0
     return [*columns[:after], *variant, *setting, *columns[after:], *more]
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from fedsim.disk import files
 from fedsim.disk.checkpoint import Snapshot, decode, encode
 from fedsim.disk.tables import Record
+from fedsim.engine.run import COMPLETED
 from fedsim.errors import CheckpointError, CorruptError
 
 KEPT = 2  # commits
@@ -140,7 +141,7 @@ class Journal:
             demand_same(identity, self.identity, str(path))
             if not 0 <= int(run["round"]) <= rounds:
                 raise CorruptError(f"is of round {int(run['round'])}, and the run has {rounds}")
-            goes_on = run["status"] == "done" and run["round"] < rounds  # and its end may be written over already
+            goes_on = run["status"] in COMPLETED and run["round"] < rounds  # and its end may be written over already
             length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
             text = b""
             with files.naming(self.folder / LOG), contextlib.suppress(FileNotFoundError):
@@ -238,7 +239,7 @@ def _committed(path: Path, rounds: int) -> Committed:
     """What one commit names, and its rows."""
     values = decode(path.read_bytes()).values
     log, run, text = values["log"], values["run"], (path.parent / LOG).read_bytes()
-    goes_on = run["status"] == "done" and run["round"] < rounds
+    goes_on = run["status"] in COMPLETED and run["round"] < rounds
     length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
     if len(text) < length or hashlib.sha256(text[:length]).hexdigest() != sha:
         raise CorruptError(f"does not fit {LOG}, which is damaged")

@@ -96,7 +96,7 @@ class Result(Tables):
       timing: a row per seed and evaluated round: what may differ between two equal runs.
       scenario: the resolved scenario, every default filled in.
       method: what stands in the column of that name.
-      status: `done`, `diverged` or `stopped`.
+      status: `done`, `diverged`, `stopped`, or `not_run`: no round was aggregated.
       reasons: why, for every seed that did not end as `done`.
       notes: what to know of seeds that did: a loss that grows without bound.
       experiment: what was built from the scenario: plans, start models, the program.

@@ -10,7 +10,7 @@ from fedsim.scenario.shorthand import top_level
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, Axis
 from fedsim.study.standings import seed_scores
 from fedsim.study.statistics import interval, median_interval
-from fedsim.study.summary import Record, larger_is_better, worst
+from fedsim.study.summary import Record, larger_is_better, ran, worst
 from fedsim.study.words import variation
 
 Who = tuple[str, str]
@@ -111,10 +111,10 @@ def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
 
 
 def runs_of(summary: Sequence[Record]) -> dict[Who, list[Record]]:
-    """Runs that did not fail, by method and variation."""
+    """Runs that have a result, by method and variation."""
     runs: dict[Who, list[Record]] = {}
     for run in summary:
-        if run.get("status") != "failed":
+        if ran(run):
             runs.setdefault(who_of(run), []).append(run)
     return runs
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.study.statistics import differ, holm, iqm, paired, profile, ranks, scored, stratified
-from fedsim.study.summary import Record, larger_is_better, worst
+from fedsim.study.summary import NOT_RUN, Record, larger_is_better, ran, worst
 
 SURE = 0.05
 THRESHOLDS = 51  # of a performance profile
@@ -18,7 +18,7 @@ def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequen
     Rows of the baseline have mean, standard deviation and counts, and nothing that a comparison would give.
 
     Args:
-      summary: a row per method, variation and seed, as in `summary.csv`; those that failed have no score.
+      summary: a row per method, variation and seed, as in `summary.csv`; those that failed or have not run have no score.
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
       varied: columns that tell variations apart, beside `variant`.
@@ -44,7 +44,7 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
     """
     groups: dict[str, list[Record]] = {}
     for row in rows:
-        if _ran(row):
+        if ran(row):
             groups.setdefault(row["method"], []).append(row)
     base, p_values = groups.pop(reference), {}
     for method, runs in groups.items():
@@ -56,10 +56,10 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
     """One method against the baseline, over the seeds that both of them ran; the baseline itself, over all that it ran."""
-    shared = {row["seed"] for row in base if _ran(row)} & {row["seed"] for row in rows if _ran(row)}
-    metric = next((row["metric"] for row in rows if _ran(row)), None)
+    shared = {row["seed"] for row in base if ran(row)} & {row["seed"] for row in rows if ran(row)}
+    metric = next((row["metric"] for row in rows if ran(row)), None)
     heads = {"baseline": baseline, "metric": metric, "score": score, "seeds": len(shared)}
-    counts = {"diverged": sum(r.get("diverged") or 0 for r in rows), "failed": sum(not _ran(r) for r in rows)}
+    counts = _counts(rows)
     if not shared:
         return {**heads, **dict.fromkeys(NUMBERS), **counts}
     better = larger_is_better(metric or "")
@@ -86,8 +86,11 @@ def _scored(rows: list[Record], seeds: set[int], score: str, lowest: float) -> n
     return scored([row[score] for row in rows], [bool(row["diverged"]) for row in rows], lowest)
 
 
-def _ran(row: Record) -> bool:
-    return row.get("status") != "failed"
+def _counts(rows: Sequence[Record]) -> Record:
+    """How many runs of a method ended without a result, and how; `not_run` only where there are some."""
+    status = [row.get("status") for row in rows]
+    counts = {"diverged": sum(row.get("diverged") or 0 for row in rows), "failed": status.count("failed")}
+    return counts | ({NOT_RUN: status.count(NOT_RUN)} if NOT_RUN in status else {})
 
 
 class Scores(NamedTuple):
@@ -111,10 +114,10 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     """
     methods = list(dict.fromkeys(row["method"] for row in summary))
     variants = list(dict.fromkeys(row.get("variant", "") for row in summary))
-    metric = next((row["metric"] for row in summary if _ran(row)), "")
+    metric = next((row["metric"] for row in summary if ran(row)), "")
     scores: dict[tuple[str, str], dict[int, float]] = {}
     for row in summary:
-        if _ran(row):
+        if ran(row):
             one = scored([row[score]], [bool(row["diverged"])], worst(metric))[0]
             scores.setdefault((row["method"], row.get("variant", "")), {})[row["seed"]] = float(one)
     seeds = max((len(by_seed) for by_seed in scores.values()), default=0)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.study.pairing import SURE, others
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, larger_is_better, worst
+from fedsim.study.summary import NOT_RUN, Record, larger_is_better, ran, worst
 
 NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25  # above chance by at most that much, and by at most that share of it
 
@@ -19,11 +19,12 @@ class Standing(NamedTuple):
 
     Attributes:
       method: its label.
-      mean: of its scores; diverged runs count as the worst there is. None where all of its runs failed.
+      mean: of its scores; diverged runs count as the worst there is. None where all of its runs failed or have not run.
       row: of `compare.csv`; None for the baseline.
       better: seeds under which it is better than the baseline.
       tied: seeds under which both have the same score.
       chance: whether its score is what guessing gives.
+      not_run: whether no round of any of its runs was aggregated.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Standing(NamedTuple):
     better: int = 0
     tied: int = 0
     chance: bool = False
+    not_run: bool = False
 
     @property
     def sure(self) -> bool:
@@ -93,7 +95,8 @@ def standings(
         better, tied = wins(group, runs.get((variant, baseline), []), score, rising) if row else (0, 0)
         level = (chance or {}).get(variant) if rising and not any(run.get("diverged") for run in group) else None
         guess = None not in (level, mean) and _near(mean or 0.0, level or 0.0)
-        by_variant.setdefault(variant, []).append(Standing(method, mean, row, better, tied, guess))
+        idle = all(run.get("status") == NOT_RUN for run in group)
+        by_variant.setdefault(variant, []).append(Standing(method, mean, row, better, tied, guess, idle))
     rank = lambda s: math.inf if s.mean is None else -s.mean if rising else s.mean
     return {variant: sorted(group, key=rank) for variant, group in by_variant.items()}
 
@@ -103,7 +106,7 @@ def _near(mean: float, level: float) -> bool:
 
 
 def mean_score(runs: Sequence[Record], score: str) -> float | None:
-    """The mean score of runs; diverged ones count as the worst there is, failed ones not at all."""
+    """The mean score of runs; diverged ones count as the worst there is, those that failed or have not run not at all."""
     values = seed_scores(runs, score)
     return float(np.mean(list(values.values()))) if values else None
 
@@ -122,11 +125,11 @@ def wins(runs: Sequence[Record], base: Sequence[Record], score: str, rising: boo
 
 
 def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
-    """Scores by seed of runs that did not fail; diverged ones have the worst score there is."""
-    ran = [run for run in runs if run.get("status") != "failed"]
-    metric = next((str(run["metric"]) for run in ran if run.get("metric")), "")
-    values = scored([run.get(score) for run in ran], [bool(run.get("diverged")) for run in ran], worst(metric))
-    return dict(zip((run["seed"] for run in ran), map(float, values), strict=True))
+    """Scores by seed of runs that have one; diverged ones have the worst score there is."""
+    runs = [run for run in runs if ran(run)]
+    metric = next((str(run["metric"]) for run in runs if run.get("metric")), "")
+    values = scored([run.get(score) for run in runs], [bool(run.get("diverged")) for run in runs], worst(metric))
+    return dict(zip((run["seed"] for run in runs), map(float, values), strict=True))
 
 
 def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:

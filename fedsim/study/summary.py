@@ -8,6 +8,9 @@ import numpy as np
 
 Record = dict[str, Any]
 SCORES = ("final", "best", "mean_last_k")  # columns of `summary.csv` that runs are compared by
+NOT_RUN = "not_run"  # the status of a run in which no round was aggregated
+WITHOUT_SCORE = ("failed", NOT_RUN)
+TO_TARGET = ("rounds_to_target", "bytes_to_target", "virtual_seconds_to_target")
 GROWN = 1000  # times the first loss: a run that ends there, with its largest one, says so
 
 
@@ -36,10 +39,19 @@ def worst(metric: str) -> float:
     return 1.0 if is_share(metric) else math.inf
 
 
+def ran(row: Record) -> bool:
+    """Whether a row of `summary.csv` is of a run that can be compared: it did not fail, and aggregated a round.
+
+    >>> [ran(row) for row in ({}, {"status": None}, {"status": "failed"}, {"status": "not_run"})]
+    [True, True, False, False]
+    """
+    return row.get("status") not in WITHOUT_SCORE
+
+
 def summarise(
     rounds: Sequence[Record], metric: str, last: int, target: float | None, status: str, reason: str
 ) -> Record:
-    """One run's line of `summary.csv`; a run that diverged has no score to end with.
+    """One run's line of `summary.csv`; a run that diverged has no score to end with, one that has not run has none at all.
 
     Args:
       rounds: its evaluated rounds, as in `rounds.csv`.
@@ -58,7 +70,7 @@ def summarise(
     rising = larger_is_better(metric)
     arrives = lambda value: target is not None and (value >= target if rising else value <= target)
     arrival = next((row for row in known if arrives(row[metric])), None)
-    return {
+    line = {
         "metric": metric,
         "final": values[-1] if values and not diverged else None,
         "best": (max if rising else min)(finite) if finite else None,
@@ -70,6 +82,9 @@ def summarise(
         "diverged": int(diverged),
         **({"reason": reason} if reason else {}),
     }
+    if status == NOT_RUN:  # what was evaluated is the start model
+        line |= {**dict.fromkeys((*SCORES, *TO_TARGET)), "status": status}
+    return line
 
 
 def growth(rounds: Sequence[Record]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.study.statistics import scored
-from fedsim.study.summary import Record, larger_is_better, worst
+from fedsim.study.summary import Record, larger_is_better, ran, worst
 
 
 class Trial(NamedTuple):
@@ -54,13 +54,13 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     validation: list[np.ndarray] = []
     for trial in trials:
         last = {row["seed"]: row.get(column) for row in trial.rounds}
-        diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary}
-        validation.append(scored(list(last.values()), [diverged[seed] for seed in last], worst(metric)))
+        diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if ran(row)}
+        values = [last[seed] for seed in diverged]
+        validation.append(scored(values, list(diverged.values()), worst(metric)))
     best, rows = best_setting(validation, better), []
     for place, trial in enumerate(trials):
-        test = scored(
-            [row[score] for row in trial.summary], [bool(row["diverged"]) for row in trial.summary], worst(metric)
-        )
+        runs = [row for row in trial.summary if ran(row)]
+        test = scored([row[score] for row in runs], [bool(row["diverged"]) for row in runs], worst(metric))
         spreads = {**_spread("validation", validation[place]), **_spread("test", test)}
         rows.append({**trial.who, "metric": column, **spreads, "chosen": int(place == best)})
     return best, rows

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fedsim.study.not_run import not_run_lines
 from fedsim.study.pairing import SURE, others
 from fedsim.study.standings import Standing, standings
 from fedsim.study.statistics import smallest_p
@@ -33,16 +34,17 @@ def verdict(
     """
     compared = others(compared)
     by_variant = standings(compared, summary, baseline, score, chance)
-    if not any(s.mean is not None for group in by_variant.values() for s in group):
-        return ["No run has a score." if by_variant else "Nothing was run."]
-    metric = next(str(run["metric"]) for run in summary if run.get("metric"))
     words = {name: variation(name, scenario) for name in by_variant}
+    not_run = not_run_lines(summary, words)
+    if not any(s.mean is not None for group in by_variant.values() for s in group):
+        return ["No run has a score." if by_variant else "Nothing was run.", *not_run]
+    metric = next(str(run["metric"]) for run in summary if run.get("metric"))
     lines = worst_case_lines(worst_cases(summary, score), scenario)  # what attacks leave is what they were tried for
     lines.append(_headline(by_variant, words, baseline, metric))
     for name, group in by_variant.items():
         where = f"With {words[name]}: " if name else ""
         lines += [f"{where}{line[0].lower() if where else line[0]}{line[1:]}" for line in _group(group, baseline)]
-    return [*lines, *_power(compared), *unpaired(scenario, compared)]
+    return [*lines, *not_run, *_power(compared), *unpaired(scenario, compared)]
 
 
 def _headline(by_variant: Mapping[str, list[Standing]], words: Mapping[str, str], baseline: str, metric: str) -> str:
@@ -185,7 +187,7 @@ def _group(group: Sequence[Standing], baseline: str) -> list[str]:
     if guessing:
         several = "; what they differ by means nothing" if len(guessing) > 1 else ""
         lines.append(f"At chance level: {', '.join(guessing)}{several}.")
-    failed = [s.method for s in rivals if not (s.row and s.row["seeds"])]
+    failed = [s.method for s in rivals if s.mean is None and not s.not_run]
     return [*lines, *([f"Failed under all seeds, compared with nothing: {', '.join(failed)}."] if failed else [])]
 
 

@@ -36,7 +36,7 @@ def figures_of_machines(table: pd.DataFrame, scenario: Mapping[str, Any], order:
         if pages[-1] and sum(_high(one) + ABOVE for one in pages[-1]) + high > room:
             pages.append([])
         pages[-1].append(panel)
-    longest = max(panel.seconds for page in pages for panel in page)
+    longest = max(panel.seconds for page in pages for panel in page) or 1.0  # all may leave before they begin
     return [_figure(page, longest, scenario) for page in pages]
 
 

@@ -20,7 +20,12 @@ from fedsim.study.worst_case import by_attack
 
 FEW = 4  # pictures that are shown without being asked for
 COLUMNS = [1, 1, 2, 3, 2, *[3] * 10_000]  # by the number of pictures: no row is left half empty
-ENDED = {"done": "", "incomplete": "not all of these runs ended as planned", "stopped": "stopped before its last round"}
+ENDED = {
+    "done": "",
+    "incomplete": "not all of these runs ended as planned",
+    "stopped": "stopped before its last round",
+    "not_run": "not run: no round was aggregated",
+}
 
 
 class Source(NamedTuple):

@@ -81,7 +81,7 @@ def _by_variant_name(runs: Mapping[tuple, list[dict[str, Any]]]) -> dict[tuple[s
 
 def _score_mark(standing: Standing | None, seeds: Sequence[float], baseline: str | None, where: str) -> strips.Mark:
     if standing is None or standing.mean is None:
-        return strips.Mark(None, None, None, [], False, "failed" if standing else "", f"{where} no score".strip())
+        return strips.Mark(None, None, None, [], False, _ending(standing), f"{where} no score".strip())
     ends = interval(np.array(seeds))
     at = standing.mean if math.isfinite(standing.mean) else None
     text = "diverged" if at is None else f"{at:.3f}" if abs(at) < 1000 else f"{at:.3g}"
@@ -92,6 +92,13 @@ def _score_mark(standing: Standing | None, seeds: Sequence[float], baseline: str
     filled = baseline is None or standing.method == baseline or standing.sure
     low, high = ends or (None, None)
     return strips.Mark(at, low, high, seeds if len(seeds) > 1 else [], filled, text, title)
+
+
+def _ending(standing: Standing | None) -> str:
+    """How the runs of a method without a score ended."""
+    if standing is None:
+        return ""
+    return "not run" if standing.not_run else "failed"
 
 
 def forests(

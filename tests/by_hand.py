@@ -1,0 +1,97 @@
+"""Small plans whose rounds can be worked out by hand: six clients, and numbers in place of random draws."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsim.compose import FAMILIES
+from fedsim.data import Federation
+from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
+from fedsim.fleet.timetables import SYNC
+
+SIZES = (3, 1, 4, 2, 2, 5)
+COHORTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "all": ("all", {}),
+    "uniform": ("uniform", {"size": 2}),
+    "poisson": ("poisson", {"rate": 0.5}),
+    "weighted": ("weighted", {"size": 2}),
+    "cyclic": ("cyclic", {"size": 2}),
+    "listed": ("listed", {"rounds": [[0, 1], [2, 3]]}),
+    "power_of_choice": ("power_of_choice", {"size": 2, "candidates": 3}),
+    "importance by norm": ("importance", {"size": 2, "by": "norm"}),
+    "importance by loss": ("importance", {"size": 2, "by": "loss"}),
+    "oort": ("oort", {"size": 2}),
+    "clustered by samples": ("clustered", {"size": 2, "by": "samples"}),
+    "clustered by similarity": ("clustered", {"size": 2, "by": "similarity"}),
+    "divfl": ("divfl", {"size": 2, "candidates": 3}),
+    "fedcs": ("fedcs", {"candidates": 3}),
+    "least_participated": ("least_participated", {"size": 2}),
+    "tifl": ("tifl", {"size": 2, "tiers": 3}),
+    "round_robin_by_class": ("round_robin_by_class", {"size": 2}),
+}
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "sync": {},
+    "fedbuff": {"buffer": 2, "concurrency": 3},
+    "fedasync": {"concurrency": 2},
+    "semi_sync": {"seconds": 3.0, "concurrency": 3},
+}
+
+
+def registered(family: str) -> dict[str, Callable[..., Any]]:
+    """The kinds of a family that fedsim brings, by name."""
+    return {name: made for name, made in FAMILIES[family].items() if made.__module__.startswith("fedsim.")}
+
+
+def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
+    """Clients with so many samples of two classes, which take turns; nothing is held out."""
+    n, none = sum(sizes), np.zeros((0, 1), np.float32)
+    no_rows = np.zeros(0, np.int32)
+    return Federation(
+        x=np.zeros((n, 1), np.float32),
+        y=np.arange(n) % 2,
+        x_test=none,
+        y_test=no_rows,
+        indices=np.arange(n, dtype=np.int32),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        classes=2,
+        x_validation=none,
+        y_validation=no_rows,
+        x_server=none,
+        y_server=no_rows,
+        test_indices=no_rows,
+        test_offsets=np.zeros(len(sizes) + 1, np.int64),
+        named=False,
+    )
+
+
+def plan_of(
+    cohort: Cohort, fleet: Fleet = Fleet(), timetable: Timetable = SYNC, sizes: Sequence[int] = SIZES, **sent: Any
+) -> Plan:
+    """One local step a round, of a second where the fleet does not say otherwise."""
+    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
+    return Plan(federation_of(sizes), cohort, local, seed=3, rounds=9, timetable=timetable, fleet=fleet, **sent)
+
+
+def speed_of(seconds: Sequence[float]) -> Callable[..., np.ndarray]:
+    """Seconds of a local step, client by client."""
+    return lambda clients, rng: np.array(seconds, float)
+
+
+class Numbers:
+    """In place of a generator: the numbers that are to be drawn, one call after another."""
+
+    def __init__(self, *draws: Any):
+        self.draws = [np.array(draw) for draw in draws]
+
+    def random(self, size: Any = None) -> np.ndarray:
+        """The next ones."""
+        del size
+        return self.draws.pop(0)
+
+    standard_normal = random
+
+    def integers(self, most: int, size: Any = None) -> np.ndarray:
+        """The next ones."""
+        del most, size
+        return self.draws.pop(0)

@@ -1,0 +1,90 @@
+"""Rounds that nobody, one client or everybody reports, of every cohort under every schedule."""
+
+import numpy as np
+import pytest
+from by_hand import COHORTS, SCHEDULES, plan_of, registered
+
+import fedsim
+from fedsim.errors import ScenarioError
+from fedsim.fleet import Availability, Cohort, Dropout, Fleet, Planner, flights
+from fedsim.fleet.selection import HISTORY, SKETCH
+
+ROUNDS = 4
+
+
+def reached(*clients: int) -> Availability:
+    """These clients can be reached, in every round."""
+    return Availability(lambda known, rng: np.isin(np.arange(known.N), clients), lambda fixed, moment: fixed)
+
+
+REPORT = {
+    "nobody, for all leave": (Fleet(dropout=Dropout(during=1.0)), 0),
+    "nobody, for none can be reached": (Fleet(availability=reached()), 0),
+    "one": (Fleet(availability=reached(1)), 1),
+    "all": (Fleet(), 6),
+}
+
+
+def cohort_of(name: str) -> Cohort:
+    kind, own = COHORTS[name]
+    return registered("cohort")[kind](**own)
+
+
+def told(planner: Planner, work) -> dict[str, np.ndarray]:
+    """What the clients of a round report: numbers that grow with their ids."""
+    values = 1.0 + work.ids
+    whole = {"loss": values, "norm": values, "sketch": np.outer(values, np.ones(SKETCH))}
+    return {name: whole[name] for name in planner.feedback}
+
+
+def test_the_registry_is_covered():
+    assert {kind for kind, _ in COHORTS.values()} == set(registered("cohort"))
+    assert set(SCHEDULES) == set(registered("timetable"))
+
+
+def refused(cohort: str, schedule: str) -> bool:
+    """Whether a cohort looks at a round before, which an asynchronous server has not."""
+    made = cohort_of(cohort)
+    return schedule != "sync" and bool(made.feedback or HISTORY in made.needs)
+
+
+PAIRS = [(cohort, schedule) for cohort in COHORTS for schedule in SCHEDULES]
+
+
+@pytest.mark.parametrize("report", REPORT)
+@pytest.mark.parametrize(("cohort", "schedule"), [pair for pair in PAIRS if not refused(*pair)])
+def test_a_plan_goes_on_whoever_reports(cohort, schedule, report, monkeypatch):
+    monkeypatch.setattr(flights, "LOST", 9)
+    fleet, most = REPORT[report]
+    timetable = registered("timetable")[schedule](**SCHEDULES[schedule])
+    plan = plan_of(cohort_of(cohort), fleet=fleet, timetable=timetable)
+    planner, reporting = Planner(plan), set()
+    for r in range(1, ROUNDS + 1):
+        work = planner.round(r)
+        reporting |= set(work.ids.tolist())
+        planner.settle(work, told(planner, work))
+    assert reporting <= set(range(6)) and len(reporting) <= most and bool(reporting) == bool(most)
+    known = {client for table in planner.feedback.values() for client in range(6) if not np.isnan(table[client]).any()}
+    assert known == (reporting if planner.feedback else set())
+
+
+def written(cohort: str, **sections) -> dict:
+    kind, own = COHORTS[cohort]
+    data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
+    return {"name": "nobody", "rounds": 3, "data": data, "cohort": {"kind": kind, **own}, **sections}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cohort", [name for name in COHORTS if cohort_of(name).feedback])
+@pytest.mark.parametrize("dropout", [1.0, 0.6])
+def test_a_run_goes_on_whoever_reports(cohort, dropout):
+    """The device's half: what nobody reports has no rows."""
+    status = fedsim.run(written(cohort, fleet={"dropout": dropout})).status
+    assert status == ("not_run" if dropout == 1.0 else "done")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("cohort", "schedule"), [pair for pair in PAIRS if refused(*pair)])
+def test_a_cohort_that_looks_back_is_refused_where_there_are_no_rounds(cohort, schedule):
+    with pytest.raises(ScenarioError, match="of the round before"):
+        fedsim.run(written(cohort, schedule={"kind": schedule, **SCHEDULES[schedule]}))
