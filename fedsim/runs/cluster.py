@@ -18,7 +18,7 @@ from typing import Any
 from fedsim._version import __version__
 from fedsim.disk import files
 from fedsim.errors import Interrupted, LostError, ProcessError
-from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.journal import committed, number_of
 from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
 from fedsim.runs.terms import Terms
@@ -70,7 +70,7 @@ class Cluster:
     def execute(
         self,
         cells: Sequence[Cell],
-        path: Path,
+        layout: Layout,
         ask: Callable[[], bool],
         ended: Callable[[int], None] = lambda runs: None,
     ) -> None:
@@ -78,7 +78,7 @@ class Cluster:
 
         Args:
           cells: of the grid.
-          path: of the run directory, which the caller holds.
+          layout: of the run directory, which the caller holds.
           ask: whether to come to rest.
           ended: called with how many runs more have ended.
 
@@ -86,9 +86,9 @@ class Cluster:
           Interrupted: when `ask` said so.
           LostError: when runs could not be played; all others have been by then.
         """
-        open_ = [(cell, tuple(s for s in cell.scenario.spec.seeds if not _ended(path, cell, s))) for cell in cells]
+        open_ = [(cell, tuple(s for s in cell.scenario.spec.seeds if not _ended(layout, cell, s))) for cell in cells]
         ended(sum(len(cell.scenario.spec.seeds) - len(seeds) for cell, seeds in open_))
-        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self._slots(), 1))}
+        waiting = {self._submitted(part, layout): part for part in parts_of(open_, max(self._slots(), 1))}
         lost: dict[str, list[str]] = {}  # by reason
         heard = time.monotonic()  # of a worker
         try:
@@ -98,7 +98,7 @@ class Cluster:
                 done = [future for future in waiting if future.done()]
                 for future in done:
                     part = waiting.pop(future)
-                    if reason := self._received(future, path):
+                    if reason := self._received(future, layout):
                         lost.setdefault(reason, []).append(_named(part))
                     ended(_runs(part))
                 if time.monotonic() > heard + LOOK and self._slots():
@@ -120,15 +120,15 @@ class Cluster:
             return sum(self.client.nthreads().values())
         return 0
 
-    def _submitted(self, part: Asked, path: Path) -> Any:
+    def _submitted(self, part: Asked, layout: Layout) -> Any:
         labels = [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
-        begun = {(label, seed): folder_content(folder_of(path, label, seed)) for label, seed in labels}
+        begun = {(label, seed): folder_content(layout.folder(label, seed)) for label, seed in labels}
         cells = tuple(cell._replace(scenario=None) for cell, _ in part)  # pyright: ignore (it is read anew)
         order = pickle.dumps(Order(self.terms, cells, begun))
         with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
             return self.client.submit(play, order, key=f"fedsim-{uuid.uuid4()}", pure=False, retries=RETRIES)
 
-    def _received(self, future: Any, path: Path) -> str:
+    def _received(self, future: Any, layout: Layout) -> str:
         """Write the files of a part -> why there are none, if so."""
         if future.status in ("cancelled", "lost"):
             return "the scheduler is gone"
@@ -138,7 +138,7 @@ class Cluster:
         future.release()
         for (label, seed), folder in runs.items():
             if folder:
-                _write(folder_of(path, label, seed), folder)
+                _write(layout.folder(label, seed), folder)
         for label, reason in failed.items():
             warnings.warn(f"{label} failed on a worker ({reason}); trying it here", stacklevel=2)
         return ""
@@ -218,9 +218,9 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
 
 
-def _ended(path: Path, cell: Cell, seed: int) -> bool:
+def _ended(layout: Layout, cell: Cell, seed: int) -> bool:
     """Whether a run has come to its end."""
-    done = committed(folder_of(path, label_of(cell.who), seed), cell.scenario.spec.rounds)
+    done = committed(layout.folder(label_of(cell.who), seed), cell.scenario.spec.rounds)
     return done is not None and done.status != "running"
 
 

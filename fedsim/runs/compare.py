@@ -11,10 +11,11 @@ from typing import Any
 from fedsim.build.experiment import numerics
 from fedsim.errors import CheckpointError, Interrupted, LostError
 from fedsim.runs import derive, directory, trackers
+from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.environment import memory, numerical, surroundings
 from fedsim.runs.execute import Watch, execute, listener
-from fedsim.runs.filenames import label_of
+from fedsim.runs.filenames import Layout, label_of, names_of
 from fedsim.runs.run import Place, place_of, seal, seed_edits
 from fedsim.runs.sweep import swept
 from fedsim.runs.unfinished import demand_reachable, runs_of
@@ -100,39 +101,39 @@ def compare(
     design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
     base, cells = design.scenario, design.cells
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
-        path = (
-            place.path
-            if place
-            else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            if jobs > 1 or on
-            else None
-        )
-        log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
+        labels = {label_of(cell.who): number for number, cell in enumerate(cells, 1)}
+        layout = log = None
+        if place:
+            layout = place.layout(labels)
+            log = stack.enter_context(contextlib.closing(trackers.Log(names, layout, resume)))
+        elif jobs > 1 or on:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            layout = Layout(folder, names_of(labels))
         threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
             record = _record(design, devices)
             cluster = stack.enter_context(_cluster(on, design, record, device, devices)) if on else None
-            if place:
+            if place and layout:
+                record["names"] = layout.names
                 _open(place, record, design)
             try:
-                labels = {label_of(cell.who): number for number, cell in enumerate(cells, 1)}
                 runs = sum(len(cell.scenario.spec.seeds) for cell in cells)
                 getattr(watch, "begin", lambda *_: None)(runs, labels)
                 ended = getattr(watch, "ended", lambda runs: None)
-                if cluster and path:
-                    cluster.execute(cells, path, ask, ended)
-                elif jobs > 1 and path:
-                    execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
+                if cluster and layout:
+                    cluster.execute(cells, layout, ask, ended)
+                elif jobs > 1 and layout:
+                    execute_ahead(base.document, cells, layout, jobs, device, threads, ask, ended)
                 within = lambda scenario: numerics(scenario, threads, device)
-                run_all = lambda plans: execute(plans, path, None, listener(watch, log), ask)
+                run_all = lambda plans: execute(plans, layout, None, listener(watch, log), ask)
                 outcomes = swept(cells, devices, within, run_all)
             except (Interrupted, LostError):
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
             comparison = Comparison(outcomes, base.resolved(), design.baseline, design.score)
-            if place:
-                _finish(place, record, comparison, devices, pictures, started)
+            if place and layout:
+                _finish(place, layout, record, comparison, devices, pictures, started)
     return comparison
 
 
@@ -184,7 +185,11 @@ def _open(place: Place, record: dict[str, Any], design: Design) -> None:
     if place.before is not None and place.before.get("kind") != "compare":
         raise CheckpointError(f"{place.path}: holds a single run, not a comparison; choose another --out")
     if place.before is not None:
-        _demand_reachable(place.path, record, place.before.get("planned") or {}, design)
+        begun = place.before.get("planned") or {}
+        for cell in design.cells:
+            if label_of(cell.who) in begun:
+                demand_unchanged(cell.scenario.resolved(), place.before["environment"], str(place.path))
+        _demand_reachable(place.path, record, begun, design)
     derive.clear(place.path, place.before)
     directory.begin(place.path, record, resolved_from(design.scenario, place.path), anew=place.before is None)
 
@@ -199,10 +204,16 @@ def _demand_reachable(path: Path, record: dict[str, Any], before: dict[str, Any]
 
 
 def _finish(
-    place: Place, record: dict[str, Any], comparison: Comparison, devices: list, pictures: bool, started: float
+    place: Place,
+    layout: Layout,
+    record: dict[str, Any],
+    comparison: Comparison,
+    devices: list,
+    pictures: bool,
+    started: float,
 ) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files."""
-    comparison.save(place.path)
+    comparison.save(layout)
     ended = {"status": comparison.status, "reasons": comparison.reasons, "verdict": comparison.verdict}
     if pictures:
         derive.write(place.path, derive.derived_files(comparison.frames(), {**record, **ended}))
