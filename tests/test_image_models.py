@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import WHOLE
+from plain_resnet import conv2d, conv2d_gradients, plain_resnet
 from test_bits import digest
 
 import fedsim
@@ -54,6 +55,99 @@ def test_strides_and_padding_are_xlas(side, C, out, k, stride, padding):
             for f in (convolution, plain_convolution)
         )
         close(ours, theirs, 1e-10)
+
+
+def torch_images(x):
+    """`[C, H, W, B]` as torch has images, `[B, C, H, W]`."""
+    return np.asarray(x).transpose(3, 0, 1, 2)
+
+
+def torch_kernel(kernel):
+    """`[k, k, C, out]` as torch has kernels, `[out, C, k, k]`."""
+    return np.asarray(kernel).transpose(3, 2, 0, 1)
+
+
+@pytest.mark.parametrize("ours", [convolution, plain_convolution])
+@pytest.mark.parametrize(
+    ("height", "width", "k", "stride", "padding"),
+    [(6, 5, 3, 2, 1)]
+    + [
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in [(7, 4, 3, 1, 1), (5, 8, 1, 2, 0), (7, 6, 5, 2, 2), (8, 7, 3, 3, 1), (6, 6, 2, 2, 1)]
+    ],
+)
+def test_convolutions_with_zeros_around_them_are_torchs(ours, height, width, k, stride, padding):
+    """Forward and both gradients, by torch's definition, for even and odd sides."""
+    with jax.enable_x64(True):
+        x, kernel = numbers(3, height, width, 2), numbers(k, k, 3, 4, seed=1)
+        expected = conv2d(torch_images(x), torch_kernel(kernel), stride, padding)
+        g = numbers(4, *expected.shape[2:], 2, seed=2)
+        by_x, by_kernel = conv2d_gradients(torch_images(x), torch_kernel(kernel), stride, padding, torch_images(g))
+
+        @jax.jit
+        def forward_and_back(x, kernel, g):
+            y, gradients = jax.vjp(lambda x, kernel: ours(x, kernel, stride, padding), x, kernel)
+            return y, *gradients(g)
+
+        y, d_x, d_kernel = forward_and_back(x, kernel, g)
+        close(torch_images(y), expected, 1e-12)
+        close(torch_images(d_x), by_x, 1e-12)
+        close(torch_kernel(d_kernel), by_kernel, 1e-12)
+
+
+def scattered(model, seed=0):
+    """Parameters of which none is at its start, so that every layer and every shift counts."""
+    variables = jax.jit(model.init)(KEY)
+    leaves, structure = jax.tree.flatten(variables["params"])
+    moved = []
+    for number, leaf in enumerate(leaves):
+        fan_in = leaf.size / leaf.shape[-1]
+        noise = np.random.default_rng(seed + number).normal(size=leaf.shape)
+        moved.append(leaf + 0.3 * noise / np.sqrt(fan_in))
+    return {**variables, "params": jax.tree.unflatten(structure, moved)}
+
+
+def classes_of(model, variables):
+    """Parameters -> classes of images in training."""
+    return lambda params, x: model.apply({**variables, "params": params}, x, train=True)[0]
+
+
+def test_residual_networks_are_torchs():
+    with jax.enable_x64(True):
+        model = resnet(8, "group")((6, 5, 2), 3)
+        variables, x = scattered(model), numbers(2, 6, 5, 2)
+        ours = jax.jit(classes_of(model, variables))(variables["params"], x)
+        params = jax.tree.map(np.asarray, variables["params"])
+        close(ours, plain_resnet(params, np.asarray(x), 8, "group"), 1e-11)
+
+
+SMALL = [(8, "group", (8, 8, 1)), (8, "batch", (7, 6, 3)), (8, "none", (8, 7, 2)), (18, "group", (5, 4, 3))]
+LARGE = [(14, "group", (9, 8, 2)), (18, "batch", (5, 4, 3)), (20, "none", (8, 7, 3)), (34, "batch", (4, 5, 3))]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("depth", "norm", "shape"), SMALL + LARGE * WHOLE)
+def test_gradients_of_residual_networks_are_torchs(depth, norm, shape):
+    """Along a random direction of every parameter, the slope of torch's network is our gradient's."""
+    with jax.enable_x64(True):
+        model = resnet(depth, norm)(shape, 3)
+        variables, x = scattered(model), np.asarray(numbers(3, *shape))
+        factors = np.asarray(numbers(3, 3, seed=1))
+        of_params = classes_of(model, variables)
+        ours = jax.jit(jax.value_and_grad(lambda params: jnp.sum(factors * of_params(params, x))))
+        value, gradient = jax.tree.map(np.asarray, ours(variables["params"]))
+    params = jax.tree.map(np.asarray, variables["params"])
+    plain = lambda params: np.sum(factors * plain_resnet(params, x, depth, norm))
+    close(value, plain(params), 1e-10)
+    for name, layer in params.items():
+        for leaf, values in layer.items():
+            direction = np.random.default_rng(5).normal(size=values.shape)
+            step = 1e-6 / np.linalg.norm(direction)
+            ahead = plain({**params, name: {**layer, leaf: values + step * direction}})
+            back = plain({**params, name: {**layer, leaf: values - step * direction}})
+            slope = (ahead - back) / (2 * step)
+            expected = np.sum(gradient[name][leaf] * direction)
+            np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} {leaf}")
 
 
 NETWORKS = [

@@ -15,7 +15,7 @@ import pytest
 import fedsim
 from fedsim.errors import Interrupted
 from fedsim.runs import directory, trackers
-from fedsim.runs.filenames import slug
+from fedsim.runs.filenames import names_in
 
 pytestmark = pytest.mark.long
 
@@ -149,13 +149,14 @@ def expected(out: Path, tracker: str, who=("method", "seed")) -> dict:
     """Series by run and column, from the tables."""
     rounds = pd.read_csv(out / "rounds.csv")
     found = {}
+    names = names_in(directory.sound_record(out))
     for key, rows in rounds.groupby(["method", "seed"], sort=False):
         method, seed = key
         columns = {}
         for name in rows.columns.difference([*who, "round"]):
             known = rows[name].notna()
             columns[name] = list(zip(rows["round"][known].tolist(), rows[name][known].tolist(), strict=True))
-        found[f"{slug(method) if tracker == 'tensorboard' else method}.{seed}"] = columns
+        found[f"{names[method] if tracker == 'tensorboard' else method}.{seed}"] = columns
     return found
 
 
@@ -220,8 +221,8 @@ def test_runs_of_a_comparison_keep_apart_whatever_they_are_called(tracker, tmp_p
     fedsim.compare(TINY, methods, seeds=2, out=tmp_path / "x", log_to=tracker)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     found = READ[tracker](tmp_path / "x")
-    shown = slug if tracker == "tensorboard" else str
-    assert found.keys() == {f"{shown(label)}.{seed}" for label in labels for seed in (0, 1)}
+    names = names_in(directory.sound_record(tmp_path / "x")) if tracker == "tensorboard" else {}
+    assert found.keys() == {f"{names.get(label, label)}.{seed}" for label in labels for seed in (0, 1)}
     assert all(len(scalars["test_loss"]) == 4 for scalars, _ in found.values())
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
     assert fedsim.verify(tmp_path / "x").equal
@@ -235,7 +236,7 @@ def test_runs_of_other_processes_are_told_from_their_journals(tmp_path):
         fedsim.compare(TINY, "fedavg,median", vary=vary, jobs=jobs, seeds=2, out=place, log_to="tensorboard")
     one, two = (tensorboard(tmp_path / str(jobs)) for jobs in (1, 2))
     assert str(one) == str(two) and len(one) == 8  # as text, in which NaN is equal to itself
-    scalars, config = one[f"{slug('median client.lr=0.2')}.1"]
+    scalars, config = one["median-client-lr-0-2.1"]
     assert config["client.lr"] == pytest.approx(0.2) and "client.lr" not in scalars
 
 

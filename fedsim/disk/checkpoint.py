@@ -1,6 +1,6 @@
 """A commit as bytes: a header, named arrays, and a hash over all of it.
 
-    fedsim-checkpoint 2 0.5.0\\n | length of the header, 8 bytes | header, JSON | arrays, little-endian | SHA-256, 32 bytes
+    fedsim-checkpoint 2 0.6.0\\n | length of the header, 8 bytes | header, JSON | arrays, little-endian | SHA-256, 32 bytes
 
 Nothing in it is ever executed or unpickled. Whatever was flipped, cut off or spliced no longer fits the hash.
 """

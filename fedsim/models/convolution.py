@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,21 @@ from fedsim.models.dense import affine
 from fedsim.models.toom_cook import rows_at_once, short_convolution
 from fedsim.types import Model
 
-Padding = Literal["SAME", "VALID"]
+Padding = Literal["SAME", "VALID"] | int
+
+
+class Side(NamedTuple):
+    """One side of an image, as a kernel walks along it.
+
+    Attributes:
+      before: zeros in front of the first pixel.
+      behind: zeros behind the last pixel that a kernel needs.
+      places: of the kernel.
+    """
+
+    before: int
+    behind: int
+    places: int
 
 
 def network(init: Callable, body: Callable) -> Model:
@@ -52,13 +66,16 @@ def plain_convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
       x: images `[C, H, W, B]`.
       W: kernel `[k, k, C, out]`.
       stride: pixels between two places of the kernel, along either side.
-      padding: `SAME`: ⌈H/stride⌉ places, zeros outside; `VALID`: only places inside the image.
+      padding: a number: so many zeros on every side of the image, as in torch; `SAME`: ⌈H/stride⌉ places, zeros where they
+        need them, an odd one behind, as in TensorFlow; `VALID`: only places inside the image.
 
     Returns:
-      `[out, ⌈H/stride⌉, ⌈W/stride⌉, B]`, or what `VALID` leaves of it.
+      `[out, ⌈H/stride⌉, ⌈W/stride⌉, B]` with `SAME`; `[out, ⌊(H + 2p − k)/stride⌋ + 1, ⌊(W + 2p − k)/stride⌋ + 1, B]` with p
+      zeros, of which `VALID` has none.
     """
     x = x.transpose(3, 1, 2, 0)  # on a CPU, XLA's convolution of batch-last images is 30 times slower
-    y = lax.conv_general_dilated(x, W, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    zeros = [(padding, padding)] * 2 if isinstance(padding, int) else padding
+    y = lax.conv_general_dilated(x, W, (stride, stride), zeros, dimension_numbers=("NHWC", "HWIO", "NHWC"))
     return y.transpose(3, 1, 2, 0)
 
 
@@ -69,7 +86,7 @@ def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
     than what is saved. Else as one product of all k² shifts: columns `[k·k·C, H·W·B]`.
     """
     k, _, C, out = W.shape
-    before = (k - 1) // 2 if padding == "SAME" else 0
+    before = side_of(x.shape[1], k, 1, padding).before
     m = rows_at_once(k, x.shape[1] + 2 * before - k + 1)
     if m and stride == 1 and out <= k * C:
         return short_convolution(x, W, m, before)
@@ -78,15 +95,31 @@ def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
     return _product(columns.reshape(k * k * C, -1), W.reshape(-1, out)).reshape(out, *columns.shape[1:])
 
 
+def side_of(pixels: int, k: int, stride: int, padding: Padding) -> Side:
+    """How a kernel of k pixels walks along a side of an image; `padding` as of `plain_convolution`.
+
+    >>> side_of(8, 3, 2, "SAME"), side_of(8, 3, 2, 1)
+    (Side(before=0, behind=1, places=4), Side(before=1, behind=0, places=4))
+    """
+    if padding == "SAME":
+        places = -(-pixels // stride)
+        before = max((places - 1) * stride + k - pixels, 0) // 2
+    else:
+        before = 0 if padding == "VALID" else padding
+        places = (pixels + 2 * before - k) // stride + 1
+    reached = (places - 1) * stride + k
+    return Side(before, max(reached - before - pixels, 0), places)
+
+
 def _shifts(x, k: int, axis: int, stride: int, padding: Padding) -> list:
     """`x` along an axis as each of the k places of a kernel sees it; zero outside."""
-    n = x.shape[axis]
-    places = -(-n // stride) if padding == "SAME" else (n - k) // stride + 1
-    beyond = max((places - 1) * stride + k - n, 0)
-    if beyond:
-        pad = [(beyond // 2, beyond - beyond // 2) if a == axis else (0, 0) for a in range(x.ndim)]
-        x = jnp.pad(x, pad)
-    return [lax.slice_in_dim(x, i, i + (places - 1) * stride + 1, stride, axis) for i in range(k)]
+    side = side_of(x.shape[axis], k, stride, padding)
+    if side.before or side.behind:
+        zeros = [(0, 0)] * x.ndim
+        zeros[axis] = (side.before, side.behind)
+        x = jnp.pad(x, zeros)
+    last = (side.places - 1) * stride + 1
+    return [lax.slice_in_dim(x, i, i + last, stride, axis) for i in range(k)]
 
 
 @jax.custom_vjp

@@ -41,9 +41,11 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
     """Residual network: y = ReLU(x + F(x)), F of two 3×3 convolutions, each normalised; then the mean over places.
 
     Depths 6n+2 are the networks for CIFAR (section 4.2 of the paper): stages of n blocks with 16, 32 and 64 channels, each
-    but the first halving height and width; where shapes differ, x is subsampled and padded with zero channels. Depths 18
-    and 34 have stages of 64, 128, 256 and 512 channels and a 1×1 convolution there (11,173,962 parameters for ten classes
-    of 32×32×3 at depth 18), behind a first 3×3 convolution as used for CIFAR. Start as in `mlp`.
+    but the first halving height and width; where shapes differ, x is subsampled and padded with zero channels (option A).
+    Depths 18 and 34 have stages of 64, 128, 256 and 512 channels and a 1×1 convolution there (11,173,962 parameters for ten
+    classes of 32×32×3 at depth 18), behind a first 3×3 convolution as used for CIFAR. Strides and zeros around images are
+    those of torchvision's blocks: every 3×3 kernel has one zero on every side, and its places are centred on the pixels that
+    the shortcut takes, so weights of torch transfer. Start as in `mlp`.
     `features` are the means over places `[B, channels]`, `head` is the last layer.
 
     With `norm: group` every sample is normalised alone, by groups of channels: what Hsieh et al. found to survive label
@@ -94,7 +96,8 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
             params, stats = variables["params"], dict(variables["stats"])
 
             def layer(name, h, stride=1):
-                h = convolve(h, params[name]["W"], stride)
+                kernel = params[name]["W"]
+                h = convolve(h, kernel, stride, padding=len(kernel) // 2)
                 if norm == "none":
                     return h + of_channels(params[name]["b"])
                 if norm == "group":
@@ -139,5 +142,5 @@ def _blocks(depth: int) -> list[Block]:
 
 
 def _subsampled(h, block: Block):
-    """Every `stride`-th place, with zero channels behind: He's option A, without parameters."""
+    """Every `stride`-th pixel, on which the branch is centred, with zero channels behind: He's option A, no parameters."""
     return jnp.pad(h[:, :: block.stride, :: block.stride], ((0, block.fan_out - block.fan_in), *((0, 0),) * 3))

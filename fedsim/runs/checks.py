@@ -13,7 +13,7 @@ from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import ordered
-from fedsim.runs.filenames import COMMITS, folder_of, model_file
+from fedsim.runs.filenames import COMMITS, layout_of
 from fedsim.runs.journal import LOG, differences
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
@@ -63,9 +63,10 @@ def _written(record: dict[str, Any]) -> list[str]:
     names = [f"{table}.csv" for table in ORDER if table not in OPTIONAL] + ["scenario.yaml"]
     if record.get("kind") == "compare":
         return [*names, "compare.csv"]
+    layout = layout_of(Path(), record)
     for seed in record["scenario"]["seeds"]:
-        names.append(model_file(record["method"], seed))
-        names.append(str(folder_of(Path(), record["method"], seed) / LOG))
+        names.append(str(layout.model(record["method"], seed)))
+        names.append(str(layout.folder(record["method"], seed) / LOG))
     return names
 
 

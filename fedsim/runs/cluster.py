@@ -19,7 +19,7 @@ from typing import Any
 from fedsim._version import __version__
 from fedsim.disk import files
 from fedsim.errors import Interrupted, LostError, ProcessError
-from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.journal import committed, number_of
 from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
 from fedsim.runs.terms import Terms
@@ -77,7 +77,7 @@ class Cluster:
     def execute(
         self,
         cells: Sequence[Cell],
-        path: Path,
+        layout: Layout,
         ask: Callable[[], bool],
         ended: Callable[[Sequence[Run]], None] = lambda runs: None,
     ) -> None:
@@ -85,7 +85,7 @@ class Cluster:
 
         Args:
           cells: of the grid.
-          path: of the run directory, which the caller holds.
+          layout: of the run directory, which the caller holds.
           ask: whether to come to rest.
           ended: called with the runs that have ended since.
 
@@ -94,10 +94,10 @@ class Cluster:
           LostError: when runs could not be played; all others have been by then.
         """
         asked = [(cell, tuple(cell.scenario.spec.seeds)) for cell in cells]
-        open_ = [(cell, tuple(seed for seed in seeds if not _ended(path, cell, seed))) for cell, seeds in asked]
+        open_ = [(cell, tuple(seed for seed in seeds if not _ended(layout, cell, seed))) for cell, seeds in asked]
         left = set(_named_runs(open_))
         ended([run for run in _named_runs(asked) if run not in left])
-        waiting = {self._submitted(part, path): part for part in parts_of(open_, max(self.slots(), 1))}
+        waiting = {self._submitted(part, layout): part for part in parts_of(open_, max(self.slots(), 1))}
         lost: dict[str, list[str]] = {}  # by reason
         heard = time.monotonic()  # of a worker
         try:
@@ -107,7 +107,7 @@ class Cluster:
                 done = [future for future in waiting if future.done()]
                 for future in done:
                     part = waiting.pop(future)
-                    if reason := self._received(future, path):
+                    if reason := self._received(future, layout):
                         lost.setdefault(reason, []).append(_named(part))
                     ended(_named_runs(part))
                 if time.monotonic() > heard + LOOK and self.slots():
@@ -129,14 +129,14 @@ class Cluster:
             return sum(self.client.nthreads().values())
         return 0
 
-    def _submitted(self, part: Asked, path: Path) -> Any:
-        begun = {run: folder_content(folder_of(path, *run)) for run in _named_runs(part)}
+    def _submitted(self, part: Asked, layout: Layout) -> Any:
+        begun = {run: folder_content(layout.folder(*run)) for run in _named_runs(part)}
         cells = tuple(cell._replace(scenario=None) for cell, _ in part)  # pyright: ignore (it is read anew)
         order = pickle.dumps(Order(self.terms, cells, begun))
         with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
             return self.client.submit(play, order, key=f"fedsim-{uuid.uuid4()}", pure=False, retries=RETRIES)
 
-    def _received(self, future: Any, path: Path) -> str:
+    def _received(self, future: Any, layout: Layout) -> str:
         """Write the files of a part -> why there are none, if so."""
         if future.status in ("cancelled", "lost"):
             return "the scheduler is gone"
@@ -146,7 +146,7 @@ class Cluster:
         future.release()
         for (label, seed), folder in runs.items():
             if folder:
-                _write(folder_of(path, label, seed), folder)
+                _write(layout.folder(label, seed), folder)
         for label, reason in failed.items():
             warnings.warn(f"{label} failed on a worker ({reason}); trying it here", stacklevel=2)
         return ""
@@ -252,9 +252,9 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
 
 
-def _ended(path: Path, cell: Cell, seed: int) -> bool:
+def _ended(layout: Layout, cell: Cell, seed: int) -> bool:
     """Whether a run has come to its end."""
-    done = committed(folder_of(path, label_of(cell.who), seed), cell.scenario.spec.rounds)
+    done = committed(layout.folder(label_of(cell.who), seed), cell.scenario.spec.rounds)
     return done is not None and done.status != "running"
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from fedsim.build.experiment import numerics
 from fedsim.errors import CheckpointError, Interrupted, LostError
 from fedsim.runs import derive, directory, trackers
+from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.dealt import with_dealt
 from fedsim.runs.environment import memory, numerical, surroundings
 from fedsim.runs.execute import Configuration, Ended, Watch, execute, listener
-from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.filenames import Layout, label_of, names_of
 from fedsim.runs.journal import committed
 from fedsim.runs.run import Place, place_of, seal, seed_edits
 from fedsim.runs.sweep import cached_partition, swept
@@ -103,39 +104,40 @@ def compare(
     design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
     base, cells, partition = design.scenario, design.cells, cached_partition()
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
-        path = (
-            place.path
-            if place
-            else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            if jobs > 1 or on
-            else None
-        )
-        log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
+        labels = [label_of(cell.who) for cell in cells]
+        layout = log = None
+        if place:
+            layout = place.layout(labels)
+            log = stack.enter_context(contextlib.closing(trackers.Log(names, layout, resume)))
+        elif jobs > 1 or on:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            layout = Layout(folder, names_of(labels))
         threads = place.threads if place else None
         with numerics(base, threads, device) as devices:
             design = with_dealt(design, partition)
             record = _record(design, devices)
             cluster = stack.enter_context(_cluster(on, design, record, device, devices)) if on else None
-            if place:
+            if place and layout:
+                record["names"] = layout.names
                 _open(place, record, design)
             try:
                 processes = cluster.slots() if cluster else jobs
                 getattr(watch, "begin", lambda *_: None)(_configurations(cells), processes)
-                ended = _teller(watch, path)
-                if cluster and path:
-                    cluster.execute(cells, path, ask, ended)
-                elif jobs > 1 and path:
-                    execute_ahead(base.document, cells, path, jobs, device, threads, ask, ended)
+                ended = _teller(watch, layout)
+                if cluster and layout:
+                    cluster.execute(cells, layout, ask, ended)
+                elif jobs > 1 and layout:
+                    execute_ahead(base.document, cells, layout, jobs, device, threads, ask, ended)
                 within = lambda scenario: numerics(scenario, threads, device)
-                run_all = lambda plans: execute(plans, path, None, listener(watch, log), ask)
+                run_all = lambda plans: execute(plans, layout, None, listener(watch, log), ask)
                 outcomes = swept(cells, devices, within, run_all, partition)
             except (Interrupted, LostError):
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
             comparison = Comparison(outcomes, design.scenario.resolved(), design.baseline, design.score)
-            if place:
-                _finish(place, record, comparison, devices, pictures, started)
+            if place and layout:
+                _finish(place, layout, record, comparison, devices, pictures, started)
     return comparison
 
 
@@ -181,19 +183,19 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     return configurations
 
 
-def _teller(watch: Watch | None, path: Path | None) -> Callable[[Sequence[Run]], None]:
+def _teller(watch: Watch | None, layout: Layout | None) -> Callable[[Sequence[Run]], None]:
     """What tells a `watch` of runs that were played elsewhere and have ended."""
     tell = getattr(watch, "ended", None)
-    if tell is None or path is None:
+    if tell is None or layout is None:
         return lambda runs: None
-    return lambda runs: tell([_ended(path, *run) for run in runs])
+    return lambda runs: tell([_ended(layout, *run) for run in runs])
 
 
-def _ended(path: Path, label: str, seed: int) -> Ended:
+def _ended(layout: Layout, label: str, seed: int) -> Ended:
     """A run that was played elsewhere, from its journal; one that is damaged is told of when it is read for its tables."""
     done = None
     with contextlib.suppress(CheckpointError):
-        done = committed(folder_of(path, label, seed), rounds=0)  # as it is, whatever it may go on to
+        done = committed(layout.folder(label, seed), rounds=0)  # as it is, whatever it may go on to
     timing = done.tables.get("timing") if done else None
     if not done or not timing:
         return Ended(label)
@@ -216,7 +218,11 @@ def _open(place: Place, record: dict[str, Any], design: Design) -> None:
     if place.before is not None and place.before.get("kind") != "compare":
         raise CheckpointError(f"{place.path}: holds a single run, not a comparison; choose another --out")
     if place.before is not None:
-        _demand_reachable(place.path, record, place.before.get("planned") or {}, design)
+        begun = place.before.get("planned") or {}
+        for cell in design.cells:
+            if label_of(cell.who) in begun:
+                demand_unchanged(cell.scenario.resolved(), place.before["environment"], str(place.path))
+        _demand_reachable(place.path, record, begun, design)
     derive.clear(place.path, place.before)
     directory.begin(place.path, record, resolved_from(design.scenario, place.path), anew=place.before is None)
 
@@ -231,10 +237,16 @@ def _demand_reachable(path: Path, record: dict[str, Any], before: dict[str, Any]
 
 
 def _finish(
-    place: Place, record: dict[str, Any], comparison: Comparison, devices: list, pictures: bool, started: float
+    place: Place,
+    layout: Layout,
+    record: dict[str, Any],
+    comparison: Comparison,
+    devices: list,
+    pictures: bool,
+    started: float,
 ) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files."""
-    comparison.save(place.path)
+    comparison.save(layout)
     ended = {"status": comparison.status, "reasons": comparison.reasons, "verdict": comparison.verdict}
     if pictures:
         derive.write(place.path, derive.derived_files(comparison.frames(), {**record, **ended}))

@@ -1,14 +1,13 @@
 """The result of a comparison: frames, files, and a verdict in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
-from fedsim.runs.filenames import label_of
+from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.result import OPTIONAL, ORDER, Result, State, Tables
 from fedsim.study.breakdown import breakdown_lines, breakdowns
 from fedsim.study.conclusions import conclusions
@@ -189,16 +188,16 @@ class Comparison(Tables):
             else:
                 yield from ((f"{label}, seed {seed}", reason) for seed, reason in outcome.result.reasons.items())
 
-    def save(self, path: Path) -> None:
+    def save(self, layout: Layout) -> None:
         """Write tables and models; every file is whole or as it was before."""
         for name, records in self.records.items():
             if records or (name in ORDER and name not in OPTIONAL) or name == "compare":
-                files.write(path / f"{name}.csv", tables.to_csv(records, self.order(name)))
+                files.write(layout.path / f"{name}.csv", tables.to_csv(records, self.order(name)))
             else:  # of an earlier state there may be one
-                files.remove(path / f"{name}.csv")
+                files.remove(layout.path / f"{name}.csv")
         for outcome in self.outcomes:
             if outcome.result is not None:
-                outcome.result.save_models(path)
+                outcome.result.save_models(layout)
 
 
 def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:

@@ -15,6 +15,7 @@ from fedsim.disk import files
 from fedsim.disk.checkpoint import named
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
+from fedsim.runs.filenames import names_in
 from fedsim.runs.journal import differences
 from fedsim.runs.result import OPTIONAL
 from fedsim.runs.unfinished import csv_of, ended, records_so_far, runs_of
@@ -84,7 +85,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
         b=str(b),
         groups={name: _fields(group(one), group(two)) for name, group in GROUPS.items()},
         tables=_tables(paths, (one, two)),
-        models=_models(*paths),
+        models=_models(paths, (one, two)),
         surroundings=_fields(_surroundings(one), _surroundings(two)),
     )
 
@@ -154,15 +155,33 @@ def _lines(text: str | None, record: dict[str, Any]) -> list[Line] | None:
     return [{"seed": seed, **line} for line in csv.DictReader(io.StringIO(text), restkey="", restval="")]
 
 
-def _models(a: Path, b: Path) -> list[ModelDifference]:
-    names = sorted({file.name for path in (a, b) for file in path.glob("model.*.safetensors")})
-    return [difference for name in names if (difference := _model(name, a / name, b / name))]
+def _models(paths: tuple[Path, Path], records: tuple[dict[str, Any], dict[str, Any]]) -> list[ModelDifference]:
+    files = [_model_files(path, record) for path, record in zip(paths, records, strict=True)]
+    differing = []
+    for run in sorted({*files[0], *files[1]}):
+        a, b = (by_run.get(run) for by_run in files)
+        if a and b:
+            difference = _model(a, b)
+        else:
+            (name,) = (file.name for file in (a, b) if file)
+            difference = ModelDifference(name, f"not in {paths[1] if a else paths[0]}", None)
+        if difference:
+            differing.append(difference)
+    return differing
 
 
-def _model(name: str, a: Path, b: Path) -> ModelDifference | None:
-    missing = [path for path in (a, b) if not path.exists()]
-    if missing:
-        return ModelDifference(name, f"not in {missing[0].parent}", None)
+def _model_files(path: Path, record: dict[str, Any]) -> dict[tuple[str, str], Path]:
+    """Model files by label and seed: a label may have another name in another directory."""
+    labels = {name: label for label, name in names_in(record).items()}
+    files = {}
+    for file in path.glob("model.*.safetensors"):
+        name, _, seed = file.name.removeprefix("model.").removesuffix(".safetensors").rpartition(".")
+        files[labels.get(name, name), seed] = file
+    return files
+
+
+def _model(a: Path, b: Path) -> ModelDifference | None:
+    name = a.name
     try:
         one, two = (named("", directory.load_model(path)) for path in (a, b))
     except OSError as error:

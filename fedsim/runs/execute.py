@@ -1,7 +1,6 @@
 """Runs of experiments, seed by seed, each recorded in a journal from which it can go on."""
 
 from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim import tree
@@ -14,7 +13,7 @@ from fedsim.engine.round import Program
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.errors import CorruptError, Interrupted
 from fedsim.machine import forget_programs
-from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal, Pace
 from fedsim.runs.record import identity
@@ -102,13 +101,17 @@ def listener(watch: Watch | None, log: Listener | None) -> Listener:
 
 
 def execute(
-    planned: Sequence[Planned], path: Path | None, calls: int | None, listen: Listener | None, ask: Callable[[], bool]
+    planned: Sequence[Planned],
+    layout: Layout | None,
+    calls: int | None,
+    listen: Listener | None,
+    ask: Callable[[], bool],
 ) -> list[Result]:
     """All runs of experiments that train by one program (call it inside their numerics) -> a result for each.
 
     Args:
       planned: the experiments.
-      path: of the run directory; None: nothing is written.
+      layout: of the run directory; None: nothing is written.
       calls: device calls per block.
       listen: called with every run and every row.
       ask: whether to come to rest.
@@ -126,7 +129,7 @@ def execute(
         group = runs[first:last]
         if ask():
             raise Interrupted(f"before seed {group[0][1]}")
-        recordings = [_recording(planned[i], path, seed) for i, seed in group]
+        recordings = [_recording(planned[i], layout, seed) for i, seed in group]
         with allocations(planned[0].experiment.scenario, planned[0].experiment.counted):
             run_group(recordings, program, calls, listen, ask)
         for (i, seed), recording in zip(group, recordings, strict=True):
@@ -136,11 +139,11 @@ def execute(
     return results
 
 
-def _recording(planned: Planned, path: Path | None, seed: int) -> Recording:
+def _recording(planned: Planned, layout: Layout | None, seed: int) -> Recording:
     """A run with its journal, and its folder where there is a run directory."""
     pace, folder = planned.experiment.scenario.spec.checkpoint, None
-    if path:
-        folder = folder_of(path, label_of(planned.who), seed)
+    if layout:
+        folder = layout.folder(label_of(planned.who), seed)
         files.make_folder(folder)
     journal = Journal(folder, identity(planned.record, seed), Pace(pace.seconds, pace.rounds))
     run, who = planned.experiment.run(seed, folder), {**planned.who, "seed": seed}

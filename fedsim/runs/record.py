@@ -6,6 +6,7 @@ from typing import Any
 
 from fedsim.build import Experiment
 from fedsim.disk.checkpoint import digest
+from fedsim.runs.changes import version_of_values
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.runs.journal import CHANGEABLE
 from fedsim.scenario.named_files import placeless
@@ -38,12 +39,19 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
 
 
 def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
-    """The part of a record that determines the bits of its runs, or of one seed's run."""
-    kept = ("method", "supplied", "own_links", "environment")
+    """The part of a record that determines the bits of its runs, or of one seed's run.
+
+    In place of the version of fedsim it has the one since which the scenario has had its values (`changes`).
+    """
+    kept = ("method", "supplied", "own_links")
     scenario = {name: value for name, value in placeless(record["scenario"]).items() if name not in CHANGEABLE}
     scenario["data"] = {name: value for name, value in scenario["data"].items() if name != "resident_mb"}
     hashes = {name: value for name, value in record["hashes"].items() if name != "scenario"}
     if seed is not None:
         scenario.pop("seeds")
         hashes = {name: h[str(seed)] if isinstance(h, dict) else h for name, h in hashes.items()} | {"seed": seed}
-    return {"scenario": scenario, "hashes": hashes, **{name: record[name] for name in kept}}
+    environment = dict(record["environment"])
+    if "fedsim" in environment:
+        environment["fedsim"] = version_of_values(scenario, str(environment["fedsim"]))
+    parts = {name: record[name] for name in kept}
+    return {"scenario": scenario, "hashes": hashes, **parts, "environment": environment}

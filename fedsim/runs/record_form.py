@@ -1,5 +1,6 @@
 """The form of a `run.json`: which entries it has, and of which type, so that a stranger's is checked once and then read."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ def anything(value: Any) -> bool:
     return True
 
 
+FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)  # a part of one, which leads nowhere
 LINK = {"kind": str}
 SCENARIO = {  # resolved; as far as it is looked at before it is read, or without being read
     "name": str,
@@ -66,6 +68,7 @@ RECORD = {
     "status": str,
     "scenario": SCENARIO,
     "method": str,
+    "names?": Every(lambda value: isinstance(value, str) and FILE_NAME.fullmatch(value) is not None),
     "hashes": {
         "scenario": str,
         **dict.fromkeys(("data?",), str),

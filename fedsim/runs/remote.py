@@ -162,23 +162,24 @@ def _executed(order: Order, cells: "list[Cell]", devices: list, path: Path) -> d
     """Go on with the runs from what there is of them, and say which there are."""
     from fedsim.build.experiment import numerics
     from fedsim.runs.execute import execute
-    from fedsim.runs.filenames import folder_of, label_of
+    from fedsim.runs.filenames import Layout, label_of, names_of
     from fedsim.runs.sweep import swept
 
+    layout = Layout(path, names_of(label for label, _ in order.begun))
     seeds: dict[str, list[int]] = {}
     for (label, seed), files in order.begun.items():
         seeds.setdefault(label, []).append(seed)
-        folder = folder_of(path, label, seed)
+        folder = layout.folder(label, seed)
         folder.mkdir(parents=True)
         for name, content in files.items():
             (folder / name).write_bytes(content)
     within = lambda scenario: numerics(scenario, order.terms.threads, order.terms.device)
     wanted_seeds = lambda plans: [planned._replace(seeds=seeds[label_of(planned.who)]) for planned in plans]
     outcomes = swept(
-        cells, devices, within, lambda plans: execute(wanted_seeds(plans), path, None, None, lambda: False)
+        cells, devices, within, lambda plans: execute(wanted_seeds(plans), layout, None, None, lambda: False)
     )
     failed = {label_of(outcome.cell.who): outcome.reason for outcome in outcomes if outcome.result is None}
-    places = [(label, seed, os.path.relpath(folder_of(path, label, seed), path)) for label, seed in order.begun]
+    places = [(label, seed, os.path.relpath(layout.folder(label, seed), path)) for label, seed in order.begun]
     return {"runs": places, "failed": failed}
 
 

@@ -26,7 +26,7 @@ from fedsim.engine.run import Quiesced, Run
 from fedsim.engine.store import OnDisk
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
-from fedsim.runs.filenames import folder_of, model_file
+from fedsim.runs.filenames import Layout, layout_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import LOG, Journal, commits, differences
 from fedsim.runs.record import identity
@@ -38,7 +38,7 @@ CHUNK = 1 << 26  # bytes of client memory that are compared at a time
 class Recorded(NamedTuple):
     """One seed as a run directory has it."""
 
-    path: Path  # of the run directory
+    layout: Layout  # of the run directory
     who: Record  # method and seed
     tables: dict[str, list[Record]]
     commits: list[Snapshot]  # oldest first; the last one is the end
@@ -56,7 +56,12 @@ class Recorded(NamedTuple):
     @property
     def folder(self) -> Path:
         """Where its log and its commits lie."""
-        return folder_of(self.path, self.who["method"], self.who["seed"])
+        return self.layout.folder(self.who["method"], self.who["seed"])
+
+    @property
+    def model(self) -> Path:
+        """The file of its final model."""
+        return self.layout.model(self.who["method"], self.who["seed"])
 
 
 def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
@@ -65,7 +70,8 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
     Raises:
       CheckpointError: where they do not.
     """
-    folder = folder_of(path, record["method"], seed)
+    layout = layout_of(path, record)
+    folder = layout.folder(record["method"], seed)
     paths = commits(folder)
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
@@ -82,7 +88,7 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptError(f"{folder}: is damaged: {type(error).__name__}: {error}") from None
     who = {"method": record["method"], "seed": seed}
-    return Recorded(path=path, who=who, tables=tables, commits=snapshots)
+    return Recorded(layout=layout, who=who, tables=tables, commits=snapshots)
 
 
 def _fitting(path: Path, text: bytes, expected: dict[str, Any], last: bool) -> Snapshot:
@@ -246,10 +252,10 @@ def _other_table(table: str, was: list[Record], now: list[Record]) -> list[str]:
 
 def _other_model(run: Run, was: Recorded, folder: Path) -> list[str]:
     """Tensors of the model file that are not the server's."""
-    name = model_file(was.who["method"], was.who["seed"])
+    name = was.model.name
     directory.write_model(folder / name, jax.tree.map(np.asarray, run.server.shared))
     try:
-        one, two = (named("", directory.load_model(place / name)) for place in (was.path, folder))
+        one, two = (named("", directory.load_model(file)) for file in (was.model, folder / name))
     except DirectoryError as error:
         return [f"{name}: {error}"]
     return [f"{name}: {leaf}: has other bits" for leaf, a, b in _pairs(one, two) if not _same(a, b)]

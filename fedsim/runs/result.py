@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state
 from fedsim.engine.run import Run
 from fedsim.runs import directory
-from fedsim.runs.filenames import label_of, model_file
+from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.journal import Journal
 from fedsim.study.summary import growth
 
@@ -192,18 +191,18 @@ class Result(Tables):
         self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
 
-    def save(self, path: Path) -> None:
+    def save(self, layout: Layout) -> None:
         """Write tables and models; every file is whole or as it was before."""
         for name, order in ORDER.items():
             if self.records[name] or name not in OPTIONAL:
-                files.write(path / f"{name}.csv", tables.to_csv(self.records[name], order))
-        self.save_models(path)
+                files.write(layout.path / f"{name}.csv", tables.to_csv(self.records[name], order))
+        self.save_models(layout)
 
-    def save_models(self, path: Path) -> None:
+    def save_models(self, layout: Layout) -> None:
         """Write the final shared variables of every seed."""
         for (method, seed), variables in self._models.items():
             label = label_of({**self.who, "method": method})
-            directory.write_model(path / model_file(label, seed), variables)
+            directory.write_model(layout.model(label, seed), variables)
 
 
 def _state(run: Run, numerics: Numerics) -> State:

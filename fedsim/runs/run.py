@@ -5,7 +5,7 @@ import functools
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +17,10 @@ from fedsim.disk import files
 from fedsim.engine.processes import first
 from fedsim.errors import Interrupted
 from fedsim.runs import derive, directory, trackers
+from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.environment import memory
 from fedsim.runs.execute import Planned, Watch, execute, listener
+from fedsim.runs.filenames import Layout, names_in, names_of
 from fedsim.runs.journal import demand_same
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.result import Result
@@ -43,6 +45,10 @@ class Place(NamedTuple):
     def threads(self) -> int | None:
         """Threads of the run that goes on."""
         return self.before["environment"].get("threads") if self.before else None
+
+    def layout(self, labels: Iterable[str]) -> Layout:
+        """Where runs have their files: those of these labels, and those of the run that goes on, which stay."""
+        return Layout(self.path, names_of(labels, names_in(self.before) if self.before else {}))
 
     @property
     def seconds(self) -> float:
@@ -124,25 +130,28 @@ def run(
     calls = build_options.pop("calls", None)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(place_of(out if first() else None, force, resume))
-        log = stack.enter_context(contextlib.closing(trackers.Log(names, place.path, resume))) if place else None
         within = functools.partial(numerics, checked, place.threads if place else None, device)
         with within() as devices:
             experiment = build(checked, devices=devices, **given, **build_options)
             for remark in data_warnings(checked, next(iter(experiment.plans.values())).federation):
                 warnings.warn(remark, stacklevel=2)
             record = record_of(experiment, devices, [name for name, value in given.items() if value is not None])
+            layout = log = None
             if place:
+                layout = place.layout([experiment.method])
+                record["names"] = layout.names
                 _open(place, record, experiment, force)
+                log = stack.enter_context(contextlib.closing(trackers.Log(names, layout, resume)))
             who, all_seeds = {"method": experiment.method}, list(experiment.plans)
             planned = Planned(experiment=experiment, record=record, who=who, numerics=within, seeds=all_seeds)
             try:
-                (result,) = execute([planned], place.path if place else None, calls, listener(watch, log), ask)
+                (result,) = execute([planned], layout, calls, listener(watch, log), ask)
             except Interrupted:
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
-        if place and not _complete(place, record):
-            _finish(place, {**record, "memory": memory(devices)}, result, pictures, started)
+        if place and layout and not _complete(place, record):
+            _finish(place, layout, {**record, "memory": memory(devices)}, result, pictures, started)
     return result
 
 
@@ -168,6 +177,7 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
     """Compare with the run that is to go on, or clear the place for a new one."""
     if place.before is not None:
         was, now = place.before["scenario"]["rounds"], record["scenario"]["rounds"]
+        demand_unchanged(place.before["scenario"], place.before["environment"], str(place.path))
         demand_same(identity(place.before), identity(record), str(place.path))
         if now < was:
             demand_reachable(place.path, experiment.scenario, runs_of(place.path, place.before))
@@ -179,12 +189,14 @@ def _open(place: Place, record: dict[str, Any], experiment: Experiment, force: b
     directory.begin(place.path, record, resolved_from(experiment.scenario, place.path), anew=force)
 
 
-def _finish(place: Place, record: dict[str, Any], result: Result, pictures: bool, started: float) -> None:
+def _finish(
+    place: Place, layout: Layout, record: dict[str, Any], result: Result, pictures: bool, started: float
+) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files: with it a directory is complete."""
     reasons = {str(seed): reason for seed, reason in result.reasons.items()}
     notes = {str(seed): note for seed, note in result.notes.items()}
     record = {**record, "status": result.status, "reasons": reasons, **({"notes": notes} if notes else {})}
-    result.save(place.path)
+    result.save(layout)
     if pictures:
         derive.write(place.path, derive.derived_files(result.frames(), record))
     seal(place, record, started)

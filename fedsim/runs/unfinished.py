@@ -13,7 +13,7 @@ from fedsim.disk import tables
 from fedsim.disk.tables import Record
 from fedsim.errors import CheckpointError, dotted
 from fedsim.runs.comparison import ordered
-from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.filenames import label_of, layout_of
 from fedsim.runs.journal import Committed, committed
 from fedsim.runs.result import OPTIONAL, ORDER
 from fedsim.scenario import Scenario
@@ -69,12 +69,13 @@ def runs_of(path: Path, record: Mapping[str, Any]) -> list[SoFar]:
     """
     scenario, compared = record["scenario"], record.get("kind") == "compare"
     planned, runs = record.get("planned") or {}, []
+    layout = layout_of(path, record)
     for who in record["cells"] if compared else [{"method": record["method"]}]:
         label = label_of(who)
         plan = planned.get(label) or {"rounds": scenario["rounds"], "seeds": scenario["seeds"]}
         for seed in plan["seeds"]:
             name = f"{label}, seed {seed}" if compared else str(seed)
-            done = committed(folder_of(path, label, seed), plan["rounds"])
+            done = committed(layout.folder(label, seed), plan["rounds"])
             runs.append(SoFar(name=name, who=who, seed=seed, rounds=plan["rounds"], committed=done))
     return sorted(runs, key=lambda run: (run.who["method"], run.who.get("variant", ""))) if compared else runs
 

@@ -13,6 +13,7 @@ from fedsim.compose import FAMILIES
 from fedsim.data import Arrays
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs import checks, directory
+from fedsim.runs.changes import reasons, same_values
 from fedsim.runs.environment import numerical
 from fedsim.runs.journal import differences
 from fedsim.runs.record import record_of
@@ -155,6 +156,9 @@ def _checks(
     yield "tables", (problems := [*problems, *checks.of_ends(record, seeds)]), "follow from the logs"
     if problems:
         return
+    yield "version", (problems := reasons(record["scenario"], record["environment"])), "computes the same values"
+    if problems:
+        return
     scenario, problems = _scenario(path, record, given, data_roots)
     yield "scenario", problems, "can be read again"
     if scenario is None:
@@ -196,7 +200,11 @@ def _scenario(
 
 
 def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
-    others = differences(record["environment"], json.loads(json.dumps(numerical(devices))))
+    recorded = dict(record["environment"])
+    present = json.loads(json.dumps(numerical(devices)))
+    if same_values(record["scenario"], str(recorded.get("fedsim"))):
+        recorded["fedsim"] = present["fedsim"]
+    others = differences(recorded, present)
     fields = [f"{name}: {was}, here {now}" for name, was, now in others]
     return Missing(f"bits may differ in this environment: {', '.join(fields)}") if fields else []
 

@@ -19,11 +19,10 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.engine.loop import MOST
-from fedsim.runs.filenames import label_of
+from fedsim.runs.filenames import Layout, label_of
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
 
@@ -48,7 +47,7 @@ class Part(NamedTuple):
 def execute_ahead(
     document: Document,
     cells: Sequence[Cell],
-    path: Path,
+    layout: Layout,
     jobs: int,
     device: str | None,
     threads: int | None,
@@ -60,7 +59,7 @@ def execute_ahead(
     Args:
       document: the scenario without its grid.
       cells: of the grid.
-      path: of the run directory, which the caller holds.
+      layout: of the run directory, which the caller holds.
       jobs: processes, this one among them.
       device: as `devices_of` takes it.
       threads: of XLA's pool.
@@ -70,7 +69,7 @@ def execute_ahead(
     from fedsim.scenario.plugins import ENABLED
 
     families, latest = _families(cells, jobs), dict[int, int]()  # process -> family
-    play = functools.partial(_execute, document=document, path=path, device=device, threads=threads)
+    play = functools.partial(_execute, document=document, layout=layout, device=device, threads=threads)
     context, begin = multiprocessing.get_context("spawn"), (os.getpid(), tuple(ENABLED), _cache())
     parent, lock = jobs - 1, threading.Lock()
     workers = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(parent)]
@@ -181,7 +180,7 @@ def end_with(parent: int) -> None:
 def _execute(
     document: Document,
     part: Part,
-    path: Path,
+    layout: Layout,
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool] = bool,
@@ -200,7 +199,7 @@ def _execute(
     wanted_seeds = lambda plans: [
         planned._replace(seeds=[s for s in planned.seeds if s in part.seeds]) for planned in plans
     ]
-    run_all = lambda plans: execute(wanted_seeds(plans), path, None, None, ask)
+    run_all = lambda plans: execute(wanted_seeds(plans), layout, None, None, ask)
     with contextlib.suppress(Exception), within(cells[0].scenario) as devices:
         swept(cells, devices, within, run_all, _partition())
     return [(label_of(cell.who), seed) for cell in cells for seed in cell.scenario.spec.seeds if seed in part.seeds]

@@ -7,13 +7,12 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from fedsim.engine.run import Row
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.runs.execute import Recording
-from fedsim.runs.filenames import label_of
+from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.trackers.mlflow import MLflow
 from fedsim.runs.trackers.tensorboard import TensorBoard
 from fedsim.runs.trackers.tracked import TrackedRun, Tracker, numbers
@@ -64,12 +63,12 @@ class Log:
 
     Args:
       names: of the trackers.
-      out: the run directory.
+      layout: of the run directory.
       resume: whether the command goes on with what is there.
     """
 
-    def __init__(self, names: Sequence[str], out: Path, resume: bool):
-        self.names, self.out, self.resume = names, out, resume
+    def __init__(self, names: Sequence[str], layout: Layout, resume: bool):
+        self.names, self.layout, self.resume = names, layout, resume
         self.trackers: dict[tuple[str, int], dict[str, Tracker]] = {}
         self.logged: dict[tuple[str, int], int] = {}
         self.failed: set[str] = set()
@@ -96,7 +95,7 @@ class Log:
             self._end(run, None)
 
     def _begin(self, label: str, seed: int, config: dict[str, Any]) -> None:
-        command = {"out": self.out, "resume": self.resume, "session": self.session}
+        command = {"layout": self.layout, "resume": self.resume, "session": self.session}
         tracked = TrackedRun(label=label, seed=seed, config=config, **command)
         begun = {name: self._try(name, partial(TRACKERS[name], tracked)) for name in self.names}
         self.trackers[label, seed] = {name: tracker for name, tracker in begun.items() if tracker}

@@ -4,7 +4,6 @@ import socket
 from typing import Any
 
 from fedsim.disk import files
-from fedsim.runs.filenames import slug
 from fedsim.runs.trackers.tracked import TrackedRun, flat, numbers
 
 
@@ -14,7 +13,8 @@ class TensorBoard:
     def __init__(self, tracked: TrackedRun):
         from tensorboardX import SummaryWriter, summary  # pyright: ignore[reportMissingImports]
 
-        self.folder = folder = tracked.out / "tensorboard" / f"{slug(tracked.label)}.{tracked.seed}"
+        name = tracked.layout.names[tracked.label]
+        self.folder = folder = tracked.out / "tensorboard" / f"{name}.{tracked.seed}"
         for old in folder.glob("events.*"):
             files.remove(old)
         self.writer, self.step = SummaryWriter(str(folder), flush_secs=5), 0

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from fedsim.errors import shortened
+from fedsim.runs.filenames import Layout
 
 
 class TrackedRun(NamedTuple):
     """A run as a tracker gets to know it.
 
     Attributes:
-      out: run directory.
+      layout: of the run directory.
       label: of method and variation.
       seed: of the run.
       config: the resolved scenario, and the seed.
@@ -19,12 +20,17 @@ class TrackedRun(NamedTuple):
       session: number of the command in this process.
     """
 
-    out: Path
+    layout: Layout
     label: str
     seed: int
     config: dict[str, Any]
     resume: bool
     session: int = 0
+
+    @property
+    def out(self) -> Path:
+        """The run directory."""
+        return self.layout.path
 
     @property
     def name(self) -> str:

@@ -1,0 +1,91 @@
+"""Residual networks in plain NumPy, from torch's definitions: Conv2d, GroupNorm, BatchNorm2d and torchvision's BasicBlock.
+
+Images are `[B, C, H, W]` and kernels `[out, C, k, k]`, as in torch.
+"""
+
+import numpy as np
+
+EPSILON = 1e-5
+
+
+def taps(height, width, k, stride, padding):
+    """Every pixel that a place of the kernel reads: (row, column) of the place, of the kernel, and of the image."""
+    for i in range((height + 2 * padding - k) // stride + 1):
+        for j in range((width + 2 * padding - k) // stride + 1):
+            for u in range(k):
+                for v in range(k):
+                    row = stride * i + u - padding
+                    column = stride * j + v - padding
+                    if 0 <= row < height and 0 <= column < width:
+                        yield (i, j), (u, v), (row, column)
+
+
+def conv2d(x, kernel, stride, padding):
+    """torch.nn.functional.conv2d without a bias."""
+    batch, _, height, width = x.shape
+    k = kernel.shape[2]
+    rows = (height + 2 * padding - k) // stride + 1
+    columns = (width + 2 * padding - k) // stride + 1
+    y = np.zeros((batch, len(kernel), rows, columns))
+    for (i, j), (u, v), (row, column) in taps(height, width, k, stride, padding):
+        y[:, :, i, j] += x[:, :, row, column] @ kernel[:, :, u, v].T
+    return y
+
+
+def conv2d_gradients(x, kernel, stride, padding, g):
+    """Gradients of Σ g · conv2d(x, kernel) by x and by the kernel."""
+    d_x, d_kernel = np.zeros(x.shape), np.zeros(kernel.shape)
+    for (i, j), (u, v), (row, column) in taps(*x.shape[2:], kernel.shape[2], stride, padding):
+        d_x[:, :, row, column] += g[:, :, i, j] @ kernel[:, :, u, v]
+        d_kernel[:, :, u, v] += g[:, :, i, j].T @ x[:, :, row, column]
+    return d_x, d_kernel
+
+
+def centred(h, axes):
+    """Values with mean 0 and variance 1 over these axes."""
+    away = h - h.mean(axes, keepdims=True)
+    return away / np.sqrt(np.square(away).mean(axes, keepdims=True) + EPSILON)
+
+
+def of_channels(p):
+    return p[:, None, None]
+
+
+def normalised(layer, h, norm, groups):
+    """GroupNorm, or BatchNorm2d in training, or a bias alone."""
+    if norm == "none":
+        return h + of_channels(layer["b"])
+    if norm == "group":
+        batch, channels, height, width = h.shape
+        parts = h.reshape(batch, groups, channels // groups, height, width)
+        h = centred(parts, (2, 3, 4)).reshape(h.shape)
+    else:
+        h = centred(h, (0, 2, 3))
+    return h * of_channels(layer["scale"]) + of_channels(layer["shift"])
+
+
+def plain_resnet(params, x, depth, norm, groups=2):
+    """Classes of images `[B, H, W, C]` in training, by the parameters of `fedsim.models.resnet`."""
+    imagenet = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+    stages = imagenet.get(depth, ((depth - 2) // 6,) * 3)
+
+    def layer(name, h, stride, padding):
+        kernel = np.asarray(params[name]["W"]).transpose(3, 2, 0, 1)
+        return normalised(params[name], conv2d(h, kernel, stride, padding), norm, groups)
+
+    def basic_block(name, h, stride):
+        inner = np.maximum(layer(f"{name}_first", h, stride, padding=1), 0)
+        inner = layer(f"{name}_second", inner, 1, padding=1)
+        if f"{name}_shortcut" in params:
+            return np.maximum(inner + layer(f"{name}_shortcut", h, stride, padding=0), 0)
+        shortcut = np.zeros(inner.shape)  # option A
+        shortcut[:, : h.shape[1]] = h[:, :, ::stride, ::stride]
+        return np.maximum(inner + shortcut, 0)
+
+    h = np.maximum(layer("stem", x.transpose(0, 3, 1, 2), 1, padding=1), 0)
+    block = 0
+    for stage, count in enumerate(stages):
+        for i in range(count):
+            h = basic_block(f"block{block}", h, 2 if stage > 0 and i == 0 else 1)
+            block += 1
+    return h.mean((2, 3)) @ params["last"]["W"] + params["last"]["b"]

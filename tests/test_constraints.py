@@ -1,0 +1,67 @@
+"""The versions that CI installs: all that `pyproject.toml` asks for, none below its floor, and how `.ci/run` takes them."""
+
+import os
+import re
+import runpy
+import subprocess
+import tomllib
+
+import pytest
+from packaging.requirements import Requirement
+
+INSTALLED_BY_CI = ("dev", "tools", "tests")
+
+
+@pytest.fixture(scope="module")
+def freeze(root):
+    return runpy.run_path(str(root / ".ci/freeze.py"))
+
+
+@pytest.fixture(scope="module")
+def pins(root):
+    lines = (root / ".ci/constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def test_every_requirement_has_a_version_that_its_floor_allows(root, freeze, pins):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *(text for extra in INSTALLED_BY_CI for text in extras[extra])]
+    for requirement in map(Requirement, texts):
+        assert requirement.specifier.contains(pins[freeze["plain"](requirement.name)]), requirement
+
+
+def test_lines_are_names_and_versions_alone(pins, freeze):
+    """No path, no address, nothing that a virtual environment brings along."""
+    for name, version in pins.items():
+        assert re.fullmatch(r"[a-z0-9-]+", name) and re.fullmatch(r"[0-9][0-9a-z.!]*", version)
+    assert not pins.keys() & (freeze["BUNDLED"] | {freeze["PACKAGE"]})
+    assert list(pins) == sorted(pins)
+
+
+def test_what_is_needed_is_followed_to_its_end_and_no_further(freeze):
+    needed = freeze["needed"]("pytest-xdist", ())
+    assert {"execnet", "pytest", "pluggy", "packaging"} <= needed.keys()
+    assert not {"numpy", "psutil", "colorama"} & needed.keys()  # not asked for; by an extra; on Windows
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "file://{}/.ci/constraints.txt"),
+        ({"PIP_CONSTRAINT": "/etc/mine.txt"}, "/etc/mine.txt file://{}/.ci/constraints.txt"),
+        ({"FEDSIM_NEWEST": "1"}, ""),
+        ({"FEDSIM_NEWEST": "1", "PIP_CONSTRAINT": "/etc/mine.txt"}, "/etc/mine.txt"),
+    ],
+)
+def test_ci_hands_them_to_pip_unless_the_newest_are_asked_for(environment, expected, root, tmp_path):
+    block = re.search(r'^if \[ -z "\$\{FEDSIM_NEWEST:-\}" \].*?^fi$', (root / ".ci/run").read_text(), re.M | re.S)
+    assert block
+    folder = tmp_path / "with a space"
+    folder.mkdir()
+    script = f"set -euo pipefail\n{block[0]}\nprintenv PIP_CONSTRAINT || true"
+    around = {name: value for name, value in os.environ.items() if name not in ("PIP_CONSTRAINT", "FEDSIM_NEWEST")}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env={**around, **environment}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == expected.format(str(folder).replace(" ", "%20"))

@@ -1,0 +1,132 @@
+"""Runs of earlier versions: they go on and are verified where nothing that they name computes otherwise now."""
+
+import json
+
+import pytest
+
+import fedsim
+from fedsim.errors import CheckpointError, exit_code
+from fedsim.kinds import FAMILIES
+from fedsim.runs import changes, directory, environment
+from fedsim.runs.changes import CHANGES, OLDEST, Change, changes_between, version_of_values
+from fedsim.runs.diff import diff
+from fedsim.scenario import read
+
+TINY = {"name": "tiny", "rounds": 2, "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 4}}
+FAMILIES_OF = {  # whose kinds stand in a section of a scenario
+    "model": ["model"],
+    "server": ["rule", "aggregate_stage", "optimizer", "stage"],
+    "wire": ["attack", "stage", "codec"],
+    "broadcast": ["codec"],
+    "client": ["client", "optimizer", "schedule"],
+    "cohort": ["cohort"],
+    "data": ["dataset", "partition", "skew", "data_attack", "augmentation"],
+    "schedule": ["timetable"],
+    "fleet": ["speed", "link", "availability"],
+}
+
+
+def number(version):
+    return tuple(map(int, version.split(".")))
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.kind)
+def test_a_change_names_a_kind_and_a_version_that_there_are(change):
+    assert any(change.kind in FAMILIES[family] for family in FAMILIES_OF[change.section])
+    assert number(OLDEST) < number(change.since) <= number(fedsim.__version__)
+    scenario = {change.section: [{"kind": "else", "inside": {"kind": change.kind}}]}
+    now = fedsim.__version__
+    assert changes_between(scenario, OLDEST, now) == [change]
+    assert not changes_between(scenario, change.since, now)
+    assert not changes_between({"elsewhere": scenario[change.section]}, OLDEST, now)
+    assert number(version_of_values(scenario, change.since)) == number(change.since)
+    assert version_of_values(scenario, OLDEST) == OLDEST
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "99.0.0", "0.5", "None", "0.5.0.dev1"])
+def test_a_version_of_which_nothing_is_known_has_values_of_its_own(version):
+    assert version_of_values({}, version) == version
+
+
+@pytest.mark.parametrize(
+    ("edits", "reason"),
+    [
+        (["data=digits", "model={kind: resnet, depth: 8}"], "resnet pads as torchvision's blocks do"),
+        (["method=foolsgold"], "foolsgold weighs by the authors' code"),
+        (["server=[foolsgold, {kind: adam, lr: 0.1}]"], "foolsgold weighs by the authors' code"),
+        (["method=krum(f=1)"], ""),
+    ],
+)
+def test_resolved_scenarios_name_what_changed(edits, reason):
+    scenario = read(TINY, edits).resolved()
+    reasons = changes.reasons(scenario, {"fedsim": "0.5.0"})
+    assert [line for line in reasons if reason in line] == reasons and bool(reasons) == bool(reason)
+
+
+def say(monkeypatch, version, *lines):
+    """Be another version, in which this has changed."""
+    monkeypatch.setattr(environment, "__version__", version)
+    monkeypatch.setattr(changes, "__version__", version)
+    monkeypatch.setattr(changes, "CHANGES", lines)
+
+
+OTHERWISE = Change("0.7.0", "model", "logistic", "logistic starts elsewhere")
+
+
+@pytest.fixture
+def before(tmp_path, monkeypatch):
+    """A run that another version made."""
+    say(monkeypatch, "0.6.0")
+    fedsim.run(TINY, out=tmp_path / "run", pictures=False)
+    return tmp_path / "run"
+
+
+def test_a_run_of_before_whose_values_stay_goes_on(before, tmp_path, monkeypatch):
+    say(monkeypatch, "0.7.0", OTHERWISE._replace(kind="mlp"))
+    assert fedsim.verify(before).equal
+    fedsim.run(TINY, edits="rounds=4", out=before, resume=True, pictures=False)
+    fedsim.run(TINY, edits="rounds=4", out=tmp_path / "whole", pictures=False)
+    assert directory.sound_record(before)["environment"]["fedsim"] == "0.7.0"
+    assert diff(before, tmp_path / "whole").equal
+    assert fedsim.verify(before).equal
+    say(monkeypatch, "0.8.0", OTHERWISE._replace(since="0.8.0"))
+    assert fedsim.verify(before).wrong
+
+
+def test_a_run_of_before_whose_values_changed_is_refused_with_the_reason(before, monkeypatch):
+    files = {path: path.read_bytes() for path in before.rglob("*") if path.is_file()}
+    say(monkeypatch, "0.7.0", OTHERWISE)
+    reason = "was made by fedsim 0.6.0; since 0.7.0, logistic starts elsewhere"
+    checked = fedsim.verify(before)
+    assert checked.wrong and [(check.name, check.detail) for check in checked.checks if not check.ok] == [
+        ("version", reason)
+    ]
+    for rounds in (2, 3):
+        with pytest.raises(CheckpointError, match=reason) as refusal:
+            fedsim.run(TINY, edits=f"rounds={rounds}", out=before, resume=True)
+        assert exit_code(refusal.value) == 7 and "end it with fedsim 0.6.0" in str(refusal.value)
+    assert {path: path.read_bytes() for path in before.rglob("*") if path.is_file() and path.name != ".lock"} == {
+        path: content for path, content in files.items() if path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "0.9.0", "something else"])
+def test_a_run_of_a_version_that_is_not_known_cannot_be_checked_nor_goes_on(version, before):
+    record = directory.sound_record(before)
+    directory.write_record(before, {**record, "environment": {**record["environment"], "fedsim": version}})
+    with pytest.raises(CheckpointError, match=f"was made by fedsim {version}; what fedsim 0.6.0 computes otherwise"):
+        fedsim.run(TINY, out=before, resume=True)
+
+
+@pytest.mark.long
+def test_a_comparison_of_before_goes_on_where_all_that_was_begun_stays(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    say(monkeypatch, "0.6.0")
+    fedsim.compare(TINY, "fedavg", out=out, pictures=False)
+    record = json.loads((out / "run.json").read_text())
+    say(monkeypatch, "0.7.0", OTHERWISE._replace(section="server", kind="median"))
+    fedsim.compare(TINY, "fedavg,median", out=out, resume=True, pictures=False)  # the median was not there
+    say(monkeypatch, "0.8.0", OTHERWISE._replace(section="server", kind="mean", since="0.8.0"))
+    with pytest.raises(CheckpointError, match=r"made by fedsim 0\.7\.0; since 0\.8\.0, logistic starts"):
+        fedsim.compare(TINY, "fedavg,median", out=out, resume=True, pictures=False)
+    assert record["environment"]["fedsim"] == "0.6.0"
