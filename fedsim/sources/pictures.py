@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, MaxLen, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 from fedsim.errors import DataError, megabytes
 from fedsim.sources.files import MOST_RATIO, opened
 
 Encoded = Iterable[tuple[str, Path | bytes]]  # what faults call each image, and where it is
-Side = Annotated[int, Ge(1)]
+Side = Annotated[int, Ge(1), Le(65_535)]  # as JPEG has
 Size = Annotated[list[Side], MinLen(2), MaxLen(2)] | None  # height and width
 Channels = Literal[1, 3] | None
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")  # no others: some run programs
@@ -53,6 +53,8 @@ def decoded(images: Callable[[], Encoded], size: list[int] | None, channels: int
                 sizes[image.height, image.width] += 1
                 colours = max(colours, _channels(image))
         height, width = _one_size(sizes) if size is None else size
+        if height * width > (Image.MAX_IMAGE_PIXELS or math.inf):
+            raise DataError(f"size: {height} x {width} pixels; at most {Image.MAX_IMAGE_PIXELS} together")
         depth = channels or colours
         x = _room((sizes.total(), height, width, depth), packed)
         for row, (name, source) in zip(x, images(), strict=True):
