@@ -17,6 +17,7 @@ from fedsim.sources.faults import Faults
 from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 
 MOST_CHARACTERS = 4 << 20  # of a line
+BLANK_LINES, BLANK_SHARE = 1000, 10  # blank lines that there may be: so many, and for each other line so many
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows
 CHUNK = 250  # rows that are read at a time, after the first JUDGED
 GZIP = b"\x1f\x8b"
@@ -100,6 +101,7 @@ def unpacked(file: BinaryIO) -> Iterator[tuple[io.TextIOWrapper, int]]:
 def lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
     """Lines of text, none of them, and not all together, so long that they would fill the memory."""
     read = 0
+    blank = 0
     for number in itertools.count(1):
         try:
             line = lines.readline(MOST_CHARACTERS + 1)
@@ -114,6 +116,10 @@ def lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
             raise DataError(f"line {number}: unpacks to more than {most} bytes, at most {MOST_RATIO}-fold")
         if not line:
             return
+        if not line.strip(" \r\n"):
+            blank += 1
+            if blank > BLANK_LINES + BLANK_SHARE * (number - blank):
+                raise DataError(f"line {number}: {blank} lines are blank; take them out")
         yield line
 
 

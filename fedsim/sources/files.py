@@ -14,6 +14,7 @@ from fedsim.errors import DataError
 
 MOST_BYTES = 8 << 30  # of a file, unpacked
 MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
+LIST_BYTES, FEW_LISTS = 8, 100_000  # bytes of JSON for each list or mapping in it, and so many that need no such room
 Name = Annotated[str, MinLen(1)]
 
 
@@ -31,14 +32,50 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
     """
     try:
         with _regular(path) as file:
-            if file.seek(0, 2) > most:
-                raise DataError(f"larger than {most / (1 << 30):g} GiB")
+            size = file.seek(0, 2)
+            if size > most:
+                raise DataError(f"larger than {most} bytes: {size}")
+            _require_content(file, size)
             if sha256 is not None and (actual := _digest(file)) != sha256.lower():
                 raise DataError(f"another file than the one meant: its SHA-256 is {actual}, expected {sha256[:80]}")
             file.seek(0)
             yield file
     except DataError as error:
         raise error.within(path) from None
+
+
+def require_few_lists(content: bytes) -> None:
+    """Refuse JSON that is mostly lists or mappings: of an empty one, of two bytes, Python holds seventy.
+
+    Args:
+      content: the JSON text.
+
+    Raises:
+      DataError: for more of them than `LIST_BYTES` allows.
+    """
+    count = content.count(b"[") + content.count(b"{")
+    if count > FEW_LISTS + len(content) // LIST_BYTES:
+        raise DataError(f"{count} lists and mappings in {len(content)} bytes of JSON; no data set is written so")
+
+
+def _require_content(file: BinaryIO, size: int) -> None:
+    """Refuse a file that is mostly holes: it takes no room on the disk, and would fill the memory.
+
+    Raises:
+      DataError: where its content is less than 1 / `MOST_RATIO` of its size.
+    """
+    if size <= SMALL_BYTES or not hasattr(os, "SEEK_DATA"):
+        return
+    there = 0
+    end = 0
+    while MOST_RATIO * there < size:
+        try:
+            start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+        except OSError:  # nothing but a hole follows
+            text = f"{size} bytes, of which {there} are there and the others are holes; write the whole file"
+            raise DataError(text) from None
+        end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+        there += end - start
 
 
 def sha256_of(path: str | Path) -> str:
