@@ -35,7 +35,6 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
             size = file.seek(0, 2)
             if size > most:
                 raise DataError(f"larger than {most} bytes: {size}")
-            _require_content(file, size)
             if sha256 is not None and (actual := _digest(file)) != sha256.lower():
                 raise DataError(f"another file than the one meant: its SHA-256 is {actual}, expected {sha256[:80]}")
             file.seek(0)
@@ -58,12 +57,13 @@ def require_few_lists(content: bytes) -> None:
         raise DataError(f"{count} lists and mappings in {len(content)} bytes of JSON; no data set is written so")
 
 
-def _require_content(file: BinaryIO, size: int) -> None:
+def _require_content(file: BinaryIO) -> None:
     """Refuse a file that is mostly holes: it takes no room on the disk, and would fill the memory.
 
     Raises:
       DataError: where its content is less than 1 / `MOST_RATIO` of its size.
     """
+    size = os.fstat(file.fileno()).st_size
     if size <= SMALL_BYTES or not hasattr(os, "SEEK_DATA"):
         return
     there = 0
@@ -80,8 +80,11 @@ def _require_content(file: BinaryIO, size: int) -> None:
 
 def sha256_of(path: str | Path) -> str:
     """SHA-256 of a file."""
-    with _regular(path) as file:
-        return _digest(file)
+    try:
+        with _regular(path) as file:
+            return _digest(file)
+    except DataError as error:
+        raise error.within(str(path)) from None
 
 
 def _regular(path: str | Path) -> BinaryIO:
@@ -90,7 +93,13 @@ def _regular(path: str | Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise DataError("not a regular file; give the file that holds the samples")
-    return os.fdopen(descriptor, "rb")
+    file = os.fdopen(descriptor, "rb")
+    try:
+        _require_content(file)
+    except DataError:
+        file.close()
+        raise
+    return file
 
 
 def _digest(file: BinaryIO) -> str:

@@ -61,7 +61,7 @@ def decoded(images: Callable[[], Encoded], size: list[int] | None, channels: int
         height, width = _one_size(sizes) if size is None else size
         depth = channels or colours
         x = _room((sizes.total(), height, width, depth), packed)
-        if height * width > MOST_PIXELS:
+        if size is not None and height * width > MOST_PIXELS:
             raise DataError(f"size: {height} x {width} pixels; at most {MOST_PIXELS} in an image")
         for row, (name, source) in zip(x, images(), strict=True):
             with _image(name, source) as image:
