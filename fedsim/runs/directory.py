@@ -19,11 +19,14 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from fedsim.disk import files
-from fedsim.errors import DirectoryError, LockedError
+from fedsim.errors import DataError, DirectoryError, LockedError
 from fedsim.runs.record_form import malformed
+from fedsim.sources.files import require_content, require_few_lists
 
 RECORD = "run.json"
 LOCK = ".lock"
+READ_WHOLE = (".csv", ".html", ".json", ".jsonl", ".safetensors", ".yaml", ".commit")
+MOST_BYTES = {RECORD: 128 << 20, "scenario.yaml": 16 << 20}  # what a run may have written there, at most
 LIVE = "live.html"  # written by whoever looks at a run that goes on, and no part of it
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 IN_FILES = {"stats": "state", "aux/probe": "aux/first"}  # sections of a model file by their names in memory
@@ -91,16 +94,36 @@ def demand_plain(path: Path) -> None:
     """Check a run directory, which may be a stranger's, before anything in it is read or written.
 
     Raises:
-      DirectoryError: when something in it leads elsewhere (a symbolic link), or may never end (a pipe, a device).
+      DirectoryError: when something in it leads elsewhere (a symbolic link), may never end (a pipe, a device), or would
+        fill the memory when it is read as a whole.
     """
     for entry in path.rglob("*"):
         try:
-            mode = entry.lstat().st_mode
+            known = entry.lstat()
         except FileNotFoundError:  # another process is writing there
             continue
+        mode = known.st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             kind = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
             raise DirectoryError(f"{entry}: is {kind}; a run directory holds none, take it out")
+        if stat.S_ISREG(mode) and (entry.suffix in READ_WHOLE or entry.name in MOST_BYTES):
+            _demand_content(entry, known.st_size)
+
+
+def _demand_content(entry: Path, size: int) -> None:
+    """Refuse a file of a run directory that is larger than any, or mostly holes.
+
+    Raises:
+      DirectoryError: naming it.
+    """
+    most = MOST_BYTES.get(entry.name)
+    if most is not None and size > most:
+        raise DirectoryError(f"{entry}: has {size} bytes, and no run writes more than {most} there; take it out")
+    try:
+        with contextlib.suppress(FileNotFoundError), entry.open("rb") as file:
+            require_content(file)
+    except DataError as error:
+        raise DirectoryError(f"{entry}: {error}") from None
 
 
 def _lock(path: Path, stack: contextlib.ExitStack) -> None:
@@ -198,7 +221,9 @@ def read_record(path: Path) -> dict[str, Any] | None:
     try:
         if not (path / RECORD).is_file() and (path / RECORD).exists():
             raise DirectoryError(f"{path / RECORD}: is no regular file")
-        text = (path / RECORD).read_bytes().decode()
+        content = (path / RECORD).read_bytes()
+        require_few_lists(content)
+        text = content.decode()
         record = json.loads(text)
         return record if _record_text(record) == text else None
     except DirectoryError:
@@ -207,7 +232,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
         raise DirectoryError(f"{path}: holds no fedsim run") from None
     except OSError as error:
         raise DirectoryError(f"{path / RECORD}: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (DataError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -292,6 +317,8 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _tensors(path: Path) -> dict[str, np.ndarray]:
     if path.exists() and not path.is_file():
         raise DirectoryError(f"{path}: is no regular file")
+    if path.exists():
+        _demand_content(path, path.stat().st_size)
     try:
         return safetensors.load_file(path)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:

@@ -14,7 +14,7 @@ from fedsim.errors import DataError
 
 MOST_BYTES = 8 << 30  # of a file, unpacked
 MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
-LIST_BYTES, FEW_LISTS = 8, 100_000  # bytes of JSON for each list or mapping in it, and so many that need no such room
+LIST_BYTES, FEW_LISTS = 6, 100_000  # bytes of JSON for each list or mapping in it, and so many that need no such room
 Name = Annotated[str, MinLen(1)]
 
 
@@ -57,7 +57,7 @@ def require_few_lists(content: bytes) -> None:
         raise DataError(f"{count} lists and mappings in {len(content)} bytes of JSON; no data set is written so")
 
 
-def _require_content(file: BinaryIO) -> None:
+def require_content(file: BinaryIO) -> None:
     """Refuse a file that is mostly holes: it takes no room on the disk, and would fill the memory.
 
     Raises:
@@ -95,7 +95,7 @@ def _regular(path: str | Path) -> BinaryIO:
         raise DataError("not a regular file; give the file that holds the samples")
     file = os.fdopen(descriptor, "rb")
     try:
-        _require_content(file)
+        require_content(file)
     except DataError:
         file.close()
         raise

@@ -73,8 +73,8 @@ def parquet(
     """A table in the Parquet format: one row per sample, a target column, perhaps a client column, as in `csv`.
 
     Columns of numbers and truth values are features as they are; dates and timestamps become days since 1970-01-01 UTC (UTC
-    where the type has no time zone), durations days; text becomes features as in `csv`. Needs pyarrow:
-    `pip install 'fedsim-jax[parquet]'`.
+    where the type has no time zone), durations days; text becomes features as in `csv`. A file that unpacks to more than
+    200 times its size is refused. Needs pyarrow: `pip install 'fedsim-jax[parquet]'`.
 
     Args:
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.

@@ -355,8 +355,10 @@ def _fault_of_refusal(integer: Integer, value: int, said: str) -> str:
     """A line that blames something else, or one of an allocation that was tried and failed."""
     if "needs more memory than there is" in said or "allocation failed" in said:
         return f"tried, not counted: {said}"
-    names = (str(value), integer.name, " MB")
-    if not any(name in said for name in names) and str(value)[:12] not in said.replace(",", ""):
+    if value == integer.most:
+        return ""  # whatever is too small for it may be blamed
+    words = (str(value), integer.name, " MB", " bytes")
+    if not any(word in said.replace(",", "") for word in words):
         return f"blames something else: {said}"
     if value == HUGE and reasons().get(integer.place) in (CAPPED, COUNTER, SEED) and integer.kind != "scenario":
         return f"refused, and should be accepted: {said}"
