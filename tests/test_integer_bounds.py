@@ -9,7 +9,8 @@ from typing import Annotated
 
 import pytest
 from annotated_types import Ge
-from hostile.integers import SEED, Integer, integers, reasons
+from hostile.integers import Integer, integers
+from hostile.reasons import SEED, reasons
 
 import fedsim
 from fedsim.kinds import FAMILIES

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import stat
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -20,13 +19,12 @@ from safetensors import numpy as safetensors
 
 from fedsim.disk import files
 from fedsim.errors import DataError, DirectoryError, LockedError
+from fedsim.runs.plain import demand_content, demand_plain
 from fedsim.runs.record_form import malformed
-from fedsim.sources.files import require_content, require_few_lists
+from fedsim.sources.files import require_few_lists
 
 RECORD = "run.json"
 LOCK = ".lock"
-READ_WHOLE = (".csv", ".html", ".json", ".jsonl", ".safetensors", ".yaml", ".commit")
-MOST_BYTES = {RECORD: 128 << 20, "scenario.yaml": 16 << 20}  # what a run may have written there, at most
 LIVE = "live.html"  # written by whoever looks at a run that goes on, and no part of it
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 IN_FILES = {"stats": "state", "aux/probe": "aux/first"}  # sections of a model file by their names in memory
@@ -88,42 +86,6 @@ def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
         reason = f" ({malformed(record)[0]} is not what a run writes there)" if record else ""
         raise DirectoryError(f"{path / RECORD}: is damaged{reason}; --force starts anew")
     return record
-
-
-def demand_plain(path: Path) -> None:
-    """Check a run directory, which may be a stranger's, before anything in it is read or written.
-
-    Raises:
-      DirectoryError: when something in it leads elsewhere (a symbolic link), may never end (a pipe, a device), or would
-        fill the memory when it is read as a whole.
-    """
-    for entry in path.rglob("*"):
-        try:
-            known = entry.lstat()
-        except FileNotFoundError:  # another process is writing there
-            continue
-        mode = known.st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            kind = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
-            raise DirectoryError(f"{entry}: is {kind}; a run directory holds none, take it out")
-        if stat.S_ISREG(mode) and (entry.suffix in READ_WHOLE or entry.name in MOST_BYTES):
-            _demand_content(entry, known.st_size)
-
-
-def _demand_content(entry: Path, size: int) -> None:
-    """Refuse a file of a run directory that is larger than any, or mostly holes.
-
-    Raises:
-      DirectoryError: naming it.
-    """
-    most = MOST_BYTES.get(entry.name)
-    if most is not None and size > most:
-        raise DirectoryError(f"{entry}: has {size} bytes, and no run writes more than {most} there; take it out")
-    try:
-        with contextlib.suppress(FileNotFoundError), entry.open("rb") as file:
-            require_content(file)
-    except DataError as error:
-        raise DirectoryError(f"{entry}: {error}") from None
 
 
 def _lock(path: Path, stack: contextlib.ExitStack) -> None:
@@ -318,7 +280,7 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
     if path.exists() and not path.is_file():
         raise DirectoryError(f"{path}: is no regular file")
     if path.exists():
-        _demand_content(path, path.stat().st_size)
+        demand_content(path, path.stat().st_size)
     try:
         return safetensors.load_file(path)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:

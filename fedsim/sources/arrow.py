@@ -170,7 +170,7 @@ def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[Any]:
     texts = texts_of(schema)
     unpacked = 0
     with _read(path, texts) as (table, size):
-        for batch in table.iter_batches(_rows_at_a_time(table), columns=list(columns)):
+        for batch in table.iter_batches(_rows_at_a_time(table, texts), columns=list(columns)):
             for place, name in enumerate(batch.schema.names):
                 column = batch.column(place)
                 unpacked += _bytes_of(column)
@@ -180,14 +180,15 @@ def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[Any]:
             yield batch
 
 
-def _rows_at_a_time(table: Any) -> int:
+def _rows_at_a_time(table: Any, texts: Sequence[str]) -> int:
     """As many as hold `BATCH_BYTES` at most, though each may be the largest value of its column.
 
-    Columns of numbers, and texts of which each is held once, are small anyway; it is images that count.
+    Numbers, and the texts of which each is held once, are small anyway; it is images that count.
     """
-    groups = [table.metadata.row_group(i) for i in range(table.metadata.num_row_groups)]
-    images = [j for j in range(table.metadata.num_columns) if table.schema.column(j).physical_type == "BYTE_ARRAY"
-              and "." in table.schema.column(j).path]  # fmt: skip
+    metadata = table.metadata
+    columns = [table.schema.column(j) for j in range(metadata.num_columns)]
+    images = [j for j, one in enumerate(columns) if one.physical_type == "BYTE_ARRAY" and one.path not in texts]
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     largest = max((group.column(j).total_uncompressed_size for group in groups for j in images), default=0)
     return max(min(ROWS, BATCH_BYTES // max(largest, 1)), 1)
 
