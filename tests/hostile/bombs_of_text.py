@@ -162,11 +162,12 @@ def text_in_long_sequences(folder: Path) -> dict[str, Any]:
 
 @bomb
 def trace_of_blank_lines(folder: Path) -> dict[str, Any]:
-    content = b"client,seconds\n" + b"\n" * 800_000_000
+    content = b"client,seconds_per_step\n" + b"\n" * 800_000_000
     (folder / "trace.csv").write_bytes(gzip.compress(content, 1))
     return {
         "kind": "gaussian_blobs",
         "shape": [4],
         "samples": 60,
+        "clients": 4,
         "fleet": {"speed": {"kind": "trace", "path": "trace.csv"}},
     }
