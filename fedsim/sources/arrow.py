@@ -196,14 +196,15 @@ def _rows_at_a_time(table: Any, texts: Sequence[str]) -> int:
 def _bytes_of(column: Any) -> int:
     """Bytes of a column, of text those that all rows have together."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    from pyarrow import compute
 
+    functions: Any = compute  # which are made when it is imported
     if not pa.types.is_dictionary(column.type):
         return column.nbytes
-    lengths = pc.binary_length(column.dictionary) if pa.types.is_string(column.type.value_type) else None
-    if lengths is None:
+    if not pa.types.is_string(column.type.value_type):
         return column.indices.nbytes
-    return column.indices.nbytes + (pc.sum(lengths.take(column.indices).cast(pa.int64())).as_py() or 0)
+    lengths = functions.binary_length(column.dictionary).take(column.indices)
+    return column.indices.nbytes + (functions.sum(lengths.cast(pa.int64())).as_py() or 0)
 
 
 def _require_ratio(unpacked: int, packed: int) -> None:

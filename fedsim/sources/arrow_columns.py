@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.dates import days_of
 
+COMPUTE: Any = pyarrow.compute  # whose functions are made when it is imported
 MOST_CHARACTERS = 500  # of a text that names a class, a client or a group
 
 
@@ -61,7 +62,7 @@ def _longest(texts: Any) -> int:
     Raises:
       DataError: where it is too long for a name.
     """
-    longest = pc.max(pc.utf8_length(texts)).as_py() or 0
+    longest = COMPUTE.max(COMPUTE.utf8_length(texts)).as_py() or 0
     if longest > MOST_CHARACTERS:
         raise DataError(f"texts of up to {longest} characters, and names have {MOST_CHARACTERS} at most")
     return longest
