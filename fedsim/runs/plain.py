@@ -7,7 +7,7 @@ from pathlib import Path
 from fedsim.errors import DataError, DirectoryError
 from fedsim.sources.files import require_content
 
-READ_WHOLE = (".csv", ".html", ".json", ".jsonl", ".safetensors", ".yaml", ".commit")
+READ_WHOLE = (".csv", ".html", ".json", ".jsonl", ".safetensors", ".yaml", ".ckpt")
 MOST_BYTES = {"run.json": 128 << 20, "scenario.yaml": 16 << 20}  # what a run may have written there, at most
 
 

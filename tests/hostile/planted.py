@@ -238,6 +238,9 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
         lambda out: os.truncate(out / "clients.csv", 6 << 30), reported,
     ),
     "a log of six gigabytes of holes": (lambda out: os.truncate(out / SEED / "log.jsonl", 6 << 30), resumed),
+    "commits of six gigabytes of holes": (
+        lambda out: [os.truncate(path, 6 << 30) for path in (out / SEED).glob("*.ckpt")], resumed,
+    ),
     "a model of six gigabytes of holes": (lambda out: os.truncate(out / MODEL, 6 << 30), loaded),
     "a table that is a pipe": (lambda out: replaced(out / "rounds.csv", os.mkfifo), compared),
 }  # fmt: skip
