@@ -222,7 +222,11 @@ TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
         (link("label_noise"), TEXTS, "changes the label of a sample, and here every token has one"),
         (link("label_noise"), TARGETS, "label_noise changes classes, and these targets are numbers"),
         (link("concept_shift"), TARGETS, "concept_shift changes classes, and these targets are numbers"),
-        (link("concept_shift", groups=6), IMAGES, "concept_shift: 6 groups, and there are 5 classes; groups at most 5"),
+        (
+            link("concept_shift", groups=6),
+            IMAGES,
+            "concept_shift makes 6 groups, and there are 5 classes; groups at most 5",
+        ),
         (link("rotation", max=3.0, degrees=[1.0]), IMAGES, "degrees and max are both given; take one of them out"),
         (link("feature_noise", std=1e39), IMAGES, "feature_noise: features: gave float64"),
         (link("feature_noise", std=1e308), IMAGES, "needed are finite float32 features"),

@@ -26,7 +26,7 @@ class Hashes(NamedTuple):
 def count_sketch(
     rows: Annotated[int, Ge(1)] = 5,
     columns: Annotated[int, Ge(1)] = 1000,
-    seed: Annotated[int, Ge(0)] = 0,
+    seed: Annotated[int, Ge(0), Lt(2**32)] = 0,
     k: Annotated[int, Ge(1)] | None = None,
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0,
     masked: bool = False,

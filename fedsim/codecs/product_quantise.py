@@ -29,8 +29,8 @@ class Quantised(NamedTuple):
 @codec
 def product_quantise(
     block: Annotated[int, Ge(1), Le(64)] = 8,
-    codewords: Annotated[int, Ge(2)] = 256,
-    iterations: Annotated[int, Ge(0)] = 5,
+    codewords: Annotated[int, Ge(2), Le(65_536)] = 256,
+    iterations: Annotated[int, Ge(0), Le(1000)] = 5,
 ) -> Codec:
     """Cuts a message into sub-vectors and sends for each the nearest word of a code book, which travels with it.
 

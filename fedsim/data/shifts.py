@@ -145,11 +145,9 @@ def concept_shift(groups: Annotated[int, Ge(1)] = 2, every: Annotated[int, Ge(1)
         return groups_of(groups, clients, rng)
 
     def labels(y, group, classes, rng):
-        if groups > classes:
-            raise PartitionError(f"{groups} groups, and there are {classes} classes; groups at most {classes}")
         return (y + group) % classes
 
-    return Skew(draw, labels=labels, every=every or 0)
+    return Skew(draw, labels=labels, every=every or 0, least_classes=groups)
 
 
 def groups_of(groups: int, clients: int, rng: np.random.Generator) -> np.ndarray:

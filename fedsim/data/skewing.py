@@ -28,6 +28,7 @@ class Skew(NamedTuple):
         the whole federation become floats; without it they always do.
       every: labels move on by one class after every so many rounds; 0: they stay. Not in `labels`: in the plan.
       test: whether a client's own test samples are changed as well.
+      least_classes: classes that the samples need.
     """
 
     draw: Callable[[int, np.random.Generator], np.ndarray]
@@ -37,12 +38,13 @@ class Skew(NamedTuple):
     exact: Callable[[np.ndarray, tuple[int, ...]], bool] | None = None
     every: int = 0
     test: bool = True
+    least_classes: int = 0
 
 
 def refusal(skew: Skew, federation: Federation) -> str:
     """Why such samples cannot be skewed so, and what to do; nothing where they can."""
     if skew.labels is not None:
-        return without_labels(federation)
+        return without_labels(federation) or _too_few_classes(skew, federation)
     shape = federation.x.shape
     if skew.images and not federation.vocabulary and len(shape) not in (3, 4):
         return f"is for images [n, height, width, channels], and samples have shape {shape[1:]}; take it out"
@@ -54,6 +56,13 @@ def without_labels(f: Federation) -> str:
     if not f.classes:
         return "changes classes, and these targets are numbers; take data with labels, or take it out"
     return "changes the label of a sample, and here every token has one; take it out" if f.per_token else ""
+
+
+def _too_few_classes(skew: Skew, f: Federation) -> str:
+    """Why samples have too few classes; nothing where they have enough."""
+    if f.classes >= skew.least_classes:
+        return ""
+    return f"makes {skew.least_classes} groups, and there are {f.classes} classes; groups at most {f.classes}"
 
 
 def without_numbers(f: Federation, does: str = "changes") -> str:

@@ -15,14 +15,16 @@ import numpy as np
 from fedsim.compose import partition
 from fedsim.data.partition import Assign, Parts, parts_of
 from fedsim.errors import DataError, PartitionError
+from fedsim.limits import require_memory
 from fedsim.sources.arrays import numbered
 from fedsim.sources.cells import ids
 from fedsim.sources.delimited import lines_of, unpacked
 from fedsim.sources.faults import LISTED, Faults
-from fedsim.sources.files import Name, opened
+from fedsim.sources.files import Name, opened, require_few_lists
 from fedsim.sources.names import fault_of
 
 MOST_BYTES = 1 << 30  # of a file
+HELD = 20  # bytes that Python holds of a byte of JSON that is numbers, at most
 NOBODY, NOTHING = -1, -1  # the owner of a sample that is not listed, the sample of a line that names a client alone
 COLUMNS = ("sample", "client")
 
@@ -154,6 +156,8 @@ def _number(cell: str) -> int | None:
 
 
 def _of_json(text: str) -> Split:
+    require_few_lists(text.encode())
+    require_memory(json=HELD * len(text))
     try:
         lists = json.loads(text, object_pairs_hook=_without_doubles)
     except json.JSONDecodeError as error:

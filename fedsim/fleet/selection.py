@@ -184,8 +184,14 @@ def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(
     draw = lambda population, round, rng: np.asarray(rounds[(round - 1) % len(rounds)])
     named = tuple(sorted({i for ids in rounds for i in ids}))
     repeats = builtins.any(len(set(ids)) < len(ids) for ids in rounds)
-    often = np.bincount(np.concatenate(rounds).astype(int)) / len(rounds)  # of each client up to the largest id
-    share = lambda population: np.append(often, np.zeros(population.ids.max() + 1))[population.ids]
+    clients, counts = np.unique(np.concatenate(rounds).astype(int), return_counts=True)
+
+    def share(population: Population) -> np.ndarray:
+        often = np.zeros(population.ids.max() + 1)
+        there = clients < len(often)
+        often[clients[there]] = counts[there] / len(rounds)
+        return often[population.ids]
+
     return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=repeats, share=share, ordered=True)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim import tree
@@ -21,7 +21,7 @@ alias(dnc="divide_and_conquer")
 @rule
 def divide_and_conquer(
     f: Annotated[int, Ge(0)],
-    iterations: Annotated[int, Ge(1)] = 1,
+    iterations: Annotated[int, Ge(1), Le(1000)] = 1,
     coordinates: Annotated[int, Ge(1)] = 10_000,
     factor: Annotated[float, Ge(0)] = 1.0,
 ) -> Rule:
@@ -70,7 +70,7 @@ def drawn(key: Key[Array, ""], stacked: Tree, K: int, iterations: int, coordinat
     if coordinates >= D:
         return jnp.tile(jnp.arange(D), (iterations, 1))
     keys = jax.random.split(key, iterations)
-    return jnp.stack([jax.random.permutation(k, D)[:coordinates] for k in keys])
+    return jax.lax.map(lambda key: jax.random.permutation(key, D)[:coordinates], keys)
 
 
 def never_bad(stacked: Tree, usable: Bool[Array, " K"], chosen: Int[Array, "T b"], bad: int) -> Bool[Array, " K"]:

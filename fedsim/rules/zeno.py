@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated
 
 import jax.numpy as jnp
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -20,7 +20,7 @@ from fedsim.types import Context, Rule, Updates
 def zeno(
     f: Annotated[int, Ge(0)],
     rho: Annotated[float, Ge(0)] = 5e-4,
-    batch: Annotated[int, Ge(1)] | None = None,
+    batch: Annotated[int, Ge(1), Le(1_000_000)] | None = None,
 ) -> Rule:
     """Plain mean of the updates that lower the loss on the server's own samples most, long ones least.
 

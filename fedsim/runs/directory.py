@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import stat
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -19,8 +18,10 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from fedsim.disk import files
-from fedsim.errors import DirectoryError, LockedError
+from fedsim.errors import DataError, DirectoryError, LockedError
+from fedsim.runs.plain import demand_content, demand_plain
 from fedsim.runs.record_form import malformed
+from fedsim.sources.files import require_few_lists
 
 RECORD = "run.json"
 LOCK = ".lock"
@@ -85,22 +86,6 @@ def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
         reason = f" ({malformed(record)[0]} is not what a run writes there)" if record else ""
         raise DirectoryError(f"{path / RECORD}: is damaged{reason}; --force starts anew")
     return record
-
-
-def demand_plain(path: Path) -> None:
-    """Check a run directory, which may be a stranger's, before anything in it is read or written.
-
-    Raises:
-      DirectoryError: when something in it leads elsewhere (a symbolic link), or may never end (a pipe, a device).
-    """
-    for entry in path.rglob("*"):
-        try:
-            mode = entry.lstat().st_mode
-        except FileNotFoundError:  # another process is writing there
-            continue
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            kind = "a symbolic link" if stat.S_ISLNK(mode) else "neither a file nor a folder"
-            raise DirectoryError(f"{entry}: is {kind}; a run directory holds none, take it out")
 
 
 def _lock(path: Path, stack: contextlib.ExitStack) -> None:
@@ -198,7 +183,9 @@ def read_record(path: Path) -> dict[str, Any] | None:
     try:
         if not (path / RECORD).is_file() and (path / RECORD).exists():
             raise DirectoryError(f"{path / RECORD}: is no regular file")
-        text = (path / RECORD).read_bytes().decode()
+        content = (path / RECORD).read_bytes()
+        require_few_lists(content)
+        text = content.decode()
         record = json.loads(text)
         return record if _record_text(record) == text else None
     except DirectoryError:
@@ -207,7 +194,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
         raise DirectoryError(f"{path}: holds no fedsim run") from None
     except OSError as error:
         raise DirectoryError(f"{path / RECORD}: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (DataError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -292,6 +279,8 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _tensors(path: Path) -> dict[str, np.ndarray]:
     if path.exists() and not path.is_file():
         raise DirectoryError(f"{path}: is no regular file")
+    if path.exists():
+        demand_content(path, path.stat().st_size)
     try:
         return safetensors.load_file(path)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:

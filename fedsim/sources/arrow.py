@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import DataError
-from fedsim.sources.files import MOST_BYTES, opened
+from fedsim.sources.files import MOST_BYTES, MOST_RATIO, opened
 
 FILE_MAGIC = b"ARROW1\0\0"  # of an Arrow file: a stream stands behind it, and a list of its parts
 ROWS = 1024  # of a Parquet file that are read at a time
+BATCH_BYTES = 256 << 20  # of a batch of images, whatever its rows hold
+SMALL_TABLE_BYTES = 64 << 20  # unpacked, for what no ratio is asked
 HEADER, DATA, COMPRESSION = (
     2,
     1,
@@ -51,10 +53,10 @@ def batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
     Raises:
       DataError: for what is no sound file, or one that lies about its size.
     """
+    if path.suffix == ".parquet":
+        yield from _of_parquet(path, columns)
+        return
     with _read(path) as (table, size):
-        if path.suffix == ".parquet":
-            yield from table.iter_batches(ROWS, columns=list(columns))
-            return
         rows = 0
         for batch in table:
             rows += batch.num_rows
@@ -66,16 +68,22 @@ def batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
 
 
 @contextmanager
-def _read(path: Path) -> Iterator[tuple[Any, int]]:
-    """A reader of the file, and its bytes; whatever pyarrow says against it is one line."""
+def _read(path: Path, texts: Sequence[str] = ()) -> Iterator[tuple[Any, int]]:
+    """A reader of the file, and its bytes; whatever pyarrow says against it is one line.
+
+    Args:
+      path: of the file.
+      texts: columns of a Parquet file that are read with each text once.
+    """
     pa = require_pyarrow("parquet" if path.suffix == ".parquet" else "huggingface")
     from pyarrow.parquet import ParquetFile
 
     with opened(str(path), most=math.inf) as file, sound(f"{path.suffix[1:]} file"):
         if path.suffix == ".parquet":
-            table = ParquetFile(file)
-            _require_size(table.metadata)
-            yield table, 0
+            size = file.seek(0, 2)
+            table = ParquetFile(file, read_dictionary=texts)
+            require_size(table.metadata, size)
+            yield table, size
             return
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # closed when the last batch is gone
         stream = _stream(pa, pa.py_buffer(content))
@@ -126,9 +134,80 @@ def _packed(metadata: bytes, kind: str) -> bool:
     return bool(field(table, COMPRESSION))
 
 
-def _require_size(metadata: Any) -> None:
-    """Refuse a group of rows that would fill the memory, and more rows than there can be, before any is read."""
-    sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-    size = max([*sizes, 8 * metadata.num_rows])
-    if size > MOST_BYTES or min(sizes, default=0) < 0:
-        raise DataError(f"unpacks to {size} bytes; at most {MOST_BYTES}")
+def require_size(metadata: Any, packed: int) -> None:
+    """Refuse a Parquet file that would fill the memory, before any row is read.
+
+    Counted are the bytes that its row groups unpack to, which may hold each value once, and 8 bytes for each of the values
+    that there are then.
+
+    Args:
+      metadata: of the file.
+      packed: bytes of the file.
+
+    Raises:
+      DataError: for a group of rows of more than 8 GiB, and for more than `MOST_RATIO` times the file.
+    """
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    sizes = [group.total_byte_size for group in groups]
+    values = [group.column(j).num_values for group in groups for j in range(group.num_columns)]
+    if min([*sizes, *values], default=0) < 0 or max(sizes, default=0) > MOST_BYTES:
+        raise DataError(f"a group of rows unpacks to {max(sizes)} bytes; at most {MOST_BYTES}")
+    _require_ratio(max(sum(sizes), 8 * sum(values), 8 * metadata.num_rows), packed)
+
+
+def texts_of(schema: Any) -> list[str]:
+    """Names of the columns of text, which are read with each text once, however often it stands there."""
+    return [field.name for field in schema if str(field.type) in ("string", "large_string")]
+
+
+def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    """The rows of a Parquet file, texts as texts.
+
+    Raises:
+      DataError: where they unpack to more than `MOST_RATIO` times the file.
+    """
+    schema = schema_of(path)
+    texts = texts_of(schema)
+    unpacked = 0
+    with _read(path, texts) as (table, size):
+        for batch in table.iter_batches(_rows_at_a_time(table, texts), columns=list(columns)):
+            for place, name in enumerate(batch.schema.names):
+                column = batch.column(place)
+                unpacked += _bytes_of(column)
+                _require_ratio(unpacked, size)
+                if name in texts:
+                    batch = batch.set_column(place, schema.field(name), column.cast(schema.field(name).type))
+            yield batch
+
+
+def _rows_at_a_time(table: Any, texts: Sequence[str]) -> int:
+    """As many as hold `BATCH_BYTES` at most, though each may be the largest value of its column.
+
+    Numbers, and the texts of which each is held once, are small anyway; it is images that count.
+    """
+    metadata = table.metadata
+    columns = [table.schema.column(j) for j in range(metadata.num_columns)]
+    images = [j for j, one in enumerate(columns) if one.physical_type == "BYTE_ARRAY" and one.path not in texts]
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    largest = max((group.column(j).total_uncompressed_size for group in groups for j in images), default=0)
+    return max(min(ROWS, BATCH_BYTES // max(largest, 1)), 1)
+
+
+def _bytes_of(column: Any) -> int:
+    """Bytes of a column, of text those that all rows have together."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    functions: Any = compute  # which are made when it is imported
+    if not pa.types.is_dictionary(column.type):
+        return column.nbytes
+    if not pa.types.is_string(column.type.value_type):
+        return column.indices.nbytes
+    lengths = functions.binary_length(column.dictionary).take(column.indices)
+    return column.indices.nbytes + (functions.sum(lengths.cast(pa.int64())).as_py() or 0)
+
+
+def _require_ratio(unpacked: int, packed: int) -> None:
+    """Refuse what unpacks to too many times its size."""
+    if unpacked > max(MOST_RATIO * packed, SMALL_TABLE_BYTES):
+        raise DataError(f"unpacks from {packed} to {unpacked} bytes; at most {MOST_RATIO}-fold")

@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from fedsim.errors import DataError
+from fedsim.limits import require_memory
 from fedsim.sources.dates import days_of
 from fedsim.sources.names import require_sound
 
+COMPUTE: Any = pyarrow.compute  # whose functions are made when it is imported
 MOST_CHARACTERS = 500  # of a text that names a class, a client or a group
 
 
@@ -74,13 +77,32 @@ def plain(column: Any) -> np.ndarray:
       DataError: for long texts, which name nothing, and of which NumPy gives each the room of the longest.
     """
     if pa.types.is_dictionary(column.type):
+        _require_names(column)
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        texts = column.to_pylist()
-        if (longest := max(map(len, texts), default=0)) > MOST_CHARACTERS:
-            raise DataError(f"texts of up to {longest} characters, and names have {MOST_CHARACTERS} at most")
-        return np.array(texts, str)
+        longest = _longest(column)
+        require_memory(names=4 * len(column) * longest)
+        return np.array(column.to_pylist(), str)
     return column.to_numpy()
+
+
+def _longest(texts: Any) -> int:
+    """Characters of the longest text of a column.
+
+    Raises:
+      DataError: where it is too long for a name.
+    """
+    longest = COMPUTE.max(COMPUTE.utf8_length(texts)).as_py() or 0
+    if longest > MOST_CHARACTERS:
+        raise DataError(f"texts of up to {longest} characters, and names have {MOST_CHARACTERS} at most")
+    return longest
+
+
+def _require_names(column: Any) -> None:
+    """Refuse long texts while each is there once."""
+    for part in getattr(column, "chunks", [column]):
+        if pa.types.is_string(part.dictionary.type) or pa.types.is_large_string(part.dictionary.type):
+            _longest(part.dictionary)
 
 
 def spare(column: Any, names: list[str] | None) -> np.ndarray:

@@ -18,6 +18,7 @@ from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES
 from fedsim.sources.names import reason_of
 
 MOST_CHARACTERS = 4 << 20  # of a line
+BLANK_LINES, BLANK_SHARE = 1000, 10  # blank lines that there may be: so many, and for each other line so many
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # those that `auto` knows
 SAVE = "save the table as UTF-8"
 SEEN = 100  # lines by which the delimiter is told
@@ -113,6 +114,7 @@ def lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
 def any_lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
     """The same of any encoding: bytes that are not UTF-8 are left to whoever reads the lines."""
     read = 0
+    blank = 0
     for number in itertools.count(1):
         try:
             line = lines.readline(MOST_CHARACTERS + 1)
@@ -127,6 +129,10 @@ def any_lines_of(lines: io.TextIOWrapper, most: int) -> Iterator[str]:
             raise DataError(f"line {number}: unpacks to more than {most} bytes, at most {MOST_RATIO}-fold")
         if not line:
             return
+        if not line.strip(" \r\n"):
+            blank += 1
+            if blank > BLANK_LINES + BLANK_SHARE * (number - blank):
+                raise DataError(f"line {number}: {blank} lines are blank; take them out")
         yield line
 
 

@@ -1,5 +1,6 @@
 """Files that may be anybody's: what is checked before one is read."""
 
+import errno
 import hashlib
 import os
 import stat
@@ -14,6 +15,7 @@ from fedsim.errors import DataError
 
 MOST_BYTES = 8 << 30  # of a file, unpacked
 MOST_RATIO, SMALL_BYTES = 200, 4 << 20  # unpacked to packed, for what is not small anyway
+LIST_BYTES, FEW_LISTS = 6, 100_000  # bytes of JSON for each list or mapping in it, and so many that need no such room
 Name = Annotated[str, MinLen(1)]
 
 
@@ -31,8 +33,9 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
     """
     try:
         with _regular(path) as file:
-            if file.seek(0, 2) > most:
-                raise DataError(f"larger than {most / (1 << 30):g} GiB")
+            size = file.seek(0, 2)
+            if size > most:
+                raise DataError(f"larger than {most} bytes: {size}")
             if sha256 is not None and (actual := _digest(file)) != sha256.lower():
                 raise DataError(f"another file than the one meant: its SHA-256 is {actual}, expected {sha256[:80]}")
             file.seek(0)
@@ -41,10 +44,50 @@ def opened(path: str, sha256: str | None = None, most: float = MOST_BYTES) -> It
         raise error.within(path) from None
 
 
+def require_few_lists(content: bytes) -> None:
+    """Refuse JSON that is mostly lists or mappings: of an empty one, of two bytes, Python holds seventy.
+
+    Args:
+      content: the JSON text.
+
+    Raises:
+      DataError: for more of them than `LIST_BYTES` allows.
+    """
+    count = content.count(b"[") + content.count(b"{")
+    if count > FEW_LISTS + len(content) // LIST_BYTES:
+        raise DataError(f"{count} lists and mappings in {len(content)} bytes of JSON; no data set is written so")
+
+
+def require_content(file: BinaryIO) -> None:
+    """Refuse a file that is mostly holes: it takes no room on the disk, and would fill the memory.
+
+    Raises:
+      DataError: where its content is less than 1 / `MOST_RATIO` of its size.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size <= SMALL_BYTES or not hasattr(os, "SEEK_DATA"):
+        return
+    there = 0
+    end = 0
+    while MOST_RATIO * there < size:
+        try:
+            start = os.lseek(file.fileno(), end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # of a file system that knows no holes
+                return
+            text = f"{size} bytes, of which {there} are there and the others are holes; write the whole file"
+            raise DataError(text) from None
+        end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+        there += end - start
+
+
 def sha256_of(path: str | Path) -> str:
     """SHA-256 of a file."""
-    with _regular(path) as file:
-        return _digest(file)
+    try:
+        with _regular(path) as file:
+            return _digest(file)
+    except DataError as error:
+        raise error.within(str(path)) from None
 
 
 def _regular(path: str | Path) -> BinaryIO:
@@ -53,7 +96,13 @@ def _regular(path: str | Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise DataError("not a regular file; give the file that holds the samples")
-    return os.fdopen(descriptor, "rb")
+    file = os.fdopen(descriptor, "rb")
+    try:
+        require_content(file)
+    except DataError:
+        file.close()
+        raise
+    return file
 
 
 def _digest(file: BinaryIO) -> str:

@@ -46,10 +46,10 @@ def of_frame(
     places = roles(names, target, client, drop, columns)
     faults = Faults("row", names)
     features = Features(places.features, faults)
-    cells = [feature(frame.iloc[:, place]) for place in places.features]
     for first in range(0, len(frame), CHUNK):
-        rows = range(first, min(first + CHUNK, len(frame)))
-        features.read([column[first : first + CHUNK] for column in cells], rows)
+        chunk = frame.iloc[first : first + CHUNK]
+        rows = range(first, first + len(chunk))
+        features.read([feature(chunk.iloc[:, place]) for place in places.features], rows)
     y = _cells(frame.iloc[:, places.target])
     who = [] if places.client is None else _cells(frame.iloc[:, places.client])
     kept = [_cells(frame.iloc[:, place]) for place in places.kept]

@@ -13,7 +13,7 @@ import numpy as np
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.files import MOST_BYTES, Name, opened
+from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, Name, opened
 from fedsim.sources.folders import chosen_split, folder_files
 from fedsim.sources.mapped import STAYS_BYTES
 
@@ -91,13 +91,15 @@ def read_idx(path: Path) -> np.ndarray:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        most = max(MOST_RATIO * os.fstat(raw.fileno()).st_size, SMALL_BYTES)
         try:
-            return _array(file)
+            return _array(file, min(most, MOST_BYTES))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"not a sound gzip file: {error}") from None
 
 
-def _array(file: BinaryIO) -> np.ndarray:
+def _array(file: BinaryIO, most: int) -> np.ndarray:
+    """The array, of so many bytes at most."""
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES or not 1 <= magic[3] <= 8:
         raise DataError("not an idx file: it starts otherwise")
@@ -107,16 +109,17 @@ def _array(file: BinaryIO) -> np.ndarray:
         raise DataError("ends within its header")
     shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
     size = math.prod(shape) * dtype.itemsize
-    if size > MOST_BYTES:
-        raise DataError(f"its header promises {shape}, {size} bytes; at most {MOST_BYTES}")
+    if size > most:
+        raise DataError(f"its header promises {shape}, {size} bytes; a file of its size holds at most {most}")
     stays = not isinstance(file, gzip.GzipFile) and dtype.itemsize == 1 and size >= STAYS_BYTES
     if stays and os.fstat(file.fileno()).st_size - file.tell() == size:
         return np.memmap(file, dtype, "r", file.tell(), shape)  # pyright: ignore[reportCallIssue,reportArgumentType]
-    pieces, left = [], size + 1  # read in parts: a header that lies makes nobody allocate what is not there
-    while left and (piece := file.read(min(left, 1 << 24))):
-        pieces.append(piece)
-        left -= len(piece)
-    if left != 1:
-        follows = "more" if left == 0 else f"{size + 1 - left} bytes"
+    content = np.empty(size, np.uint8)  # pages that nothing is written to take no memory
+    read = 0
+    while piece := file.read(min(size - read, 1 << 24)):
+        content[read : read + len(piece)] = np.frombuffer(piece, np.uint8)
+        read += len(piece)
+    if read < size or file.read(1):
+        follows = "more" if read == size else f"{read} bytes"
         raise DataError(f"its header promises {dtype.name} {shape}, {size} bytes, but {follows} follow")
-    return np.frombuffer(b"".join(pieces), dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    return content.view(dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)

@@ -16,7 +16,7 @@ from fedsim.sources.folders import folder_files, sha256_of_files
 from fedsim.sources.leaf_files import WHERE as WHERE
 from fedsim.sources.leaf_files import Part, files_of, part_of
 from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
-from fedsim.sources.tokens import SPECIAL, UNKNOWN, filled, most_frequent, numbered, words_of
+from fedsim.sources.tokens import SPECIAL, UNKNOWN, Length, filled, most_frequent, numbered, require_room, words_of
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
 PIXELS = 784  # of FEMNIST's images, 28 × 28
@@ -27,7 +27,7 @@ Parser = Callable[[list[Any]], np.ndarray]
 @dataset
 def leaf(
     path: Name,
-    length: Annotated[int, Ge(1)] = 25,
+    length: Length = 25,
     vocabulary: Annotated[int, Ge(3)] = 10_000,
     images: Name | None = None,
     size: Size = None,
@@ -95,6 +95,7 @@ def _arrays(read: dict[str, Part], length: int, vocabulary: int) -> Made:
             made[name] = np.array(numbered(made[name].tolist(), codes, len(LETTERS) - 1))
     else:
         texts = [words_of(_tweet(row)) for row in train.x]
+        require_room(sum(len(part.x) for part in parts.values()), length)
         words = [*SPECIAL, *most_frequent(texts, vocabulary - len(SPECIAL))]
         known = {word: code for code, word in enumerate(words)}
         encode = lambda rows: np.stack(

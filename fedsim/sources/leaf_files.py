@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
-from fedsim.sources.files import opened
+from fedsim.sources.files import opened, require_few_lists
 from fedsim.sources.names import fault_of, require_sound
 from fedsim.sources.pictures import SCALE, as_bytes
 
@@ -84,8 +84,10 @@ def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
     with opened(str(path)) as file:
         require_memory(json=HELD * file.seek(0, 2))
         file.seek(0)
+        content = file.read()
+        require_few_lists(content)
         try:
-            held = json.loads(file.read(), parse_constant=_refused, parse_int=_whole)
+            held = json.loads(content, parse_constant=_refused, parse_int=_whole)
         except RecursionError:
             raise DataError("not JSON as LEAF writes it: nested too deeply") from None
         except UnicodeDecodeError as error:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, MaxLen, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 from fedsim.errors import DataError, megabytes
 from fedsim.sources.files import MOST_RATIO, opened
 
 Encoded = Iterable[tuple[str, Path | bytes]]  # what faults call each image, and where it is
-Side = Annotated[int, Ge(1)]
+Side = Annotated[int, Ge(1), Le(65_535)]  # as JPEG has
 Size = Annotated[list[Side], MinLen(2), MaxLen(2)] | None  # height and width
 Channels = Literal[1, 3] | None
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")  # no others: some run programs
@@ -26,6 +26,10 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".t
 GREY = ("1", "L", "LA", "La")  # Pillow's modes of one channel
 DEEP = ("I", "F")  # and of more than 8 bits in a channel
 SCALE = 1 / 255
+MOST_PIXELS = 1 << 26  # of an image that others are resized to
+START_OF_SCAN = b"\xff\xda"  # the marker of JPEG
+MOST_SCANS = 100  # of a JPEG; progressive ones have about ten
+MOST_FILE_BYTES = 1 << 30  # of an image
 MEMORY_BYTES = 1 << 30  # of decoded images that are held in memory; more lie in a temporary file
 
 
@@ -46,15 +50,19 @@ def decoded(images: Callable[[], Encoded], size: list[int] | None, channels: int
 
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        sizes, colours, packed = Counter(), 0, 0
+        sizes, colours, packed, pixels = Counter(), 0, 0, 0
         for name, source in images():
             with _image(name, source) as image:
                 packed += len(source) if isinstance(source, bytes) else source.stat().st_size
                 sizes[image.height, image.width] += 1
                 colours = max(colours, _channels(image))
+                pixels += image.height * image.width
+                _require_work(pixels, packed)
         height, width = _one_size(sizes) if size is None else size
         depth = channels or colours
         x = _room((sizes.total(), height, width, depth), packed)
+        if size is not None and height * width > MOST_PIXELS:
+            raise DataError(f"size: {height} x {width} pixels; at most {MOST_PIXELS} in an image")
         for row, (name, source) in zip(x, images(), strict=True):
             with _image(name, source) as image:
                 row[:] = _pixels(image, height, width, depth)
@@ -98,9 +106,10 @@ def _image(name: str, source: Path | bytes) -> Iterator[Any]:
 
     try:
         with (
-            io.BytesIO(source) if isinstance(source, bytes) else opened(str(source)) as file,
+            io.BytesIO(source) if isinstance(source, bytes) else opened(str(source), most=MOST_FILE_BYTES) as file,
             Image.open(file, formats=FORMATS) as image,
         ):
+            _require_few_scans(image)
             yield image
     except DataError as error:
         raise DataError(f"{name}: {error.lines[0].removeprefix(f'{source}: ')}") from None
@@ -112,6 +121,36 @@ def _image(name: str, source: Path | bytes) -> Iterator[Any]:
     except Exception as error:  # decoders fail in a dozen ways on what is cut off or damaged
         reason = (str(error).splitlines() or [""])[0][:100] or type(error).__name__
         raise DataError(f"{name}: not a sound image: {reason}") from None
+
+
+def _require_work(pixels: int, packed: int) -> None:
+    """Refuse images that would take hours to decode, whatever size they are given then.
+
+    Raises:
+      DataError: for more pixels than so many bytes hold in images that somebody drew or took.
+    """
+    if pixels > max(MEMORY_BYTES, MOST_RATIO * packed):
+        raise DataError(f"{pixels} pixels so far, from {packed} bytes; at most {MOST_RATIO} for a byte")
+
+
+def _require_few_scans(image: Any) -> None:
+    """Refuse a JPEG of so many scans that decoding takes minutes: each goes through all pixels.
+
+    Within a scan a byte of 255 is always followed by 0 or by a restart marker, so each `START_OF_SCAN` is one (or one of
+    a small image in its metadata).
+
+    Raises:
+      DataError: for more than `MOST_SCANS`.
+    """
+    if image.format != "JPEG":
+        return
+    file = image.fp
+    place = file.tell()
+    file.seek(0)
+    scans = file.read().count(START_OF_SCAN)
+    file.seek(place)
+    if scans > MOST_SCANS:
+        raise DataError(f"a JPEG of {scans} scans; at most {MOST_SCANS}")
 
 
 def _channels(image: Any) -> int:

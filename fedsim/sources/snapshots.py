@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fedsim.errors import DataError
-from fedsim.sources.files import opened
+from fedsim.sources.files import opened, require_few_lists
 
 MOST_JSON_BYTES = 64 << 20
 SHARD = re.compile(r"(?P<stem>.+?)(-\d{5}-of-\d{5}(-[0-9a-f]+)?)?")
@@ -77,6 +77,7 @@ def json_of(path: Path) -> dict[str, Any]:
 
 
 def _parsed(text: bytes, place: str) -> dict[str, Any]:
+    require_few_lists(text)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -212,10 +212,13 @@ def of_text(file: BinaryIO, delimiter: str, decimal: str) -> Summary:
         faults = Faults("line", header)
         columns = [Column(name, _told_apart(header), NUMBERS[decimal]) for name in header]
         count = 0
-        for chunk, numbers in chunks_of(rows, len(header), faults):
-            count += len(chunk)
-            for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
-                column.read(cells, numbers)
+        try:
+            for chunk, numbers in chunks_of(rows, len(header), faults):
+                count += len(chunk)
+                for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
+                    column.read(cells, numbers)
+        except DataError as error:  # so many problems that nothing more is read
+            problems.setdefault("", error.lines[-1])
     return _summary(columns, count, problems | faults.by_column(), "line")
 
 

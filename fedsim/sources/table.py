@@ -3,12 +3,16 @@
 from typing import Any, Literal
 
 from fedsim.compose import dataset
-from fedsim.errors import DataError
+from fedsim.errors import DataError, TooLarge
+from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
+from fedsim.sources.arrow import require_size, texts_of
 from fedsim.sources.columns import Missing
 from fedsim.sources.delimited import of_text
-from fedsim.sources.files import MOST_BYTES, Name, opened
+from fedsim.sources.files import Name, opened
 from fedsim.sources.frame import of_frame
+
+HELD = 16  # bytes of a cell of a table at least: as it is read, and among the features
 
 
 @dataset
@@ -72,8 +76,8 @@ def parquet(
     """A table in the Parquet format: one row per sample, a target column, perhaps a client column, as in `csv`.
 
     Columns of numbers and truth values are features as they are; dates and timestamps become days since 1970-01-01 UTC (UTC
-    where the type has no time zone), durations days; text becomes features as in `csv`. Needs pyarrow:
-    `pip install 'fedsim-jax[parquet]'`.
+    where the type has no time zone), durations days; text becomes features as in `csv`. A file that unpacks to more than
+    200 times its size is refused. Needs pyarrow: `pip install 'fedsim-jax[parquet]'`.
 
     Args:
       path: of the file, from the scenario's folder, the working directory or a `--data-root`; elsewhere none is read.
@@ -98,13 +102,13 @@ def parquet(
     with opened(path, sha256) as file:
         try:
             table = ParquetFile(file)
-            _require_size(table.metadata)
+            require_size(table.metadata, file.seek(0, 2))
+            require_memory(table=HELD * table.metadata.num_rows * table.metadata.num_columns)
             _require_flat(table.schema_arrow, drop)
-            texts = [field.name for field in table.schema_arrow if str(field.type) in ("string", "large_string")]
-            content = ParquetFile(file, read_dictionary=texts).read()  # each text once, however often it stands
+            content = ParquetFile(file, read_dictionary=texts_of(table.schema_arrow)).read()
             require_sound_texts(content)
             frame = content.to_pandas()
-        except DataError:
+        except (DataError, TooLarge):
             raise
         except Exception as error:  # pyarrow's own errors, and what they wrap
             reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -119,11 +123,3 @@ def _require_flat(schema: Any, drop: list[str]) -> None:
         text = "holds lists or records, and a table has a number or a text in each cell"
         instead = "kind: huggingface reads images and lists from the folder of such files"
         raise DataError(f"column {nested[0][:40]!a}: {text}; {instead}")
-
-
-def _require_size(metadata: Any) -> None:
-    """Refuse a table that would fill the memory, before its columns are read."""
-    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    cells = 8 * metadata.num_rows * metadata.num_columns
-    if max(size, cells) > MOST_BYTES:
-        raise DataError(f"unpacks to {max(size, cells)} bytes; at most {MOST_BYTES}")

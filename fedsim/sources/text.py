@@ -17,11 +17,13 @@ from fedsim.sources.files import MOST_RATIO, Name, opened
 from fedsim.sources.tokens import (
     SPECIAL,
     UNKNOWN,
+    Length,
     letter_codes,
     letter_table,
     most_frequent,
     next_tokens,
     numbered,
+    require_room,
     words_of,
 )
 
@@ -35,7 +37,7 @@ def text(
     column: Name | None = None,
     client: Name | None = None,
     tokens: Literal["character", "word"] = "character",
-    length: Annotated[int, Ge(1)] = 80,
+    length: Length = 80,
     vocabulary: Annotated[int, Ge(3)] = 10_000,
     delimiter: Name = "auto",
     sha256: str | None = None,
@@ -136,6 +138,7 @@ def _place(names: list[str], role: str, name: str) -> int:
 def _sequences(texts: Texts, tokens: str, length: int, vocabulary: int) -> Arrays:
     """Texts as sequences of tokens with the next token at every place."""
     parts: list[Sequence[str]] = list(texts.texts) if tokens == "character" else [words_of(t) for t in texts.texts]
+    require_room(sum(-(-max(len(part) - 1, 0) // length) for part in parts), length)
     known = [*SPECIAL, *most_frequent(parts, vocabulary - len(SPECIAL))]
     if tokens == "character":
         table = letter_table(known[len(SPECIAL) :], len(SPECIAL), UNKNOWN)

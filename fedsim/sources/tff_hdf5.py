@@ -14,13 +14,25 @@ from annotated_types import Ge
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
+from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cache import Made, cached
 from fedsim.sources.files import Name, opened
 from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
 from fedsim.sources.hdf5_files import Examples, examples
 from fedsim.sources.pictures import SCALE, as_bytes
-from fedsim.sources.tokens import BEGIN, END, SPECIAL, letter_codes, letter_table, most_frequent, next_tokens, numbered
+from fedsim.sources.tokens import (
+    BEGIN,
+    END,
+    SPECIAL,
+    Length,
+    letter_codes,
+    letter_table,
+    most_frequent,
+    next_tokens,
+    numbered,
+    require_room,
+)
 
 LETTERS = "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"  # of its tutorial
 FILE = re.compile(r"(?P<split>[\w-]+)_(?P<part>train|test)\.(h5|hdf5)")
@@ -36,7 +48,7 @@ def tff_hdf5(
     path: Name,
     split: str | None = None,
     coarse: bool = False,
-    length: Annotated[int, Ge(1)] | None = None,
+    length: Length | None = None,
     vocabulary: Annotated[int, Ge(1)] = 10_000,
     first_clients: Annotated[int, Ge(1)] | None = None,
     first_samples: Annotated[int, Ge(1)] | None = None,
@@ -163,7 +175,12 @@ def _kind(file: Examples) -> str:
 def _part(file: Examples, read: Reader, first_clients: int | None, names: tuple[str, str, str]) -> Made:
     """All samples of a file: x, y, and whose they are."""
     clients = file.clients[:first_clients]
-    parts = [read(file, client) for client in clients]
+    parts: list[Rows] = []
+    size = 0
+    for client in clients:
+        parts.append(read(file, client))
+        size += parts[-1].x.nbytes + parts[-1].y.nbytes
+        require_memory(samples=2 * size)  # with the copy that joins them
     sizes = [len(part.y) for part in parts]
     if not sum(sizes):
         raise DataError("no samples")
@@ -217,8 +234,10 @@ def _words(sentence: bytes) -> list[str]:
 def _next_words(codes: dict[str, int], length: int, first: int | None, file: Examples, client: str) -> Rows:
     """Sentences of one client, one a sample, with the next word at every place."""
     unknown, begin, end = range(len(codes) + 1, len(codes) + 4)
+    sentences = _texts(file, client, "tokens", first)
+    require_room(len(sentences), length)
     rows = []
-    for sentence in _texts(file, client, "tokens", first):
+    for sentence in sentences:
         words = numbered(_words(sentence)[:length], codes, unknown)
         rows.append(next_tokens([begin, *words, *([end] if len(words) < length else [])], length))
     return _stacked(rows, length)
@@ -227,8 +246,10 @@ def _next_words(codes: dict[str, int], length: int, first: int | None, file: Exa
 def _next_letters(table: np.ndarray, length: int, first: int | None, file: Examples, client: str) -> Rows:
     """Snippets of one client, cut into sequences, with the next character at every place."""
     begin, end = len(LETTERS) + 2, len(LETTERS) + 3
+    snippets = _texts(file, client, "snippets", first)
+    require_room(len(snippets), length)
     rows = []
-    for snippet in _texts(file, client, "snippets", first):
+    for snippet in snippets:
         letters = letter_codes(snippet.decode("latin-1"), table)
         rows.append(next_tokens(np.concatenate([[begin], letters, [end]]), length, step=length + 1))
     return _stacked(rows, length)

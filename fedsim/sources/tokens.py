@@ -3,13 +3,18 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Le
+
+from fedsim.limits import require_memory
 
 NOTHING = -1  # the label of a token that has none
 PADDING, UNKNOWN = 0, 1  # tokens, where a vocabulary begins with both
 SPECIAL = ("<padding>", "<unknown>")
 BEGIN, END = "<begin>", "<end>"  # of a text, where a vocabulary has tokens for them
+Length = Annotated[int, Ge(1), Le(100_000)]  # tokens of a sequence
 WORD = re.compile(r"[\w']+|[.,!?;]")  # as LEAF cuts: words, and punctuation apart
 
 
@@ -47,6 +52,15 @@ def filled(codes: Sequence[int], length: int, padding: int = PADDING) -> np.ndar
     """
     codes = codes[:length]
     return np.array([padding] * (length - len(codes)) + list(codes), np.int32)
+
+
+def require_room(sequences: int, length: int) -> None:
+    """Refuse sequences that do not fit into memory, before they are made: x and y of int32, and a copy of both.
+
+    Raises:
+      TooLarge: when they do not.
+    """
+    require_memory(sequences=16 * sequences * length)
 
 
 def next_tokens(

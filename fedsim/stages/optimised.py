@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
@@ -26,7 +26,7 @@ class Search(NamedTuple):
 @as_attack
 def optimised(
     attack: Literal["little_is_enough", "inner_product"] = "little_is_enough",
-    evaluations: Annotated[int, Ge(2)] = 20,
+    evaluations: Annotated[int, Ge(2), Le(1000)] = 20,
     step: Annotated[float, Gt(0)] = 10.0,
     ratio: Annotated[float, Gt(0), Lt(1)] = 0.8,
 ) -> Aim:

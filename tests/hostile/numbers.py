@@ -173,6 +173,17 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
             return {**TINY, "data": {**small, **few, **written}}
         case "partition":
             return {**TINY, "data": {**DATA, "partition": written}}
+        case "skew":
+            return {**TINY, "data": {**DATA, "skew": [written]}}
+        case "augmentation":
+            return {**images, "data": {**images["data"], "augment": [written]}}
+        case "data_attack":
+            data = {**images["data"], "attack": [written]}
+            return {**images, "data": data, "fleet": {"malicious": 0.25}}
+        case "aggregate_stage":
+            return {**TINY, "server": ["mean", written]}
+        case "timetable":
+            return {**TINY, "schedule": written}
         case "model":
             return {
                 **images,

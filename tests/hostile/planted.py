@@ -15,6 +15,7 @@ from safetensors import numpy as safetensors
 import fedsim
 from fedsim.disk.checkpoint import FORMAT, MAGIC, Snapshot, decode, encode
 from fedsim.runs import directory
+from fedsim.runs.derive import rebuild
 from fedsim.runs.record import identity
 
 SCENARIO = {
@@ -50,6 +51,11 @@ def compared(out: Path) -> Any:
 def loaded(out: Path) -> Any:
     """Load its model."""
     return fedsim.load_model(out / MODEL)
+
+
+def reported(out: Path) -> Any:
+    """Write its page again."""
+    return rebuild(out)
 
 
 def fitted(out: Path, **changes: Any) -> None:
@@ -222,5 +228,19 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "commits in a folder of somebody else's, started anew": (
         into_the_folder, lambda out: fedsim.run(SCENARIO, out=out, force=True, pictures=False),
     ),
+    "a record of six gigabytes of holes": (lambda out: os.truncate(out / "run.json", 6 << 30), compared),
+    "a record of lists": (
+        lambda out: (out / "run.json").write_text("[" + "[]," * 3_500_000 + "[]]"), resumed,
+    ),
+    "a scenario of six gigabytes of holes": (lambda out: os.truncate(out / "scenario.yaml", 6 << 30), verified),
+    "a table of six gigabytes of holes": (lambda out: os.truncate(out / "rounds.csv", 6 << 30), compared),
+    "a page of tables, of a table of holes": (
+        lambda out: os.truncate(out / "clients.csv", 6 << 30), reported,
+    ),
+    "a log of six gigabytes of holes": (lambda out: os.truncate(out / SEED / "log.jsonl", 6 << 30), resumed),
+    "commits of six gigabytes of holes": (
+        lambda out: [os.truncate(path, 6 << 30) for path in (out / SEED).glob("*.ckpt")], resumed,
+    ),
+    "a model of six gigabytes of holes": (lambda out: os.truncate(out / MODEL, 6 << 30), loaded),
     "a table that is a pipe": (lambda out: replaced(out / "rounds.csv", os.mkfifo), compared),
 }  # fmt: skip

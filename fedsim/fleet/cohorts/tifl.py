@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Le, MinLen
 
 from fedsim.compose import cohort
 from fedsim.fleet.selection import Cohort, Population
@@ -12,7 +12,7 @@ from fedsim.fleet.selection import Cohort, Population
 @cohort
 def tifl(
     size: Annotated[int, Ge(1)] = 10,
-    tiers: Annotated[int, Ge(1)] = 5,
+    tiers: Annotated[int, Ge(1), Le(1000)] = 5,
     weights: Annotated[list[Annotated[float, Ge(0)]], MinLen(1)] | None = None,
 ) -> Cohort:
     """`size` clients of one tier, which are about equally fast: no round waits for the slowest of all.

@@ -1,0 +1,113 @@
+"""Bombs that are arrays and images."""
+
+import gzip
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hostile.bombs import bomb
+
+
+@bomb
+def gzipped_idx(folder: Path) -> dict[str, Any]:
+    images = bytes([0, 0, 8, 3]) + np.array([1_000_000, 28, 28], ">u4").tobytes() + bytes(784_000_000)
+    labels = bytes([0, 0, 8, 1]) + np.array([1_000_000], ">u4").tobytes() + bytes(1_000_000)
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(images, 1))
+    (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
+    return {"kind": "idx", "path": "."}
+
+
+@bomb
+def sparse_idx(folder: Path) -> dict[str, Any]:
+    for name, header, size in (
+        ("train-images-idx3-ubyte", [8_000_000, 28, 28], 6_272_000_000),
+        ("train-labels-idx1-ubyte", [8_000_000], 8_000_000),
+    ):
+        start = bytes([0, 0, 8, len(header)]) + np.array(header, ">u4").tobytes()
+        (folder / name).write_bytes(start)
+        os.truncate(folder / name, len(start) + size)
+    return {"kind": "idx", "path": "."}
+
+
+def _with_images(folder: Path, image: bytes, suffix: str, copies: int = 1) -> dict[str, Any]:
+    for label in "ab":
+        (folder / label).mkdir()
+        for i in range(copies):
+            (folder / label / f"{i}{suffix}").write_bytes(image)
+    return {"kind": "imagefolder", "path": ".", "size": [8, 8]}
+
+
+@bomb
+def jpeg_of_many_scans(folder: Path) -> dict[str, Any]:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("L", (6000, 6000)).save(file, "JPEG", progressive=True)
+    content = file.getvalue()
+    scans = [place for place in range(len(content)) if content[place : place + 2] == b"\xff\xda"]
+    last = content[scans[-1] : -2]
+    return _with_images(folder, content[:-2] + last * 3000 + content[-2:], ".jpg")
+
+
+@bomb
+def many_pngs_of_nothing(folder: Path) -> dict[str, Any]:
+    from encoded import png_of
+
+    rows = (b"\0" + bytes(9000)) * 9000
+    return _with_images(folder, png_of(9000, 9000, rows), ".png", copies=100)
+
+
+@bomb
+def gif_of_one_colour(folder: Path) -> dict[str, Any]:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("P", (9000, 9000)).save(file, "GIF")
+    return _with_images(folder, file.getvalue(), ".gif", copies=100)
+
+
+@bomb
+def sparse_cifar10(folder: Path) -> dict[str, Any]:
+    for i in range(1, 6):
+        (folder / f"data_batch_{i}.bin").touch()
+        os.truncate(folder / f"data_batch_{i}.bin", 3073 * 2_000_000)
+    return {"kind": "cifar10", "path": "."}
+
+
+@bomb
+def sparse_cifar100(folder: Path) -> dict[str, Any]:
+    (folder / "train.bin").touch()
+    os.truncate(folder / "train.bin", 3074 * 2_000_000)
+    return {"kind": "cifar100", "path": "."}
+
+
+@bomb
+def npz_of_zeros(folder: Path) -> dict[str, Any]:
+    np.savez_compressed(folder / "w.npz", x=np.zeros((10_000_000, 40), np.float32), y=np.zeros(10_000_000, np.int8))
+    return {"kind": "npz", "path": "w.npz"}
+
+
+@bomb
+def npz_of_holes(folder: Path) -> dict[str, Any]:
+    size = 6 << 30
+    with zipfile.ZipFile(folder / "w.npz", "w") as archive:
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (size, 1)})
+        archive.writestr("x.npy", header.getvalue())
+        archive.writestr("y.npy", header.getvalue())
+    os.truncate(folder / "w.npz", size)
+    return {"kind": "npz", "path": "w.npz"}
+
+
+@bomb
+def hdf5_of_zeros(folder: Path) -> dict[str, Any]:
+    from tff_sets import written
+
+    pixels = np.zeros((200_000, 28, 28), np.float32)
+    written(
+        folder / "set_train.h5", {"a": {"pixels": pixels, "label": np.zeros(200_000, np.int32)}}, compression="gzip"
+    )
+    return {"kind": "tff_hdf5", "path": "."}
