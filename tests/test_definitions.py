@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from definitions import cohort, rules, stages
+from definitions import codecs, cohort, rules, stages
 from definitions.cohort import NONE, Cohort
 
 from fedsim.compose import FAMILIES
@@ -21,7 +21,7 @@ def kinds_of(*families: str) -> set[str]:
 
 
 def close(got, wanted):
-    np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", rules.CASES)
@@ -38,6 +38,12 @@ def test_stage(name):
         close(got, wanted)
 
 
+@pytest.mark.parametrize("name", codecs.CASES)
+def test_codec(name):
+    for got, wanted in codecs.CASES[name]():
+        jax.tree.map(close, got, wanted) if isinstance(got, list) else close(got, wanted)
+
+
 def test_gaussian_noise_takes_the_place_of_an_update():
     rows, _ = stages.of_attack({"kind": "gaussian", "std": 3.0}, Cohort(rows=np.ones((2, 4000)), malicious=(0, 1)))
     assert (rows[0] == 1).all()
@@ -45,7 +51,7 @@ def test_gaussian_noise_takes_the_place_of_an_update():
 
 
 def test_fang_draws_beyond_the_extremes_of_others_or_three_deviations_from_the_mean_of_its_own():
-    """Of the honest clients: means 2 and -2, values from 1 to 3 and from -4 to 0. Of its own: means 1 and -1, deviations 1 and 2."""
+    """Honest: means 2 and -2, values from 1 to 3 and -4 to 0. Its own: means 1 and -1, deviations 1 and 2."""
     rows = ([1, 0], [3, -4], NONE, [2, -2], [0, 1], [2, -3])
     cohort = Cohort(rows=rows, malicious=(0, 0, 0, 0, 1, 1))
     below, above = stages.of_attack({"kind": "fang", "factor": 4.0}, cohort)[0][4:].T
@@ -96,3 +102,7 @@ def test_every_stage_and_attack_has_a_case():
     assert {case.link["kind"] for case in stages.STAGES.values()} == kinds_of("stage")
     known = {case.link["kind"] for case in stages.ATTACKS.values()} | stages.DRAWN
     assert known == kinds_of("attack", "aggregate_stage")
+
+
+def test_every_codec_has_a_case():
+    assert {name.partition(",")[0] for name in codecs.CASES} == kinds_of("codec")

@@ -103,7 +103,7 @@ CASES = {
     # without the last, by NumPy
     "three_sigma": case({"kind": "three_sigma", "factor": 1.0}, (FIRST, [1.5, 1.25])),
     # by bisection in NumPy
-    "auto_gm": case({"kind": "auto_gm", "lam": 20.0}, (ACROSS, [0.3424, 0.4072])),
+    "auto_gm": case({"kind": "auto_gm", "lam": 40.0}, (ACROSS, [0.7121644, 0.8826115])),
     # cosines to (3, 4): 0.6, 1, 0.98995, below 0, 0.1029; rows at length 5
     "trust": case({"kind": "trust"}, (FIRST, [3.6916952, 2.6868551])),
     # ½‖x‖² from 9 to 6.5, 0.5, 1, 12.5, 65, less ρ‖u‖² = 0.1, 2.5, 0.8, ...: the fourth is best, the second but for ρ
@@ -114,11 +114,17 @@ CASES = {
     "lasa": case({"kind": "lasa"}, (FIRST, [1.4751188, 1.4209139])),
     # distances to the last update are 90 to 110 of all, then about 1 and 10 of the last client: over their medians it stands out
     "fldetector": case(
-        {"kind": "fldetector", "window": 2}, (STILL[0], [10 / 3, 0.5]), (STILL[1], [620 / 6, 0.5]), (STILL[2], [102, 2.79])
+        {"kind": "fldetector", "window": 2},
+        (STILL[0], [10 / 3, 0.5]),
+        (STILL[1], [620 / 6, 0.5]),
+        (STILL[2], [102, 2.79]),
     ),
     # gradients 2 w - b: the third model is foreseen by the first two, and all but the last client are within 0.11 of it
     "fldetector, foreseen": case(
-        {"kind": "fldetector", "window": 2}, (CURVED[0], [10 / 3, 0.5]), (CURVED[1], [4 / 3, 0.5]), (CURVED[2], [-4, 1.899])
+        {"kind": "fldetector", "window": 2},
+        (CURVED[0], [10 / 3, 0.5]),
+        (CURVED[1], [4 / 3, 0.5]),
+        (CURVED[2], [-4, 1.899]),
     ),
 }
 """By the rule's name, and what is special behind a comma."""

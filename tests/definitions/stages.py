@@ -5,8 +5,8 @@ from math import exp, sqrt
 import jax
 import jax.numpy as jnp
 import numpy as np
-from definitions.cohort import NONE, Case, Cohort, case, context_of, made, updates_of
 
+from definitions.cohort import NONE, Case, Cohort, case, context_of, made, updates_of
 from fedsim import tree
 from fedsim.compose import FAMILIES, lift
 from fedsim.types import Aim, RowStage
