@@ -8,6 +8,7 @@ from definitions import codecs, cohort, rules, stages
 from definitions.cohort import NONE, Cohort
 
 from fedsim.compose import FAMILIES
+from fedsim.rules.gap_statistic import _within
 from fedsim.stages.bucket import bucketed
 from fedsim.stages.mimic import Watched
 
@@ -92,6 +93,13 @@ def test_buckets_are_cut_from_the_order_that_is_drawn():
     means, left = jax.jit(lambda rows: bucketed(rows, present, order, 2))(rows)
     assert left.tolist() == [True, True, False, True, False, False]
     close(means[np.asarray(left)], [[5.5, -3], [2.5, 3], [0, -1]])
+
+
+def test_the_least_sums_of_squares_around_one_centre_and_around_two():
+    """Of 0, 0.1, 0.9, 1 around 0.5; around 0.05 and 0.95, the lower two together. Behind them is no number."""
+    one, two, last = jax.jit(_within)(jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4))
+    close([one[0], two[0]], [0.82, 0.01])
+    assert last.tolist() == [1]
 
 
 def test_every_rule_has_a_case():

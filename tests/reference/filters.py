@@ -1,4 +1,4 @@
-"""Robust rules that choose among clients or among values, each after its paper."""
+"""Robust rules that choose among clients or among values, each after its paper, or the authors' code where that is said."""
 
 import itertools
 
@@ -172,7 +172,7 @@ def clusters(rows, stop):
 
 
 class Flame(Rule):
-    """Nguyen et al. 2022, Algorithm 1, without noise."""
+    """Nguyen et al. 2022, Algorithm 1, without noise, of updates; clusters as HDBSCAN of this setting finds them."""
 
     def reduce(self, round):
         rows, m = round.updates, len(round.updates)
@@ -219,7 +219,7 @@ class SignGuard(Rule):
 
 
 class ThreeSigma(Rule):
-    """Han et al. 2023: rows whose distance to the geometric median is at most μ + σ (λ = 1)."""
+    """Han et al. 2023, section 4, of one round: rows whose distance to the geometric median is at most μ + σ (λ = 1)."""
 
     def reduce(self, round):
         rows = round.updates
