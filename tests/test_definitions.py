@@ -1,4 +1,4 @@
-"""One small case by hand for every rule, stage, attack and codec: `definitions` has them; no number in it is fedsim's."""
+"""One small case by hand for every rule, stage, attack and codec; `definitions` has them."""
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,10 @@ def test_gaussian_noise_takes_the_place_of_an_update():
 
 
 def test_fang_draws_beyond_the_extremes_of_others_or_three_deviations_from_the_mean_of_its_own():
-    """Honest: means 2 and -2, values from 1 to 3 and -4 to 0. Its own: means 1 and -1, deviations 1 and 2."""
+    """Honest: means 2 and -2, values from 1 to 3 and -4 to 0.
+
+    Its own: means 1 and -1, deviations 1 and 2.
+    """
     rows = ([1, 0], [3, -4], NONE, [2, -2], [0, 1], [2, -3])
     cohort = Cohort(rows=rows, malicious=(0, 0, 0, 0, 1, 1))
     below, above = stages.of_attack({"kind": "fang", "factor": 4.0}, cohort)[0][4:].T
@@ -64,15 +67,18 @@ def test_fang_draws_beyond_the_extremes_of_others_or_three_deviations_from_the_m
 
 
 def test_fang_sends_what_krum_would_choose():
-    """Honest are 3, 5 and 7, Krum looks at one neighbour and is told of two malicious clients, which stand side by side: the
-    first λ will do. λ₀ = 2 / 1 + 7: each has one nearest at 2, h - c - 1 is taken as 1, and the largest is 7."""
+    """Honest are 3, 5 and 7. Krum looks at one neighbour, and two malicious clients stand side by side.
+
+    So the first λ will do. λ₀ = 2/1 + 7: the nearest is 2 away, h - c - 1 is taken as 1, and the
+    largest is 7.
+    """
     cohort = Cohort(rows=[[3], [5], [7], [1], [1]], malicious=(0, 0, 0, 1, 1), params=[0], reference=[0])
     rows, _ = stages.of_attack({"kind": "fang", "against": "krum"}, cohort)
     close(rows[:, 0], [3, 5, 7, -9, -9])
 
 
 def test_mimic_copies_who_is_furthest_along_what_it_has_learned():
-    """Honest rows lie at ∓(1, 2) from their mean: along z = (1, 0) they add up to (2, 4); (1.5, 2) has length 2.5."""
+    """Two honest rows lie at ∓(1, 2) from the mean, which make z + (2, 4), of length 2.5 when halved."""
     start = Watched(jnp.asarray([1.0, 0.0]), jnp.int32(1))
     rows, state = stages.of_attack({"kind": "mimic"}, stages.ATTACKED, start)
     close(rows[4:], [[3, 4], [3, 4]])
@@ -96,7 +102,7 @@ def test_buckets_are_cut_from_the_order_that_is_drawn():
 
 
 def test_the_least_sums_of_squares_around_one_centre_and_around_two():
-    """Of 0, 0.1, 0.9, 1 around 0.5; around 0.05 and 0.95, the lower two together. Behind them is no number."""
+    """0, 0.1, 0.9 and 1 around 0.5; around 0.05 and 0.95, the lower two together."""
     one, two, last = jax.jit(_within)(jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4))
     close([one[0], two[0]], [0.82, 0.01])
     assert last.tolist() == [1]

@@ -1,4 +1,7 @@
-"""Cases of codecs: what arrives of messages, one after another, and the bits they take; draws are given where a codec draws."""
+"""Cases of codecs: what arrives of messages, one after another, and the bits they take.
+
+Where a codec draws, its draws are given.
+"""
 
 from collections.abc import Iterator
 from math import sqrt
@@ -46,7 +49,8 @@ def arrivals(link: dict, *messages: Any) -> list[list[float]]:
 
 
 def of_cast() -> Checks:
-    # 2⁻⁸ of 1 is half of the last place, and goes to even; 8 bits hold 3.140625, 11 bits a third as 1365/4096
+    # 2⁻⁸ of 1 is half of the last place, and goes to even; 8 bits hold 3.140625, 11 bits a third as
+    # 1365/4096
     yield arrivals({"kind": "cast"}, [1 + 2**-8, 3.1415927]), [[1, 3.140625], [32]]
     yield arrivals({"kind": "cast", "dtype": "float16"}, [1 / 3, 65504]), [[1365 / 4096, 65504], [32]]
 
@@ -116,7 +120,8 @@ def of_drive() -> Checks:
 
 
 def of_eden() -> Checks:
-    # H (3, 1)/√2 = (4, 2)/√2, at length √2 (1.265, 0.632): nearest to 1.510417 and 0.452780 of Lloyd and Max
+    # H (3, 1)/√2 = (4, 2)/√2, at length √2 (1.265, 0.632): nearest to 1.510417 and 0.452780 of
+    # Lloyd and Max
     high, low = 1.510417, 0.452780
     scale = 10 / ((4 * high + 2 * low) / sqrt(2))
     got, levels = nearest(f([3, 1]), f([1, 1]), 2)
@@ -185,7 +190,10 @@ def of_count_sketch() -> Checks:
 
 
 def of_fetch() -> Checks:
-    """FetchSGD's server, with as many columns as coordinates: S_u = S, then S_u/2 + S; the larger one is taken out."""
+    """FetchSGD's server, with as many columns as coordinates.
+
+    S_u = S, then S_u/2 + S; of their sum S_e the larger number is taken out.
+    """
     hashes = Hashes(jnp.asarray([[0, 1]]), f([[1, 1]]))
     nothing = f([[0, 0]])
     update, memory = fetch(f([[3, 1]]), Sketches(nothing, nothing), hashes, 1, 0.5, False)

@@ -19,7 +19,7 @@ CLIENTS = 8
 
 
 class Cohort(NamedTuple):
-    """Six clients, of which the third did not report, and what a server knows beside their updates."""
+    """Six clients, of which the third did not report, and what a server knows beside updates."""
 
     rows: Any = ([1, 0], [3, 4], NONE, [2, 2], [0, -1], [10, -6])
     samples: Any = (1, 2, 9, 1, 3, 2)

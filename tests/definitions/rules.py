@@ -1,4 +1,7 @@
-"""Cases of rules: what the server adds to the model, round after round. By hand, where nothing else is said."""
+"""Cases of rules: what the server adds to the model, round after round.
+
+Numbers are worked out by hand, unless a comment names NumPy or the authors' code.
+"""
 
 from definitions.cohort import NONE, Cohort, case
 from definitions.rounds import (
@@ -35,7 +38,8 @@ CASES = {
     ),
     # efforts 1, 2, 4, 1, 2: Σ w e / Σ w = 2, and Σ w x/e / Σ w = (15, -4)/10
     "nova": case({"kind": "nova"}, (TWICE, [3, -0.8])),
-    # mean (3, 1/6), Σ‖x‖² = 179 with the fourth twice: 179 / (2 · 6 · (9.02778 + 1)) = 1.48753 times the mean; no less than once
+    # mean (3, 1/6), Σ‖x‖² = 179 with the fourth twice: 179 / (2 · 6 · (9.02778 + 1)) = 1.48753
+    # times the mean; no less than once
     "fedexp": case({"kind": "fedexp", "eps": 1.0}, (TWICE, [4.4626039, 0.2479224]), (ALIKE, [1, 0])),
     # (18, 1) over all 8 clients
     "mean_over_all": case({"kind": "mean_over_all"}, (TWICE, [2.25, 0.125])),
@@ -48,7 +52,8 @@ CASES = {
     # (16, -1)/5; then changes (5, 6)/4 and the last ones before, (16, -1)/8
     "fedvarp": case({"kind": "fedvarp"}, (FIRST, [3.2, -0.2]), (SECOND, [3.25, 1.375])),
     "ca2fl": case({"kind": "ca2fl"}, (FIRST, [3.2, -0.2]), (SECOND, [3.25, 1.375])),
-    # round 4: those of round 1 had intervals of 1 and 2 (ω = 1.5), the third one of 2: (1.5 (4, 3) + 2 (4, 4))/8
+    # round 4: those of round 1 had intervals of 1 and 2 (ω = 1.5), the third one of 2: (1.5 (4, 3)
+    # + 2 (4, 4))/8
     "fedau": case({"kind": "fedau", "cutoff": 2}, (FIRST, [2, -0.125]), (LATER, [1.75, 1.5625])),
     # h = -(18, 1)/16 more each round; the mean (3, 1/6) less h/α
     "dyn": case({"kind": "dyn", "alpha": 0.5}, (TWICE, [5.25, 7 / 24]), (TWICE, [7.5, 5 / 12])),
@@ -56,7 +61,8 @@ CASES = {
     "q_fair": case({"kind": "q_fair", "q": 2.0, "L": 2.0}, (TWICE, [0.037246319, 0.017747712])),
     # λ = 1/8 of all; then F less their mean 0.95 moves them to 0.08, 0.13, 0.23, 0.055, 0.13
     "agnostic": case({"kind": "agnostic", "lr": 0.1}, (FIRST, [3.2, -0.2]), (FIRST, [3.568, 0.232])),
-    # λ + F - 0.95 = 1.175 of the fourth, at most 0.175 of the others: the nearest point of the simplex is the fourth alone
+    # λ + F - 0.95 = 1.175 of the fourth, at most 0.175 of the others: the nearest point of the
+    # simplex is the fourth alone
     "agnostic, far": case({"kind": "agnostic", "lr": 1.0}, (FIRST, [3.2, -0.2]), (FIRST, [2, 2])),
     # of the corners of a quadrilateral the point where its diagonals cross
     "geometric_median": case({"kind": "geometric_median"}, (ACROSS, [1, 1])),
@@ -73,7 +79,8 @@ CASES = {
     "krum": case({"kind": "krum", "f": 1}, (FIRST, [1, 0])),
     "multi_krum": case({"kind": "multi_krum", "f": 1}, (FIRST, [1.5, 1.25])),
     "multi_krum, select": case({"kind": "multi_krum", "f": 1, "select": 2}, (FIRST, [1.5, 1])),
-    # columns -4 0 0 5 5.5 and 0 1 2 6 7: around the median without 5.5 and 7, around the trimmed mean 5/3 without -4
+    # columns -4 0 0 5 5.5 and 0 1 2 6 7: around the median without 5.5 and 7, around the trimmed
+    # mean 5/3 without -4
     "mean_around_median": case({"kind": "mean_around_median", "f": 1}, (ONE_SIDED, [0.25, 2.25])),
     "phocas": case({"kind": "phocas", "f": 1}, (ONE_SIDED, [2.625, 2.25])),
     # Krum's five of seven, then the three values nearest to their median, by NumPy
@@ -90,7 +97,8 @@ CASES = {
     "covariance_filter": case({"kind": "covariance_filter", "f": 1}, (FIRST, [1.466483, 1.1896939])),
     # the third row is opposed to the others, whose cosine is 0.994: weights 0, 0, 1
     "foolsgold": case({"kind": "foolsgold"}, (SYBILS, [-1, 0])),
-    # weights 1, 0.18071, 0.18071, 1; then, of the sums of both rounds, 0, 0, 0, 1; by the authors' code
+    # weights 1, 0.18071, 0.18071, 1; then, of the sums of both rounds, 0, 0, 0, 1; by the authors'
+    # code
     "foolsgold, in part": case({"kind": "foolsgold"}, (OPPOSED, [0.2168466, 2.361411]), (CONVINCED, [0, 2])),
     # three of four point the same way; the median of the lengths 1, 2, 3, 9 is 2.5
     "flame": case({"kind": "flame", "noise": 0.0}, (CLUSTERED, [5.5 / 3, 0])),
@@ -107,20 +115,24 @@ CASES = {
     "auto_gm": case({"kind": "auto_gm", "lam": 40.0}, (ACROSS, [0.7121644, 0.8826115])),
     # cosines to (3, 4): 0.6, 1, 0.98995, below 0, 0.1029; rows at length 5
     "trust": case({"kind": "trust"}, (FIRST, [3.6916952, 2.6868551])),
-    # ½‖x‖² from 9 to 6.5, 0.5, 1, 12.5, 65, less ρ‖u‖² = 0.1, 2.5, 0.8, ...: the fourth is best, the second but for ρ
+    # ½‖x‖² from 9 to 6.5, 0.5, 1, 12.5, 65, less ρ‖u‖² = 0.1, 2.5, 0.8, ...: the fourth is best,
+    # the second but for ρ
     "zeno": case({"kind": "zeno", "f": 4, "rho": 0.1}, (Cohort(params=(-3, -3)), [2, 2])),
     # the authors' steps in NumPy
     "residual_reweighting": case({"kind": "residual_reweighting"}, (FIRST, [1.5172284, 1.2000376])),
-    # each row's largest coordinate, at most as long as the middle one, by NumPy; of equal lengths the one of another sign is left out
+    # each row's largest coordinate, at most as long as the middle one, by NumPy; of equal lengths
+    # the one of another sign is left out
     "lasa": case({"kind": "lasa"}, (FIRST, [1.4751188, 1.4209139]), (ONE_AGAINST, [0, 5])),
-    # distances to the last update are 90 to 110 of all, then about 1 and 10 of the last client: over their medians it stands out
+    # distances to the last update are 90 to 110 of all, then about 1 and 10 of the last client:
+    # over their medians it stands out
     "fldetector": case(
         {"kind": "fldetector", "window": 2},
         (STILL[0], [10 / 3, 0.5]),
         (STILL[1], [620 / 6, 0.5]),
         (STILL[2], [102, 2.79]),
     ),
-    # gradients 2 w - b: the third updates are foreseen by those before, within 0.11 but for the last, which is 8.05 away
+    # gradients 2 w - b: the third updates are foreseen by those before, within 0.11 but for the
+    # last, which is 8.05 away
     "fldetector, foreseen": case(
         {"kind": "fldetector", "window": 2},
         (CURVED[0], [10 / 3, 0.5]),

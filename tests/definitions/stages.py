@@ -12,7 +12,10 @@ from fedsim.compose import FAMILIES, lift
 from fedsim.types import Aim, RowStage
 
 ATTACKED = Cohort(malicious=(0, 0, 0, 0, 1, 1))
-"""Honest are (1, 0), (3, 4) and (2, 2): of mean (2, 2) and standard deviation (1, 2). Malicious are (0, -1) and (10, -6)."""
+"""Honest are (1, 0), (3, 4) and (2, 2): of mean (2, 2) and standard deviation (1, 2).
+
+Malicious are (0, -1) and (10, -6).
+"""
 
 HONEST = ATTACKED.rows[:4]
 MOVED = ATTACKED._replace(params=(2, 1), number=2)
