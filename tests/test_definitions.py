@@ -108,6 +108,28 @@ def test_the_least_sums_of_squares_around_one_centre_and_around_two():
     assert last.tolist() == [1]
 
 
+LEAST = {  # told of two malicious clients
+    **dict.fromkeys(("krum", "multi_krum"), 2 * 2 + 3),
+    "bulyan": 4 * 2 + 3,
+    **dict.fromkeys(("mean_around_median", "phocas", "minimum_diameter", "smallest_eigenvalue"), 2 * 2 + 1),
+    **dict.fromkeys(("covariance_filter", "divide_and_conquer", "monna"), 2 * 2 + 1),
+    **dict.fromkeys(("zeno", "mix_neighbours", "adaptive_robust_clip"), 2 + 1),
+}
+
+
+@pytest.mark.parametrize("kind", LEAST)
+def test_how_many_clients_must_report(kind):
+    family = "rule" if kind in FAMILIES["rule"] else "stage"
+    assert FAMILIES[family][kind](f=2).least == LEAST[kind]
+
+
+def test_how_many_clients_must_report_to_a_rule_that_is_not_told():
+    assert FAMILIES["rule"]["trimmed_mean"](trim=2).least == 5
+    others = kinds_of("rule") - set(LEAST) - {"trimmed_mean", "robust_learning_rate"}
+    least = {kind: FAMILIES["rule"][kind]().least for kind in others - {"centered_clipping"}}
+    assert {kind for kind, number in least.items() if number != 1} == {"mifa"} and least["mifa"] == 0
+
+
 def test_every_rule_has_a_case():
     assert {case.link["kind"] for case in rules.CASES.values()} == kinds_of("rule")
 
