@@ -25,6 +25,7 @@ from fedsim.codecs.stochastic_quantise import quantised as quantised_between
 from fedsim.codecs.stochastic_quantise import values as values_between
 from fedsim.codecs.terngrad import ternary
 from fedsim.codecs.top_k import Kept
+from fedsim.types import Size
 
 Checks = Iterator[tuple[Any, Any]]
 """(what came out, what should have)"""
@@ -37,15 +38,29 @@ def f(values: Any) -> jax.Array:
     return jnp.asarray(values, jnp.float32)
 
 
-def arrivals(link: dict, *messages: Any) -> list[list[float]]:
-    """What a receiver makes of a client's messages, and the bits of the last one behind them."""
+def arrivals(link: dict, *messages: Any, shapes: Any = None) -> list[list[float]]:
+    """What a receiver makes of a client's messages, and the bits of the last one behind them.
+
+    Args:
+      link: of the codec.
+      messages: vectors, of one length.
+      shapes: of the leaves of a message, for a codec that encodes each apart.
+    """
     codec = made("codec", link)
+    codec = codec if shapes is None else codec.shaped(shapes)
+
+    @jax.jit
+    def send(x, memory, key):
+        payload, bits, memory = codec.encode(x, memory, key)
+        return codec.decode(payload, len(x)), bits, memory
+
     memory = codec.memory(jnp.zeros(len(messages[0]), jnp.float32))
     out, bits = [], 0
     for number, message in enumerate(messages):
-        payload, bits, memory = codec.encode(f(message), memory, jax.random.key(number))
-        out.append(np.asarray(codec.decode(payload, len(message)), float).tolist())
-    return [*out, [bits if isinstance(bits, int) else 8 * int(bits.bytes) + int(bits.bits)]]
+        arrived, bits, memory = send(f(message), memory, jax.random.key(number))
+        out.append(np.asarray(arrived, float).tolist())
+    whole = 8 * int(bits.bytes) + int(bits.bits) if isinstance(bits, Size) else int(bits)
+    return [*out, [whole]]
 
 
 def of_cast() -> Checks:
@@ -88,9 +103,10 @@ def of_natural() -> Checks:
 
 def of_qsgd() -> Checks:
     # 4 · 3/5 = 2.4 and 4 · 4/5 = 3.2
-    norm, codes = quantised(f([3, -4]), f([0.1, 0.9]), 4)
+    levels_of = jax.jit(quantised, static_argnums=2)
+    norm, codes = levels_of(f([3, -4]), f([0.1, 0.9]), 4)
     yield [float(norm), *codes.tolist()], [5, 3, -3]
-    yield quantised(f([3, -4]), f([0.5, 0.1]), 4)[1], [2, -4]
+    yield levels_of(f([3, -4]), f([0.5, 0.1]), 4)[1], [2, -4]
     yield arrivals({"kind": "qsgd", "levels": 4}, [0, -4, 0, 0]), [[0, -4, 0, 0], [32 + 4 * 4]]
 
 
@@ -159,20 +175,17 @@ def of_lazy() -> Checks:
 
 def of_low_rank() -> Checks:
     # M Q = (3, 1) at length √10, Mᵀ of it (9, 1)/√10
-    P, Q = power_step(f([[3, 0], [0, 1]]), f([[1], [1]]))
+    P, Q = jax.jit(power_step)(f([[3, 0], [0, 1]]), f([[1], [1]]))
     yield P @ Q.T, [[2.7, 0.3], [0.9, 0.1]]
-    yield orthonormalised(f([[3, 1], [4, 0]])), [[0.6, 0.8], [0.8, -0.6]]
+    yield jax.jit(orthonormalised)(f([[3, 1], [4, 0]])), [[0.6, 0.8], [0.8, -0.6]]
     # a matrix of rank 1 arrives as it was, and takes 3 + 3 numbers; a vector as it was
-    codec = made("codec", {"kind": "low_rank", "rank": 1}).shaped(((3, 3), (2,)))
-    x = f([1, 2, 3, -2, -4, -6, 0.5, 1, 1.5, 8, 9])
-    payload, bits, _ = codec.encode(x, codec.memory(jnp.zeros(11)), jax.random.key(0))
-    yield codec.decode(payload, 11), x
-    yield bits, 32 * (6 + 2)
+    x = [1, 2, 3, -2, -4, -6, 0.5, 1, 1.5, 8, 9]
+    yield arrivals({"kind": "low_rank", "rank": 1}, x, shapes=((3, 3), (2,))), [x, [32 * (6 + 2)]]
 
 
 def of_product_quantise() -> Checks:
     # 0, 2 are nearest to 1, and 10, 14 to 9
-    yield improved(f([[0, 2, 10, 14]]), f([[1, 9]])), [[1, 12]]
+    yield jax.jit(improved)(f([[0, 2, 10, 14]]), f([[1, 9]])), [[1, 12]]
     x = [1, 2, 9, 0, 1, 2, 9]
     link = {"kind": "product_quantise", "block": 2, "codewords": 2}
     yield arrivals(link, x), [x, [32 * 2 * 2 + 4]]
