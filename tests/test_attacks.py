@@ -139,6 +139,13 @@ def test_fang_s_values_lie_just_beyond_the_honest_ones():
     assert not (rows[0] == rows[1]).any()
 
 
+def test_fang_s_values_are_three_to_four_deviations_beyond_the_mean_of_its_own():
+    rows = sent({"kind": "fang", "knowledge": "own"})[MALICIOUS & (WEIGHTS > 0)]
+    mean, deviation = known("own").mean(0), known("own").std(0)
+    away = np.where(mean > 0, mean - rows, rows - mean) / deviation
+    assert ((away >= 3) & (away <= 4)).all() and np.ptp(away) > 0.5
+
+
 def krums_choice(rows, f):
     """Index of the row with the least sum of squared distances to its nearest others, the first of equal ones."""
     square = ((rows[:, None] - rows[None]) ** 2).sum(-1)

@@ -14,8 +14,6 @@ from fedsim.rules.selection import selected
 from fedsim.tree import Tree
 from fedsim.types import Rule, Updates
 
-LEAST = 1e-5  # as in the authors' code: of 1 minus a trust, before the logit
-
 
 class Histories(NamedTuple):
     """What FoolsGold's server remembers."""
@@ -27,9 +25,13 @@ class Histories(NamedTuple):
 def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
     """Sum of the updates, times a trust that clients lose whose histories point the same way.
 
-    H_i ← H_i + x_i;  s_ij = cos(H_i, H_j) and v_i = max_{j≠i} s_ij over the clients that reported;  s_ij ← s_ij v_i/v_j where
-    v_j > v_i (pardoning);  α_i = 1 − max_j s_ij, cut to [0, 1], over max_j α_j;  α_i ← κ (ln(α_i/(1−α_i)) + ½), cut to [0, 1];
-    agg = Σ_i α_i x_i. Not divided by Σ α_i: set the server's step with `{kind: sgd, lr: ...}`. Sample counts are ignored.
+    H_i ← H_i + x_i;  s_ij = cos(H_i, H_j) over the clients that reported, and s_ii = 0;  v_i = max_j s_ij, so v_i ≥ 0;
+    s_ij ← s_ij v_i/v_j where v_j > v_i (pardoning);  α_i = 1 − max_j s_ij, over max_j α_j;
+    α_i ← κ (ln(α_i/(1−α_i)) + ½), cut to [0, 1];  agg = Σ_i α_i x_i.
+
+    A client whose history points away from all others has v_i = 0, and is trusted wholly. Where all histories are the same
+    nobody is trusted, and agg = 0. Not divided by Σ α_i: set the server's step with `{kind: sgd, lr: ...}`. Sample counts
+    are ignored.
 
     Resists: any number of clients that send nearly the same (sybils), if the honest ones differ; not one client alone, and
     not large updates.    Cost: O(K²·D).    State: H, N models; it is kept with every commit.    Needs: the whole stack.
@@ -39,9 +41,12 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
 
     References:
       Fung, Yoon, Beschastnikh 2020, The Limitations of Federated Learning in Sybil Settings, arXiv:1808.04866, Algorithm 1
-      (there of the indicative features alone).
+      (there of the indicative features alone); the authors' code, github.com/DistributedML/FoolsGold, deep-fg/fg/foolsgold.py
+      (0.99 there stands for α_i = 1 before the logit, which comes to the same for κ ≥ 0.2).
 
     >>> import fedsim
+    >>> fedsim.aggregate("foolsgold", [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0]]).tolist()  # the first two send nearly the same
+    [-1.0, 0.0]
     >>> fedsim.aggregate("foolsgold", [[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [5.0, 5.0]]).round(3).tolist()
     [1.0, 1.0]
     """
@@ -63,17 +68,16 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
 
 def trusts(histories: Tree, present: Bool[Array, " K"], confidence: float) -> Float[Array, " K"]:
     """α of every row of a stack; 0 of absent ones."""
-    K, similar = present.shape[0], cosines(histories, present)
-    pair = present[:, None] & present[None, :] & ~jnp.eye(K, dtype=bool)
-    similar = jnp.where(pair, similar, -jnp.inf)
+    others = present[:, None] & present[None, :] & ~jnp.eye(len(present), dtype=bool)
+    similar = jnp.where(others, cosines(histories, present), 0)  # 0 beside itself, as the authors have it
+
     most = jnp.max(similar, axis=1)
-    pardon = most[None, :] > most[:, None]
-    ratio = jnp.where(pardon & pair, most[:, None] / jnp.where(most == 0, 1, most)[None, :], 1)
-    alone = jnp.sum(present) < 2
-    alpha = jnp.where(alone, 1, 1 - jnp.max(jnp.where(pair, similar * ratio, -jnp.inf), axis=1))
-    alpha = jnp.where(present, jnp.clip(alpha, 0, 1), 0)
+    pardoned = most[None, :] > most[:, None]
+    ratio = most[:, None] / jnp.where(most > 0, most, 1)[None, :]
+    similar = jnp.where(pardoned, similar * ratio, similar)
+
+    alpha = jnp.where(present, 1 - jnp.max(similar, axis=1), 0)
     best = jnp.max(alpha)
     alpha = alpha / jnp.where(best > 0, best, 1)
-    alpha = jnp.where(alpha == 1, 1 - LEAST, alpha)
-    logit = confidence * (jnp.log(alpha / (1 - alpha)) + 0.5)  # −∞ of 0
-    return jnp.where(present, jnp.clip(logit, 0, 1), 0)
+    logit = jnp.log(alpha / (1 - alpha)) + 0.5  # −∞ of 0, ∞ of 1
+    return jnp.clip(confidence * logit, 0, 1)

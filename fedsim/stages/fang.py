@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool
 from fedsim import tree
 from fedsim.compose import attack
 from fedsim.stages.chosen_by_krum import largest_chosen
-from fedsim.stages.knowledge import Knowledge, for_all, known_rows, mean_of
+from fedsim.stages.knowledge import Knowledge, for_all, known_rows, mean_of, std_of
 from fedsim.tree import Tree
 from fedsim.types import Context, Updates
 
@@ -26,7 +26,10 @@ def fang(
 
     `trimmed_mean`, and median:  x_iᵈ is drawn evenly, for every malicious client and coordinate, between the least known value
     and b times it (or 1/b, whichever is less) where the mean is positive; between the largest and b times it (or 1/b,
-    whichever is more) where it is not.
+    whichever is more) where it is not. That is the paper's attack with full knowledge. With `knowledge: own` it is the one
+    with partial knowledge: between μ − 4σ and μ − 3σ where the mean is positive, between μ + 3σ and μ + 4σ where it is not,
+    with the mean μ and the standard deviation σ of the c own values, divided by c (the authors' code takes 3.5 σ instead of
+    a draw). One malicious client has σ = 0, and sends what it would have sent anyway.
 
     `krum`:  all send x = −λ sign(μ) with μ the mean of the h known updates; λ begins at the authors' bound
 
@@ -43,13 +46,14 @@ def fang(
 
     Args:
       against: the rule.
-      factor: b.
+      factor: b, for `trimmed_mean` with `knowledge: cohort`.
       knowledge: `cohort`: of the honest clients of the round; `own`: of what the malicious ones would have sent.
       threshold: of λ, in units of the updates.
 
     References:
       Fang, Cao, Jia, Gong 2020, Local Model Poisoning Attacks to Byzantine-Robust Federated Learning, USENIX Security,
-      arXiv:1911.11815, sections 4.2 (Krum) and 4.3 (trimmed mean and median; there b = 2).
+      arXiv:1911.11815, sections 4.2 (Krum) and 4.3 (trimmed mean and median; there b = 2), each with full and with partial
+      knowledge.
 
     >>> import fedsim
     >>> rows = fedsim.transmit("fang", [[1.0], [3.0], [9.0]], malicious=[2])[0]
@@ -64,28 +68,43 @@ def fang(
     def corrupt(updates: Updates, context: Context) -> Tree:
         known = known_rows(updates, context, knowledge)
         if against == "trimmed_mean":
-            return _beyond(updates, context, known, factor)
+            return _beyond(updates, context, known, knowledge, factor)
         return _chosen(updates, context, known, knowledge, threshold)
 
     return corrupt
 
 
-def _beyond(updates: Updates, context: Context, known: Bool[Array, " K"], factor: float) -> Tree:
-    """Values beyond the least or the largest known one of every coordinate."""
+def _beyond(updates: Updates, context: Context, known: Bool[Array, " K"], knowledge: Knowledge, factor: float) -> Tree:
+    """Values against the mean, drawn for every client and coordinate; the own updates where nobody is known."""
+    mean = mean_of(updates, known)
+    deviation = std_of(updates, known, mean, ddof=0)
     leaves, structure = jax.tree.flatten(updates.delta)
-    of_client = lambda id, i: jax.random.fold_in(jax.random.fold_in(context.key, id), i)
+    key_of = lambda client, leaf: jax.random.fold_in(jax.random.fold_in(context.key, client), leaf)
 
-    def beyond(i: int, x, m):
-        rows = tree.along(known, x)
-        least, most = jnp.min(jnp.where(rows, x, jnp.inf), 0), jnp.max(jnp.where(rows, x, -jnp.inf), 0)
-        low = jnp.minimum(least * factor, least / factor)
-        high = jnp.maximum(most * factor, most / factor)
-        u = jax.vmap(lambda id: jax.random.uniform(of_client(id, i), m.shape, x.dtype))(context.ids)
-        down, up = least[None] + u * (low - least)[None], most[None] + u * (high - most)[None]
-        return jnp.where(jnp.any(known), jnp.where(m[None] > 0, down, up), x)
+    def drawn(leaf: int, x, m, d):
+        near, far = _extremes(x, m, known, factor) if knowledge == "cohort" else _deviations(m, d)
+        draw = lambda client: jax.random.uniform(key_of(client, leaf), m.shape, x.dtype)
+        values = near + jax.vmap(draw)(context.ids) * (far - near)
+        return jnp.where(jnp.any(known), values, x)
 
-    pairs = enumerate(zip(leaves, jax.tree.leaves(mean_of(updates, known)), strict=True))
-    return jax.tree.unflatten(structure, [beyond(i, x, m) for i, (x, m) in pairs])
+    parts = zip(leaves, jax.tree.leaves(mean), jax.tree.leaves(deviation), strict=True)
+    return jax.tree.unflatten(structure, [drawn(leaf, *part) for leaf, part in enumerate(parts)])
+
+
+def _extremes(x: Array, mean: Array, known: Bool[Array, " K"], factor: float) -> tuple[Array, Array]:
+    """From the least known value down where the mean is positive, from the largest up where it is not; `[...]` each."""
+    rows = tree.along(known, x)
+    least = jnp.min(jnp.where(rows, x, jnp.inf), axis=0)
+    most = jnp.max(jnp.where(rows, x, -jnp.inf), axis=0)
+    low = jnp.minimum(least * factor, least / factor)
+    high = jnp.maximum(most * factor, most / factor)
+    return jnp.where(mean > 0, least, most), jnp.where(mean > 0, low, high)
+
+
+def _deviations(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """From three to four standard deviations from the mean, towards the other side; `[...]` each."""
+    step = jnp.where(mean > 0, -deviation, deviation)
+    return mean + 3 * step, mean + 4 * step
 
 
 def _chosen(

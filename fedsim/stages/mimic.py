@@ -28,7 +28,8 @@ def mimic(warmup: Annotated[int, Ge(0)] = 20) -> Stage:
     x_i ← x_k, k = argmax_k ⟨z, x_k⟩ over the honest clients of the round; in the first rounds
     z ← t/(t+1) z + 1/(t+1) Σ_k ⟨x_k − μ, z⟩ (x_k − μ), scaled to length 1, from a fixed random direction. Nothing that is sent
     is out of the ordinary; where clients differ, one of them outvotes the others. Other software copies a client of fixed
-    number.
+    number. μ is the mean of the round; the authors' code takes the mean over the rounds so far, brings the sum to length 1
+    before it is added, and copies one and the same client once z is learned.
 
     Knows: the updates of all honest clients of the round.    Resists: bucketing and mixing before a robust rule.
     Cost: O(K·D).    Needs: the whole stack, and one model between rounds.
@@ -51,7 +52,8 @@ def mimic(warmup: Annotated[int, Ge(0)] = 20) -> Stage:
         mean, t = mean_of(updates, known), state.rounds.astype(updates.samples.dtype)
         centred = jax.tree.map(lambda x, m: x - m[None], updates.delta, mean)
         along = jnp.where(known, dots(centred, state.z), 0)
-        moved = tree.weighted_sum(centred, along.astype(updates.samples.dtype))
+        pulled = jax.tree.map(lambda x: tree.along(along, x).astype(x.dtype) * x, centred)
+        moved = tree.weighted_sum(pulled, known.astype(updates.samples.dtype))  # no weight of a sum is negative
         z = jax.tree.map(lambda old, new: (t * old + new) / (t + 1), state.z, moved)
         length = tree.norm(z)
         z = jax.tree.map(lambda leaf: leaf / jnp.where(length > 0, length, 1).astype(leaf.dtype), z)

@@ -59,9 +59,9 @@ def rows(stacked: Tree) -> int:
 def fold(total: Tree, stacked: Tree, weight: Float[Array, " K"]) -> Tree:
     """`total + Σ_k weight[k]·row_k`, one row after another in slot order: the one aggregation primitive.
 
-    A sequential left fold, so that a sum cut into blocks has the bits of the whole sum. Rows of weight 0 are left out by
-    `where`, never by multiplication: whatever an absent row holds (NaN too) cannot leak. Cost: O(K·D), as fast as a
-    `tensordot`.
+    A sequential left fold, so that a sum cut into blocks has the bits of the whole sum. Rows of weight 0 or less
+    are left out by `where`, never by multiplication: whatever an absent row holds (NaN too) cannot leak. Cost: O(K·D), as
+    fast as a `tensordot`.
     """
 
     def add(k, total):

@@ -6,7 +6,11 @@ from reference.rules import Rule
 
 
 class ResidualReweighting(Rule):
-    """Fu et al. 2019: weights from the residuals to the line of repeated medians, coordinate by coordinate."""
+    """Fu et al. 2019, as the authors' code has it, coordinate by coordinate: weights from residuals to repeated medians.
+
+    There `repeated_median` and `reweight_algorithm_restricted`: K = λ √(2/m), e = r/τ, root/e · clip(e/root, ±K), times its
+    standard deviation. The 1e-7 in their τ is left out.
+    """
 
     lam, threshold = 2.0, 0.1
 
@@ -36,7 +40,7 @@ class ResidualReweighting(Rule):
 
 
 class Lasa(Rule):
-    """Xu et al. 2024, Algorithm 1: clipped and sparse rows, filtered layer by layer; the layers end at `ends`."""
+    """Xu et al. 2024, Algorithm 1, from the paper: clipped and sparse rows, filtered layer by layer; layers end at `ends`."""
 
     sparsity, ends = 0.3, (2, 3)
 
@@ -61,7 +65,7 @@ def usual(values, radius=1.0):
 
 
 def quasi_newton(pairs):
-    """B from σ I by the updates of BFGS, as a matrix."""
+    """B from σ I by the updates of BFGS, as a matrix (the authors' `lbfgs` has the compact form of the same B)."""
     s, y = pairs[-1]
     B = (y @ s) / (s @ s) * np.eye(len(s))
     for s, y in pairs:
@@ -80,7 +84,7 @@ def dispersion(values, k: int):
 
 
 def upper(values, among):
-    """Who of `among` is in the upper one of two clusters, by the gap statistic."""
+    """Who of `among` is in the upper one of two clusters, by the gap statistic of the authors' `detection1`."""
     v = values[among]
     if len(v) < 3 or np.ptp(v) == 0:
         return np.zeros(len(values), bool)
@@ -96,7 +100,10 @@ def upper(values, among):
 
 
 class FLDetector(Rule):
-    """Zhang et al. 2022: predictions by L-BFGS, scores over a window, without the upper of two clusters."""
+    """Zhang et al. 2022, Algorithms 1 and 2: predictions by L-BFGS, scores over a window, without the upper of two clusters.
+
+    Where the paper divides distances by their sum, ours and this one divide by their median.
+    """
 
     window, clients = 2, 9
 

@@ -1,4 +1,4 @@
-"""Robust rules that choose among clients or among values, each after its paper."""
+"""Robust rules that choose among clients or among values, each after its paper, or the authors' code where that is said."""
 
 import itertools
 
@@ -120,30 +120,44 @@ def unit(rows):
 
 
 class FoolsGold(Rule):
-    """Fung et al. 2020, Algorithm 1: what clients' histories have in common takes their trust."""
+    """Fung et al. 2020, as the authors' code has it: github.com/DistributedML/FoolsGold, deep-fg/fg/foolsgold.py."""
 
     def __init__(self, x, able):
         super().__init__(x, able)
-        self.H = {i: np.zeros_like(x) for i in range(max(able) + 1)}
+        self.histories = {client: np.zeros_like(x) for client in range(max(able) + 1)}
 
     def reduce(self, round):
-        for i, update in zip(round.clients, round.updates, strict=True):
-            self.H[i] = self.H[i] + update
-        if len(round.updates) == 1:
-            return round.updates[0]
-        units = unit(np.array([self.H[i] for i in round.clients]))
-        similar = units @ units.T
-        np.fill_diagonal(similar, -np.inf)
-        v, m = similar.max(1), len(units)
-        for i in range(m):
-            for j in range(m):
-                if i != j and v[j] > v[i]:
-                    similar[i, j] *= v[i] / v[j]
-        alpha = np.clip(1 - similar.max(1), 0, 1)
-        alpha = np.minimum(alpha / alpha.max(), 1 - 1e-5)
-        with np.errstate(divide="ignore"):
-            alpha = np.clip(np.log(alpha / (1 - alpha)) + 0.5, 0, 1)
-        return alpha @ round.updates
+        for client, update in zip(round.clients, round.updates, strict=True):
+            self.histories[client] = self.histories[client] + update
+        weights = foolsgold_weights([self.histories[client] for client in round.clients])
+        return sum(weight * update for weight, update in zip(weights, round.updates, strict=True))
+
+
+def foolsgold_weights(histories) -> list[float]:
+    """The weight of every client: similarities less the identity, pardoning, rescaling, the logit."""
+    clients = range(len(histories))
+    similar = [[cosine(histories[i], histories[j]) - float(i == j) for j in clients] for i in clients]
+    most = [max(row) for row in similar]
+    for i in clients:
+        for j in clients:
+            if i != j and most[i] < most[j]:
+                similar[i][j] = similar[i][j] * most[i] / most[j]
+    weights = [min(max(1 - max(row), 0), 1) for row in similar]
+    largest = max(weights)
+    return [logit_of(weight / largest) for weight in weights]
+
+
+def cosine(a, b) -> float:
+    return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
+
+
+def logit_of(weight: float) -> float:
+    """ln(w/(1 − w)) + ½ within [0, 1]; 0.99 stands for 1."""
+    if weight == 0:
+        return 0
+    if weight == 1:
+        weight = 0.99
+    return min(max(np.log(weight / (1 - weight)) + 0.5, 0), 1)
 
 
 def clusters(rows, stop):
@@ -158,7 +172,7 @@ def clusters(rows, stop):
 
 
 class Flame(Rule):
-    """Nguyen et al. 2022, Algorithm 1, without noise."""
+    """Nguyen et al. 2022, Algorithm 1, without noise, of updates; clusters as HDBSCAN of this setting finds them."""
 
     def reduce(self, round):
         rows, m = round.updates, len(round.updates)
@@ -205,7 +219,7 @@ class SignGuard(Rule):
 
 
 class ThreeSigma(Rule):
-    """Han et al. 2023: rows whose distance to the geometric median is at most μ + σ (λ = 1)."""
+    """Han et al. 2023, section 4, of one round: rows whose distance to the geometric median is at most μ + σ (λ = 1)."""
 
     def reduce(self, round):
         rows = round.updates
