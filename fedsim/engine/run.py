@@ -409,6 +409,8 @@ class Run:
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._store(True)
         self.store.restore(arrays)
+        # Commits of 0.5.0 did not count the aggregated updates: those that the rule could use are the nearest.
+        values = {"aggregated": values["usable"], **values}
         for name in (*CARRIED, "totals"):
             setattr(self, name, values[name])
         if not self.plan.pure:

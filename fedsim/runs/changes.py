@@ -30,6 +30,8 @@ class Change(NamedTuple):
 CHANGES = (
     Change("0.6.0", "model", "resnet", "resnet pads as torchvision's blocks do, (1, 1) at stride 2"),
     Change("0.6.0", "server", "foolsgold", "foolsgold weighs by the authors' code"),
+    Change("0.6.0", "wire", "mimic", "mimic learns from clients on both sides of their mean"),
+    Change("0.6.0", "wire", "fang", "fang with knowledge: own draws three to four deviations from the mean"),
 )
 OLDEST = "0.5.0"  # what changed before stands in no such line, so runs of earlier versions never go on
 
