@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.scenario.shorthand import top_level
 from fedsim.study.claims import WORST_CASE, Claim, Sentence
-from fedsim.study.exchange import exchanged
+from fedsim.study.exchange import worst_apart
 from fedsim.study.pairing import SURE, same_runs
 from fedsim.study.standings import mean_score, seed_scores
 from fedsim.study.statistics import holm, interval
@@ -50,7 +50,7 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
     """Every method under the attack that leaves it the worst mean score: the rows of `worst.csv`, the best first.
 
     The attack is chosen on the seeds on which it is reported, so the mean is a little low where several attacks are about
-    as bad. Methods are told apart from the best one by a test that chooses attacks anew (`exchanged`), after Holm over
+    as bad. Methods are told apart from the best one by a test that chooses attacks anew (`worst_apart`), after Holm over
     all pairs of methods of all variations, since the best is chosen on the same seeds too.
 
     Args:
@@ -99,7 +99,7 @@ def _exchanged(one: Mapping[str, list[Record]], other: Mapping[str, list[Record]
     metric = next((str(run["metric"]) for runs in one.values() for run in runs if run.get("metric")), "")
     sign = 1.0 if larger_is_better(metric) else -1.0
     first, second = (np.array([[sign * part[seed] for part in of_method] for seed in seeds]) for of_method in scores)
-    return exchanged(first, second)
+    return worst_apart(first, second)
 
 
 def worst_case_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> list[str]:
