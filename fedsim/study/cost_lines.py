@@ -259,7 +259,7 @@ def _soonest(group: Group, tested: Tested) -> list[Sentence]:
     test = tested.sooner.get(first)
     sure, claims = _how_sure(group, test if test and test.lean < 0 else None, SOONER, row, reference)
     text = f"To the target {group.name(row)} takes fewest {axis.noun}, {least} in the median"
-    return [Sentence(f"{text}; {group.name(reference)}: {against} ({sure}).", claims)]
+    return [Sentence(f"{text}; {group.name(reference)}: {against}, {sure}.", claims)]
 
 
 def _ends(axis: Axis, row: Record) -> str:
