@@ -15,6 +15,7 @@ import fedsim
 from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
+from fedsim.errors import ScenarioError
 from fedsim.report.cost_table import cost_tables
 from fedsim.report.derived import derived_files
 from fedsim.report.figures.costs import figures_of_costs
@@ -272,6 +273,23 @@ def test_what_cannot_be_told_apart_may_cost_as_much_as_its_interval_says():
     losses = [{**row, "metric": "test_loss", "final": 1.0 - row["final"]} for row in runs]
     assert "its test loss, 0.336 against 0.269, cannot be told apart: it may cost up to 0.13" in lines_of(losses)[0]
     assert not claims_of([lines_of(runs)[0], lines_of(losses)[0]])
+
+
+@pytest.mark.parametrize("margin", [-0.001, math.inf, "a lot", 1e300])
+def test_a_margin_is_a_number_of_at_least_0(margin):
+    with pytest.raises(ScenarioError, match=r"compare\.margin: "):
+        read({"name": "margins", "data": "digits", "compare": {"margin": margin}})
+    assert read({"name": "margins", "data": "digits", "compare": {"margin": 0}}).resolved()["compare"]["margin"] == 0
+
+
+def test_scores_that_are_the_same_under_few_seeds_are_not_sure():
+    """As of codecs that round nothing away: six seeds, of three that cost less, are too few."""
+    runs = close(summary())
+    dense = {row["seed"]: row["final"] for row in runs if row["method"] == "dense"}
+    runs = [{**row, "final": dense[row["seed"]] if row["method"] == "cast" else row["final"]} for row in runs]
+    first = lines_of(runs)[0]
+    assert first.endswith("0.900 against 0.900, is the same under all 6 seeds, too few to be sure of 0.01 (+0).")
+    assert not claims_of([first])
 
 
 def test_of_losses_the_margin_is_a_hundredth_of_the_baseline_s():

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from trust import noise
+from trust import noise, shapes
 
 from fedsim.study import cost_tests, pairing
 from fedsim.study.claims import BETTER, KINDS, SAME_SCORE
@@ -33,10 +33,10 @@ def test_few_comparisons_of_noise_claim_anything():
 
 @pytest.mark.long
 def test_differences_without_holm_are_found_to_be_claimed_too_often(monkeypatch):
-    drawn = noise.drawn
+    drawn = shapes.drawn
     monkeypatch.setattr(pairing, "holm", lambda p_values, tests=None: list(p_values))
-    monkeypatch.setattr(noise, "drawn", lambda rng: drawn(rng)._replace(seeds=10, methods=8))
-    monkeypatch.setattr(noise, "SHAPES", (noise.plain,))
+    monkeypatch.setattr(shapes, "drawn", lambda rng: drawn(rng)._replace(seeds=10, methods=8))
+    monkeypatch.setattr(noise, "SHAPES", (shapes.plain,))
     made, could, _ = noise.wrong(60)
     assert BETTER in noise.too_often(made, could), (made, could)
 
@@ -46,6 +46,6 @@ def test_non_significance_read_as_equality_is_found(monkeypatch):
     """What was told before there was a margin: the same score wherever the interval holds 0."""
     level = lambda d, bound: 0.0 if len(d) > 1 and abs(d.mean()) <= half_width(d) else 1.0
     monkeypatch.setattr(cost_tests, "at_least", level)
-    monkeypatch.setattr(noise, "SHAPES", (noise.costly,))
+    monkeypatch.setattr(noise, "SHAPES", (shapes.costly,))
     made, could, _ = noise.wrong(30)
     assert SAME_SCORE in noise.too_often(made, could), (made, could)

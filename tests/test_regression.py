@@ -129,7 +129,9 @@ def test_the_headline_of_a_run_names_r2_and_mae(result):
     last = result.rounds.iloc[-1]
     text = headline(result.records["summary"], result.records["rounds"], ["fedavg"], "final")
     errors = f"(R² {last['test_r2']:.3g}, MAE {last['test_mae']:.3g})"
-    assert text.startswith(f"fedavg ends with test loss {last['test_loss']:.4g} {errors} after 3 rounds, under one seed")
+    assert text.startswith(
+        f"fedavg ends with test loss {last['test_loss']:.4g} {errors} after 3 rounds, under one seed"
+    )
 
 
 def test_a_metric_of_targets_is_refused_for_classes():

@@ -154,6 +154,13 @@ def test_methods_that_do_not_read_an_axis_are_told_once_beside_those_that_do():
     assert twins[1].endswith("one and two (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better; the same scores).")
 
 
+def test_no_interval_of_width_0_is_printed():
+    twins = lines_of(rows_of({"base": BASE, "one": BASE, "two": [b + 0.25 for b in [0.5] * 7]}))
+    assert "Not told apart from base: one (+0; 0 of 7 seeds better, 7 tied)." in twins
+    constant = lines_of(rows_of({"base": [0.5, 0.75], "m": [0.75, 1.0]}))
+    assert "m (+0.25; 2 of 2 seeds better)" in constant[1] and "0.25 better; 2 of 2" in constant[0]
+
+
 def test_sentences_say_as_data_what_they_claim():
     lines = lines_of(rows_of({"base": BASE, "level": LEVEL, "better": BETTER}))
     claims = claims_of(lines)

@@ -141,6 +141,8 @@ def _doubt(group: Group, one: Beside) -> str:
         return "cannot be told apart"
     rising = larger_is_better(str(group.reference["metric"]))
     most = -numbers.ci_low if rising else numbers.ci_high
+    if numbers.ci_low == numbers.ci_high:
+        return f"is the same under all {numbers.seeds} seeds, too few to be sure of {group.margin:.3g}"
     if most <= 0:
         return "is better by its own 95 % interval, not after Holm"
     loss = f"{100 * most:.3g} points" if is_share(str(group.reference["metric"])) else f"{most:.3g}"
@@ -186,7 +188,7 @@ def _text(group: Group, value: float) -> str:
 def _difference(numbers: Paired | None) -> str:
     if numbers is None or numbers.difference is None:
         return "no difference that is a number"
-    if numbers.ci_low is None:
+    if numbers.ci_low is None or numbers.ci_low == numbers.ci_high:  # an interval of width 0 says nothing
         return f"{numbers.difference:+.3g}"
     return f"{numbers.difference:+.3g}, 95 % {numbers.ci_low:+.3g} to {numbers.ci_high:+.3g}"
 

@@ -135,7 +135,8 @@ def _item(same: Sequence[Standing]) -> str:
     """A method with its difference, its interval, and how often it was better; several with the same scores as one."""
     row = same[0].row or {}
     lost = f"; {row['diverged']} of {row['seeds']} runs diverged" if row["diverged"] else ""
-    ends = "" if row["ci_low"] is None else f", 95 % {row['ci_low']:+.3g} to {row['ci_high']:+.3g}"
+    none = row["ci_low"] is None or row["ci_low"] == row["ci_high"]  # of width 0 where all scores are the same
+    ends = "" if none else f", 95 % {row['ci_low']:+.3g} to {row['ci_high']:+.3g}"
     number = "" if row["difference"] is None else f"{row['difference']:+.3g}{ends}; "
     alike = "; the same scores" if len(same) > 1 else ""
     return f"{' and '.join(s.method for s in same)} ({number}{same[0].seeds}{lost}{alike})"
