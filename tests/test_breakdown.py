@@ -7,6 +7,7 @@ import pytest
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.study.breakdown import breakdown_lines, breakdowns, untrained
+from fedsim.study.claims import claims_of
 from fedsim.study.worst_case import worst_cases
 
 MEANS = {  # by attack and method, along the axis
@@ -44,10 +45,22 @@ def test_a_method_falls_where_half_of_its_gain_is_lost():
 
 def test_of_several_attacks_the_worst_counts():
     lines = breakdown_lines(breakdowns(rows(), starts(rows())))
-    start = "Half of what training gains is lost along the share of malicious clients under the worst of 2 attacks: "
-    assert lines == [f"{start}mean from 0.2, median from 0.4."]
+    start = "By the means, half of what training gains is lost along the share of malicious clients"
+    assert lines == [f"{start} under the worst of 2 attacks: mean from 0.2, median from 0.4."]
     (line,) = breakdown_lines(breakdowns(rows(["[sign_flip]"]), starts(rows(["[sign_flip]"]))))
     assert line.endswith("mean from 0.2; not median.")
+
+
+def test_where_training_surely_gains_nothing_no_method_holds_or_falls():
+    """A gain that one of two methods alone could be sure of, and not one of all that there are."""
+    made = rows(["[sign_flip]"])
+    for row in made:
+        row["sd"] = 0.6 if row["method"] == "mean" else row["sd"]
+    table = pd.DataFrame(breakdowns(made, starts(made))).set_index("method")
+    assert table.loc["mean", ["holds", "falls"]].isna().all() and table.loc["median", "holds"] == 0.4
+    (line,) = breakdown_lines(breakdowns(made, starts(made)))
+    assert line.endswith("no method; training gains nothing for sure: mean.")
+    assert [claim.who for claim in claims_of([line])] == ["median"]
 
 
 def test_without_start_models_or_numbers_nothing_falls():

@@ -9,22 +9,28 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import fedsim
 from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
+from fedsim.errors import ScenarioError
 from fedsim.report.cost_table import cost_tables
 from fedsim.report.derived import derived_files
 from fedsim.report.figures.costs import figures_of_costs
 from fedsim.report.page.charts import byte_axes, charts
+from fedsim.report.paper_table import paper_table
+from fedsim.report.results import results
+from fedsim.report.tables import for_paper
 from fedsim.runs.checks import of_comparison
 from fedsim.scenario import read
+from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, claims_of
 from fedsim.study.cost_axes import BYTES, TIME, in_bytes, leads, timed
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.costs import costs, direction, groups, name_of, on_front
 from fedsim.study.methods import methods_of
-from fedsim.study.statistics import interval, median_interval
+from fedsim.study.statistics import holm, interval, median_interval
 from fedsim.study.words import attacks, call_of, codec_axes, variation
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
@@ -141,9 +147,11 @@ def clocked(seeds: int = 6) -> list[dict]:
             for r in rounds(seeds)]  # fmt: skip
 
 
-def aimed() -> list[dict]:
+def aimed(seeds: int = 6) -> list[dict]:
     ends = {"dense": 24.0, "cast": 6.0, "top_k": 3.0, "bad": 6.0}
-    return [{**r, "virtual_seconds_to_target": ends[r["method"]] if r["bytes_to_target"] else None} for r in summary()]
+    return [
+        {**r, "virtual_seconds_to_target": ends[r["method"]] if r["bytes_to_target"] else None} for r in summary(seeds)
+    ]
 
 
 def test_rows_of_seconds_hold_scores_in_equal_time():
@@ -176,8 +184,18 @@ def test_seconds_are_in_sentences_where_machines_decide_them():
         "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
     )
     assert equal.startswith(start)
-    assert saved.startswith("cast takes 4 times fewer virtual seconds than dense at test accuracy 0.899")
+    cannot = (
+        "its test accuracy, 0.899 against 0.900, cannot be told apart: it may cost up to 1.02 points (-0.001, 95 % -0"
+    )
+    assert saved.startswith(f"cast takes 4 times fewer virtual seconds than dense; {cannot}")
     assert soonest.startswith("To the target cast takes fewest virtual seconds, 6 s (95 % 6 s to 6 s) in the median")
+    assert equal.endswith("which is not sure).") and soonest.endswith("which is not sure.")  # 3 * 2 / 2**6 is too much
+    many = aimed(8), clocked(8)
+    equal, _, soonest = cost_lines(TIME, costs(TIME, *many, "final"), *many, "dense", "final", FLEET)
+    assert [(one.kind, one.who, one.p) for one in claims_of([equal, soonest])] == [
+        (IN_TIME, "top_k", 3 * 2 / 2**8),
+        (SOONER, "cast", 3 * 2 / 2**8),
+    ]
     assert cost_lines(TIME, rows, runs, played, "dense", "final", {"fleet": {}}) == []
     assert timed({"compare": {"vary": {"schedule": ["sync", "fedbuff"]}}}) and not leads(TIME, FLEET)
 
@@ -207,21 +225,111 @@ def test_lost_messages_are_paid_for_by_those_that_count():
 # ------------------------------------------------------------------------------------------------ in sentences
 
 
+def lines_of(runs, axis=BYTES, scenario=None):
+    return cost_lines(axis, costs(axis, runs, rounds(), "final"), runs, rounds(), "dense", "final", scenario)
+
+
+def close(runs: list[dict]) -> list[dict]:
+    """Runs with a tenth of their noise."""
+    return [{**row, "final": 0.9 * SCORES[row["method"]] + 0.1 * row["final"]} for row in runs]
+
+
 def test_the_first_sentence_says_what_can_be_saved():
-    runs = summary()
-    first, second = cost_lines(BYTES, costs(BYTES, runs, rounds(), "final"), runs, rounds(), "dense", "final")
+    first, second = lines_of(close(summary()))
     assert re.fullmatch(
-        r"cast sends 2 times fewer bytes up than dense at test accuracy 0\.\d+ against 0\.\d+ \([-+]\S+, 95 % -\S+ to \+\S+\)\.",
+        r"cast sends 2 times fewer bytes up than dense at test accuracy 0\.\d+ against 0\.\d+"
+        r" \([-+]\S+, 95 % -\S+ to [-+]\S+; not 0\.01 worse, p = \S+ after Holm\)\.",
         first,
     )
     least, most = ("0.2 MB (95 % 0.2 MB to 0.2 MB)", "0.4 MB (95 % 0.4 MB to 0.4 MB)")
-    assert second == f"To the target cast takes fewest bytes, {least} in the median; dense: {most}."
+    end = f"{least} in the median; dense: {most}, which is not sure."
+    assert second == f"To the target cast takes fewest bytes, {end}"
+
+
+def test_the_same_score_is_claimed_where_the_interval_ends_above_the_margin():
+    """By SciPy, of every row that costs less, after Holm over them."""
+    runs = close(summary())
+    scores = {m: np.array([r["final"] for r in runs if r["method"] == m]) for m in SCORES}
+    test = stats.ttest_1samp(scores["cast"] - scores["dense"], -0.01, alternative="greater")
+    (claim,) = claims_of(lines_of(runs))
+    assert (claim.kind, claim.who, claim.whom) == (SAME_SCORE, "cast", "dense")
+    assert claim.p == pytest.approx(holm([2 * test.pvalue, 1.0, 1.0])[0])  # the others are far below
+    ends = stats.ttest_rel(scores["cast"], scores["dense"]).confidence_interval(0.95)
+    for margin, wanted in ((0.01, True), (2 * -ends.low, True), (0.99 * -ends.low, False), (0.0, False)):
+        made = claims_of(lines_of(runs, scenario={"compare": {"margin": margin}}))
+        assert any(one.kind == SAME_SCORE for one in made) is wanted, margin
+
+
+def test_what_cannot_be_told_apart_may_cost_as_much_as_its_interval_says():
+    """Numbers of a trial, which were told as the same: 0.664 against 0.731, 95 % -0.135 to +0.002."""
+    runs = summary()
+    for row in runs:
+        row["final"] = {"dense": 0.731, "cast": 0.664}.get(row["method"], 0.3)
+        row["final"] += 0.0595 * (-1) ** row["seed"] * (row["method"] == "cast")
+    first = lines_of(runs)[0]
+    start = "cast sends 2 times fewer bytes up than dense; its test accuracy, 0.664 against 0.731, cannot be told apart"
+    loss = r"it may cost up to 13\.\d points \(-0\.067, 95 % -0\.13\d+ to \+0\.00\d+\)\."
+    assert re.fullmatch(f"{start}: {loss}", first)
+    losses = [{**row, "metric": "test_loss", "final": 1.0 - row["final"]} for row in runs]
+    assert "its test loss, 0.336 against 0.269, cannot be told apart: it may cost up to 0.13" in lines_of(losses)[0]
+    assert not claims_of([lines_of(runs)[0], lines_of(losses)[0]])
+
+
+@pytest.mark.parametrize("margin", [-0.001, math.inf, "a lot", 1e300])
+def test_a_margin_is_a_number_of_at_least_0(margin):
+    with pytest.raises(ScenarioError, match=r"compare\.margin: "):
+        read({"name": "margins", "data": "digits", "compare": {"margin": margin}})
+    assert read({"name": "margins", "data": "digits", "compare": {"margin": 0}}).resolved()["compare"]["margin"] == 0
+
+
+def test_scores_that_are_the_same_under_few_seeds_are_not_sure():
+    """As of codecs that round nothing away: six seeds, of three that cost less, are too few."""
+    runs = close(summary())
+    dense = {row["seed"]: row["final"] for row in runs if row["method"] == "dense"}
+    runs = [{**row, "final": dense[row["seed"]] if row["method"] == "cast" else row["final"]} for row in runs]
+    first = lines_of(runs)[0]
+    assert first.endswith("0.900 against 0.900, is the same under all 6 seeds, too few to be sure of 0.01 (+0).")
+    assert not claims_of([first])
+
+
+def test_of_losses_the_margin_is_a_hundredth_of_the_baseline_s():
+    runs = [{**row, "metric": "test_loss", "final": 10 * (1.9 - row["final"])} for row in close(summary())]
+    first = lines_of(runs)[0]
+    assert "at test loss 10 against 10 (" in first and "not 0.1 worse" in first
+    narrow = lines_of(runs, scenario={"compare": {"margin": 0.001}})
+    assert SAME_SCORE not in {claim.kind for claim in claims_of(narrow)}
 
 
 def test_a_saving_that_costs_score_is_none():
-    runs = summary(cast=0.8)
-    lines = cost_lines(BYTES, costs(BYTES, runs, rounds(), "final"), runs, rounds(), "dense", "final")
-    assert lines[0].startswith("None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.9")
+    lines = lines_of(summary(cast=0.8))
+    assert lines[0].startswith("None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.900 (p = ")
+    assert [claim.kind for claim in claims_of(lines)] == [NONE_KEEPS]
+
+
+def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
+    """Of the same scores the test is one; of a table in which more is compared with the baseline it is another."""
+    runs = close(aimed())
+    tables_of = {axis.table: costs(axis, runs, clocked(), "final") for axis in (BYTES, TIME)}
+    scenario = {**FLEET, "compare": {"vary": {"wire": [[], ["cast"]]}}}
+    few = [row for row in tables_of["bytes"] if row["method"] in ("dense", "cast")]
+    about = (few, runs, clocked(), "dense", "final", scenario)
+    alone, both = (cost_lines(BYTES, *about, tables=known) for known in (None, {**tables_of, "bytes": few}))
+    sure = [next(one for one in claims_of(lines) if one.kind == SAME_SCORE) for lines in (alone, both)]
+    assert sure[1].p == pytest.approx(3 * sure[0].p)
+
+
+def test_mb_to_target_is_one_number_on_a_page():
+    """In the table of costs, in that of results and in those of papers: the median, and who never arrives counts."""
+    runs = [{**row, "rounds_to_target": 2 if row["bytes_to_target"] else None} for row in summary()]
+    (table,) = cost_tables(BYTES, costs(BYTES, runs, rounds(), "final"), "dense", {})
+    column = table.head.index("MB to target")
+    of_costs = {name: cells[column][0].split(" (")[0] for name, cells in zip(table.names, table.cells, strict=True)}
+    assert of_costs == {"dense": "0.4", "cast": "0.2", "top_k": "∞", "bad": "∞"}
+    wanted = {**of_costs, "top_k": "∞ (3 of 6)", "bad": "not reached"}
+    assert {row["method"][0]: row["MB to target"][0] for row in results(runs, None, "final")} == wanted
+    frame = pd.DataFrame(runs)
+    assert for_paper(frame).set_index("method")["MB to target"].replace("", "not reached").to_dict() == wanted
+    assert re.search(r"^dense .*& 2 & 0\.4 ", paper_table(runs, None, "final", {"name": "paper"}), re.M)
 
 
 def test_rows_of_one_method_are_named_by_their_codecs():

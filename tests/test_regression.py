@@ -6,6 +6,7 @@ import pytest
 import fedsim
 from fedsim.engine.evaluation import gathered, metrics
 from fedsim.errors import ScenarioError
+from fedsim.report.page.outcome import headline
 from fedsim.study.statistics import scored
 from fedsim.study.summary import larger_is_better, worst
 from fedsim.study.tuning import validation_of
@@ -122,6 +123,15 @@ def test_a_run_reports_what_its_model_scores():
     assert result.scenario["model"]["kind"] == "linear"  # none was written
     chunked = fedsim.run({**SCENARIO, "data": {**SCENARIO["data"], "resident_mb": 0}}, data=measured())
     assert chunked.rounds.equals(result.rounds)
+
+
+def test_the_headline_of_a_run_names_r2_and_mae(result):
+    last = result.rounds.iloc[-1]
+    text = headline(result.records["summary"], result.records["rounds"], ["fedavg"], "final")
+    errors = f"(R² {last['test_r2']:.3g}, MAE {last['test_mae']:.3g})"
+    assert text.startswith(
+        f"fedavg ends with test loss {last['test_loss']:.4g} {errors} after 3 rounds, under one seed"
+    )
 
 
 def test_a_metric_of_targets_is_refused_for_classes():

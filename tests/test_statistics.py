@@ -9,6 +9,7 @@ from scipy import stats
 
 from fedsim.study import statistics
 from fedsim.study.statistics import (
+    at_least,
     holm,
     iqm,
     paired,
@@ -77,9 +78,46 @@ def test_equal_scores_differ_by_nothing():
     assert found == (7, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.5)
 
 
+@pytest.mark.parametrize("one", [[0.1 + 0.2, 0.7], [0.85, 0.95], [1e6 + 0.1, 3e6 + 0.1]])
+def test_equal_differences_of_two_seeds_are_sure_of_nothing(one):
+    found = paired(np.array(one), np.array(one) - 0.1, True)
+    assert found.difference == pytest.approx(0.1)
+    assert (found.ci_low, found.ci_high, found.effect_size) == (None, None, None)
+    tied = paired(np.array(one), np.array(one), True)
+    assert (tied.difference, tied.ci_low, tied.effect_size, tied.p_value) == (0.0, None, None, 1.0)
+
+
+def test_differences_below_rounding_are_none():
+    steps = np.array([3, -1, -2, 4, -4]) / 359
+    base = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    found = paired(base + steps, base, True)
+    assert found.difference == 0.0 and found.effect_size == 0.0 and found.ci_low == -found.ci_high
+    again = paired(base * (1 + 2e-16), base, True)
+    assert again == paired(base, base, True) and again.probability_of_improvement == 0.5
+    small = paired(1e-7 * (base + steps), 1e-7 * base, False)  # small numbers are no rounding
+    assert small.effect_size == pytest.approx(0.0) and small.ci_high == pytest.approx(1e-7 * found.ci_high)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_a_mean_above_a_bound_is_tested_as_scipy_does(n):
+    d = RNG.normal(0.0, 0.02, n)
+    test = stats.ttest_1samp(d, -0.01, alternative="greater")
+    assert at_least(d, -0.01) == pytest.approx(test.pvalue)
+    low = paired(d, np.zeros(n), True).ci_low
+    assert (2 * at_least(d, low) == pytest.approx(0.05)) and 2 * at_least(d, low - 1e-6) < 0.05 < 2 * at_least(
+        d, low + 1e-6
+    )
+    assert at_least(np.full(n, 0.5), 0.0) == 2.0**-n and at_least(np.array([0.5, np.inf]), 0.0) == 1.0
+
+
+def test_a_test_that_is_made_twice_counts_once():
+    assert holm([0.02, 0.02, None, 0.03], ["a", "a", "c", "b"]) == [0.04, 0.04, None, 0.04]
+    assert holm([0.02, 0.02], ["a", "b"]) == [0.04, 0.04]
+
+
 def test_a_constant_difference_has_no_effect_size():
     found = paired(np.array([0.5, 0.25, 0.75]), np.array([0.25, 0.0, 0.5]), True)
-    assert (found.difference, found.ci_low, found.ci_high, found.effect_size) == (0.25, 0.25, 0.25, None)
+    assert (found.difference, found.ci_low, found.ci_high, found.effect_size) == (0.25, None, None, None)
 
 
 def test_runs_that_diverged_count_as_the_worst():

@@ -1,5 +1,7 @@
 """What a comparison says in sentences, and how paths of a scenario are called there."""
 
+import json
+
 import pandas as pd
 import pytest
 
@@ -7,6 +9,8 @@ from fedsim.report.results import results
 from fedsim.scenario.schema import scenario_model
 from fedsim.scenario.sections import ClientCommon, DataCommon, Fleet, Numerics
 from fedsim.study import words
+from fedsim.study.claims import BETTER as BETTER_OR_WORSE
+from fedsim.study.claims import claims_of
 from fedsim.study.pairing import against
 from fedsim.study.standings import chance_levels, standings
 from fedsim.study.verdict import verdict
@@ -78,7 +82,7 @@ def test_under_attack_it_says_who_holds():
     lines = lines_of(rows, chance=chance)
     start = "With 20 % malicious, m holds with test accuracy 0.504 against 0.101 of base, which is at chance level (0.4"
     assert lines[0].startswith(start)
-    assert lines[0].endswith("; with 0 % malicious, base leads with 0.617.")
+    assert lines[0].endswith("; with 0 % malicious, base leads with 0.617 (the other is surely worse).")
     assert [line.split(":")[0] for line in lines[1:]] == [
         "With 0 % malicious",
         "With 20 % malicious",
@@ -93,10 +97,85 @@ def test_where_both_are_at_chance_level_it_says_so():
     lines = lines_of(rows, chance={"": 0.101})
     assert (
         lines[0]
-        == "No method does better than chance: m, the best, has test accuracy 0.105; wild diverged under all seeds."
+        == "No method is above chance level: m, the best, has test accuracy 0.105; wild diverged under all seeds."
     )
-    assert "At chance level: m, base; what they differ by means nothing." in lines
+    assert "At chance level: m, base; they are not compared with each other." in lines
     assert not any("better than base" in line for line in lines)
+
+
+def test_who_leads_under_an_attack_holds_only_where_half_of_the_gain_is_surely_left():
+    variants = ("fleet.malicious=0", "fleet.malicious=0.2")
+    spread = [0.02, -0.01, 0.0, 0.01, -0.02, 0.015, -0.015]
+    for left, verb in ((0.60, "holds"), (0.50, "leads"), (0.46, "leads"), (0.30, "leads")):
+        rows = rows_of({"base": [0.8] * 7, "m": [0.9 + d for d in spread]}, variant=variants[0])
+        rows += rows_of({"base": [0.2] * 7, "m": [left + d for d in reversed(spread)]}, variant=variants[1])
+        headline = lines_of(rows, start=dict.fromkeys(variants, 0.1))[0]
+        assert f"with 20 % malicious, it {verb} with" in headline, left
+    assert "it leads with" in lines_of(rows)[0]  # nobody knows what training gains
+
+
+def test_where_seeds_suffice_a_difference_is_not_after_holm():
+    """Ten seeds, two of which lean the other way: the interval leaves out 0, and seven such methods are too many."""
+    lean = [0.03, 0.02, 0.025, 0.02, 0.03, 0.02, 0.025, 0.02, -0.006, -0.004]
+    scores = {"base": [0.5] * 10, **{f"m{i}": [0.5 + (1 + i / 100) * d for d in lean] for i in range(7)}}
+    lines = lines_of(rows_of(scores))
+    assert lines[0].endswith("; 8 of 10 seeds better; by the 95 % interval, not after Holm).")
+    assert lines[1].startswith("Better than base by the 95 % interval, not after Holm: m6 (+0.0")
+    assert len(lines) == 2 and not claims_of(lines)
+
+
+def test_scores_that_are_the_same_are_one_test_and_told_once():
+    """Along an axis that no method reads."""
+    values = [0.1, 0.2, 0.3]
+    rows = [
+        row
+        for value in values
+        for row in rows_of({"base": BASE, "better": BETTER, "level": LEVEL}, variant=f"client.mu={value}")
+    ]
+    table = {(row["variant"], row["method"]): row["p_adjusted"] for row in against(rows, "base", "final")}
+    alone = {
+        row["method"]: row["p_adjusted"]
+        for row in against(rows_of({"base": BASE, "better": BETTER, "level": LEVEL}), "base", "final")
+    }
+    assert all(table[f"client.mu={value}", method] == p for value in values for method, p in alone.items())
+    lines = lines_of(rows)
+    assert [line for line in lines if "the same scores" in line] == [
+        f"With client μ {value}: the same scores as with client μ 0.1." for value in values[1:]
+    ]
+    assert sum("better (" in line for line in lines[1:]) == 1
+
+
+def test_methods_that_do_not_read_an_axis_are_told_once_beside_those_that_do():
+    rows = rows_of({"base": BASE, "same": BETTER, "reads": LEVEL}, variant="client.mu=0.1")
+    rows += rows_of({"base": BASE, "same": BETTER, "reads": BETTER[::-1]}, variant="client.mu=0.2")
+    lines = lines_of(rows)
+    assert "With client μ 0.2: the same scores as with client μ 0.1: same." in lines
+    twins = lines_of(rows_of({"base": BASE, "one": BETTER, "two": BETTER}))
+    assert twins[1].endswith("one and two (+0.113, 95 % +0.103 to +0.123; 7 of 7 seeds better; the same scores).")
+
+
+def test_no_interval_of_width_0_is_printed():
+    twins = lines_of(rows_of({"base": BASE, "one": BASE, "two": [b + 0.25 for b in [0.5] * 7]}))
+    assert "Not told apart from base: one (+0; 0 of 7 seeds better, 7 tied)." in twins
+    constant = lines_of(rows_of({"base": [0.5, 0.75], "m": [0.75, 1.0]}))
+    assert "m (+0.25; 2 of 2 seeds better)" in constant[1] and "0.25 better; 2 of 2" in constant[0]
+
+
+def test_sentences_say_as_data_what_they_claim():
+    lines = lines_of(rows_of({"base": BASE, "level": LEVEL, "better": BETTER}))
+    claims = claims_of(lines)
+    assert {(claim.kind, claim.who, claim.whom) for claim in claims} == {(BETTER_OR_WORSE, "better", "base")}
+    assert all(claim.p == pytest.approx(2 * 2 / 2**7) for claim in claims) and not claims_of(lines[2:])
+    assert json.loads(json.dumps(lines)) == lines  # to everything else they are texts
+
+
+def test_headlines_of_regressions_name_r2_and_mae():
+    rows = rows_of({"base": BETTER, "less": BASE}, "test_loss")
+    errors = {("", "base"): "R² 0.71, MAE 0.52", ("", "less"): "R² 0.8, MAE 0.4"}
+    start = "less leads with test loss 0.504 (R² 0.8, MAE 0.4) against 0.617 (R² 0.71, MAE 0.52) of base (0.113 better"
+    assert lines_of(rows, errors=errors)[0].startswith(start)
+    assert lines_of(rows_of({"base": BASE, "m": BETTER}, "test_r2"))[0].startswith("m leads with test R² 0.617 against")
+    assert lines_of(rows_of({"base": BETTER, "m": BASE}, "test_mae"))[0].startswith("m leads with test MAE 0.504")
 
 
 def test_chance_is_the_share_of_the_most_frequent_label():

@@ -1,17 +1,21 @@
 """Methods under the worst of several attacks: table, sentences, page and figure against counting by hand."""
 
+import itertools
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import fedsim
 from fedsim.report.derived import derived_files
 from fedsim.report.figures import figures_of_attacks
 from fedsim.report.results import rows_of
+from fedsim.study.claims import claims_of
 from fedsim.study.conclusions import conclusions
-from fedsim.study.statistics import holm, interval, paired
+from fedsim.study.exchange import beyond, exchanged, worst_apart
+from fedsim.study.statistics import interval
 from fedsim.study.worst_case import by_attack, parted, worst_case_lines, worst_cases
 
 SCORES = {  # by attack and method, for alpha 1; one less for alpha 0.1
@@ -58,8 +62,9 @@ def test_the_worst_attack_is_that_of_the_lowest_mean_and_no_attack_is_none():
     first = table.iloc[0]
     assert (first["mean"], first["ci_low"], first["ci_high"]) == pytest.approx((b.mean(), *interval(b)), rel=1e-12)
     assert first["sd"] == pytest.approx(b.std(ddof=1))
-    p = holm([paired(other, b, True).p_value for other in others])
-    assert table["p_adjusted"].tolist()[1:3] == pytest.approx(p) and np.isnan(first["p_adjusted"])
+    assert all((b > other).all() for other in others)
+    pairs = 2 * 3  # of methods, under two variations
+    assert table["p_adjusted"].tolist()[1:3] == [pairs * 2 / 2**8] * 2 and np.isnan(first["p_adjusted"])
 
 
 def test_a_run_that_diverged_is_the_worst_there_is():
@@ -73,6 +78,49 @@ def test_sentences():
     lines = worst_case_lines(worst_cases(summary(), "final"))
     assert lines[0].startswith("Under the worst of 2 attacks, with partition α 1: b keeps test accuracy 0.6 (gaussian")
     assert "on the wire), surely more than 2 of 2; a keeps 0.2 (sign flip scale 5" in lines[0] and len(lines) == 2
+
+
+def test_an_exchange_takes_the_worst_attacks_anew():
+    """Against loops over the definition."""
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(0.3, 1, (2, 5, 3))
+    gap = lambda a, b: abs(a.mean(0).min() - b.mean(0).min())
+    observed = gap(one, other)
+    hits = 0
+    for signs in itertools.product((False, True), repeat=5):
+        swapped = np.array(signs)[:, None]
+        hits += gap(np.where(swapped, other, one), np.where(swapped, one, other)) >= observed - 1e-12
+    assert exchanged(one, other) == exchanged(other, one) == hits / 2**5
+
+
+def test_under_one_attack_it_is_the_paired_test():
+    rng = np.random.default_rng(4)
+    one, other = rng.normal(0.3, 1, (2, 7, 1))
+    d = (one - other)[:, 0]
+    assert exchanged(one, other) == stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
+    greater = stats.permutation_test((d,), np.mean, permutation_type="samples", alternative="greater").pvalue
+    assert beyond(one, other) == greater
+
+
+def test_infinite_losses_count_by_their_place():
+    one = np.array([[1.0, 2.0], [1.0, 2.0]])
+    lost = np.full((2, 2), -np.inf)
+    assert worst_apart(one, lost) == worst_apart(lost, one) == 0.5 and worst_apart(lost, lost) == 1.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fares", [[0, 0, 0, 0, 0], [0, 0.4, 0.4, 0.4, 0.4]], ids=["alike", "unlike"])
+def test_a_choice_of_attacks_makes_no_difference_sure(fares):
+    """The worst attacks of both are equally bad; those of the second are all as bad as its worst."""
+    rng = np.random.default_rng(5)
+    p = [worst_apart(rng.normal(fares, 0.01, (8, 5)), rng.normal(0, 0.01, (8, 5))) for _ in range(300)]
+    assert np.mean(np.array(p) < 0.05) <= 0.06
+
+
+def test_what_is_surely_more_is_a_claim():
+    claims = claims_of(worst_case_lines(worst_cases(summary(), "final")))
+    assert {(claim.who, claim.whom) for claim in claims} == {("b", "a"), ("b", "c")} and len(claims) == 4
+    assert not claims_of(worst_case_lines(worst_cases(summary(seeds=7), "final")))  # 12 / 2**7 is too much
 
 
 def test_where_attacks_do_not_vary_there_is_nothing():

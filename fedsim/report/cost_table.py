@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from fedsim.report.results import Cell, Row, amount
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, Axis
 from fedsim.study.costs import cost, direction, groups, name_of, ordered, reference_of
+from fedsim.study.summary import in_words
 from fedsim.study.words import variation
 
 
@@ -57,7 +58,7 @@ def cost_tables(axis: Axis, rows: Sequence[Row], baseline: str, scenario: Mappin
 def _cells(axis: Axis, number: int, name: str, row: Row, reference: Row, way: str) -> dict[str, Cell]:
     """One row; `× fewer` compares it with the baseline, in the way in which rows differ."""
     cells: dict[str, Cell] = {"": (str(number), number)} if way else {}
-    cells |= {"method": (name, name), str(row["metric"]).replace("_", " "): _interval(row["mean"], row, "ci", ".3f")}
+    cells |= {"method": (name, name), in_words(str(row["metric"])): _interval(row["mean"], row, "ci", ".3f")}
     spent = {"up": (UP, amount), "down": (DOWN, amount), "seconds": (SECONDS, "{:.4g}".format)}
     cells |= {one: (spent[one][1](row[spent[one][0]]), row[spent[one][0]]) for one in axis.ways}
     if way:

@@ -13,7 +13,7 @@ from fedsim.report.ranking import order_of
 from fedsim.report.results import by, metric_of
 from fedsim.study.pairing import SURE, told_apart
 from fedsim.study.statistics import half_width, smallest_p
-from fedsim.study.summary import NOT_RUN, larger_is_better
+from fedsim.study.summary import NOT_RUN, in_words, larger_is_better, median_to_target
 
 Row = dict[str, Any]
 
@@ -56,7 +56,7 @@ def paper_table(
     """LaTeX with booktabs, and a comment above it that says what it is and where it fits.
 
     Methods stand in the order of `order_of`. The best mean of a column is bold; a dagger marks those that could not be
-    told apart from it (sign-flip test under the same seeds, after Holm over the methods of the column). Where nothing
+    told apart from it (sign-flip test under the same seeds, after Holm over all pairs of a column). Where nothing
     varies there are as many columns as fit: difference to the baseline, its p, what was tuned, rounds and bytes to the
     target.
 
@@ -71,7 +71,7 @@ def paper_table(
     methods, groups = order_of(summary, baseline, score), by(summary, "variant")
     varied = [*((scenario.get("compare") or {}).get("vary") or {})] if (None,) not in groups else []
     scores = [_scores(methods, rows, score, spread) for rows in groups.values()]
-    title = f"{metric_of(summary)}".replace("_", " ")
+    title = in_words(metric_of(summary))
     heads = [_values(str(variant), varied) or [title] for (variant,) in groups]
     digits = _digits([one for of_one in scores for one in of_one])
     columns = [_score_column(head, of_one, digits) for head, of_one in zip(heads, scores, strict=True)]
@@ -130,8 +130,9 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
 
 def can_tell(rows: Sequence[Row]) -> bool:
     """Whether the seeds of a variation are so many that a difference of two of its methods can be called sure."""
-    seeds, methods = (len({row[name] for row in rows}) for name in ("seed", "method"))
-    return seeds > 1 and smallest_p(seeds) * (methods - 1) < SURE
+    seeds = len({row["seed"] for row in rows})
+    methods = len({row["method"] for row in rows})
+    return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SURE
 
 
 def _digits(scores: Sequence[Score]) -> int:
@@ -207,14 +208,13 @@ def _tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
 
 
 def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
-    """Rounds and megabytes to the target, means over the runs that reached it; empty where some did not."""
+    """Rounds and megabytes to the target, medians over all runs; empty where half of them or more did not reach it."""
     columns = []
-    for name, unit, title, form in (("rounds", 1, "rounds", ".0f"), ("bytes", 1e6, "MB", ".2f")):
-        cells, column = [], f"{name}_to_target"
+    for name, unit, title, form in (("rounds", 1, "rounds", ".0f"), ("bytes", 1e6, "MB", ".3g")):
+        cells = []
         for method in methods:
-            runs = [row for row in summary if row["method"] == method]
-            values = [row[column] / unit for row in runs if row.get(column) is not None]
-            cells.append(word(f"{statistics.fmean(values):{form}}" if len(values) == len(runs) else ""))
+            median, _ = median_to_target([row for row in summary if row["method"] == method], f"{name}_to_target")
+            cells.append(word(f"{median / unit:{form}}" if math.isfinite(median) else ""))
         if any(cell[0][0] for cell in cells):
             columns.append(Column(("r",), [title], cells))
     return columns
@@ -238,7 +238,7 @@ def _comment(
         return lines
     marks = "Bold: the best mean of a column."
     if any(one.level for one in flat):
-        marks += f" Dagger: could not be told apart from it (sign-flip test, p >= {SURE} after Holm)."
+        marks += f" Dagger: could not be told apart from it (p >= {SURE}, sign-flip test, Holm over all pairs)."
     elif not can_tell(summary):
         marks += " So few seeds can call no difference to it sure."
     lines.append(marks)

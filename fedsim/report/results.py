@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedsim.study.pairing import others
 from fedsim.study.standings import wins
-from fedsim.study.summary import larger_is_better, ran
+from fedsim.study.summary import larger_is_better, median_to_target, ran
 
 NEVER = 1e300  # where a target that was not reached is sorted
 Row = dict[str, Any]
@@ -57,8 +57,7 @@ def results(
         row = dict(zip(keys, zip(words, words, strict=True), strict=True)) | _scores(group, score)
         if aimed:
             row["rounds to target"] = reached(group, "rounds_to_target", 1, ".0f")
-            megabytes = reached(group, "bytes_to_target", 1e6, ".2f")
-            row["MB to target"] = ("", megabytes[1]) if megabytes[1] == NEVER else megabytes
+            row["MB to target"] = reached(group, "bytes_to_target", 1e6, ".3g")
         if differences is not None:
             difference = differences.get(key)
             row |= _difference(difference)
@@ -122,12 +121,14 @@ def amount(count: float) -> str:
 
 
 def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
-    """The mean over the runs that reached the target, and how many did."""
-    known = [row[name] / unit for row in rows if row.get(name) is not None]
-    if not known:
+    """The median over the runs, of which those that did not reach the target count as without bound, and how many did."""
+    median, arrived = median_to_target(rows, name)
+    if not arrived:
         return "not reached", NEVER
-    some = "" if len(known) == len(rows) else f" ({len(known)} of {len(rows)})"
-    return f"{statistics.fmean(known):{form}}{some}", statistics.fmean(known)
+    some = "" if arrived == len(rows) else f" ({arrived} of {len(rows)})"
+    if math.isinf(median):
+        return f"∞{some}", NEVER
+    return f"{median / unit:{form}}{some}", median / unit
 
 
 def _wins(row: Row, group: Sequence[Row], runs: Mapping[tuple, list[Row]], score: str, better: bool) -> Cell:

@@ -8,8 +8,9 @@ import pandas as pd
 
 from fedsim.report.latex import escaped
 from fedsim.report.ranking import order_of
-from fedsim.report.results import rows_of
+from fedsim.report.results import reached, rows_of
 from fedsim.study.statistics import half_width
+from fedsim.study.summary import in_words
 
 
 def for_paper(
@@ -35,13 +36,12 @@ def for_paper(
         row: dict[str, Any] = {
             **names,
             "seeds": len(runs),
-            metric.replace("_", " "): _spread(list(runs[score]), spread),
+            in_words(metric): _spread(list(runs[score]), spread),
         }
-        reached = runs.dropna(subset=["rounds_to_target"])
-        if len(reached):
-            some = "" if len(reached) == len(runs) else f" ({len(reached)} of {len(runs)})"
-            row["rounds to target"] = f"{statistics.fmean(reached['rounds_to_target']):.0f}{some}"
-            row["MB to target"] = f"{statistics.fmean(reached['bytes_to_target']) / 1e6:.2f}"
+        records = rows_of(runs)
+        if any(record["rounds_to_target"] is not None for record in records):
+            row["rounds to target"] = reached(records, "rounds_to_target", 1, ".0f")[0]
+            row["MB to target"] = reached(records, "bytes_to_target", 1e6, ".3g")[0]
         if baseline is not None:
             row |= _difference(differences.get(_key(names, keys)), first=names["method"] == baseline)
         rows.append((places[names["method"], names.get("variant")], row))

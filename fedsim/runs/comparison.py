@@ -9,11 +9,12 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import Layout, label_of
 from fedsim.runs.result import OPTIONAL, ORDER, Result, State, Tables
-from fedsim.study.breakdown import breakdown_lines, breakdowns
+from fedsim.study.breakdown import breakdown_lines, breakdowns, untrained
 from fedsim.study.conclusions import conclusions
 from fedsim.study.cost_axes import AXES, leads
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.grid import Cell
+from fedsim.study.regression import errors_of
 from fedsim.study.standings import chance_levels
 from fedsim.study.tuning import Trial, edges, settings, tuned
 from fedsim.study.verdict import verdict
@@ -236,11 +237,16 @@ def said(
     """
     compared, summary, tuning = (records[name] for name in ("compare", "summary", "tuning"))
     metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
-    lines = verdict(compared, summary, baseline, score, chance_levels(partition, metric), scenario)
-    falls = breakdown_lines(breakdowns(compared, records["rounds"]), scenario)
-    about, first, after = (summary, records["rounds"], baseline, score, scenario), [], []
+    rounds = records["rounds"]
+    chance = chance_levels(partition, metric)
+    start = untrained(rounds, metric)
+    lines = verdict(compared, summary, baseline, score, chance, scenario, start, errors_of(rounds, metric))
+    falls = breakdown_lines(breakdowns(compared, rounds), scenario)
+    costs = {axis.table: records[axis.table] for axis in AXES}
+    first = []
+    after = []
     for axis in AXES:
-        spent = cost_lines(axis, records[axis.table], *about)
+        spent = cost_lines(axis, costs[axis.table], summary, rounds, baseline, score, scenario, costs)
         (first if leads(axis, scenario) else after).extend(spent)
     lines = [*first, *lines[:1], *after, *lines[1:]]
     return [*falls, *lines, *settings(tuning), *edges(tuning, tuned)]

@@ -230,6 +230,9 @@ class Compare(Section):
     """The method that the others are compared with; left out: `fedavg` where it is compared, else the first."""
     score: Literal["final", "best", "mean_last_k"] = "final"
     """What of a run's metric is compared."""
+    margin: Annotated[float, Ge(0), Le(MOST)] | None = None
+    """By how much a score may be worse and still count as the same where fewer bytes or seconds are told of; left out: 0.01
+    of scores between 0 and 1, else 1 % of the baseline's mean."""
 
 
 def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:

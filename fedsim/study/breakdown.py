@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.statistics import half_width_of
+from fedsim.study.claims import FALLS, Claim, Sentence
+from fedsim.study.pairing import SURE
+from fedsim.study.statistics import half_width_of, holm, more_than_nothing
 from fedsim.study.summary import Record, larger_is_better
 from fedsim.study.words import axis, variation
 from fedsim.study.worst_case import parted
@@ -42,6 +44,9 @@ def beside(variant: str | None, path: str) -> str:
 def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Record]:
     """Every method along the share of malicious clients: the rows of `breakdown.csv`; none for fewer than three shares.
 
+    A method of which it is not sure that training gains anything at all, after Holm over all of them, neither holds nor
+    falls anywhere.
+
     Args:
       compared: rows of `compare.csv`.
       rounds: rows of `rounds.csv`, for the score of the untrained model.
@@ -56,7 +61,12 @@ def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Rec
         return []
     metric = next(str(row["metric"]) for rows in groups.values() for row in rows.values())
     start = untrained(rounds, metric)
-    return [_row(rest, method, rows, start) for (rest, method), rows in sorted(groups.items())]
+    ordered = sorted(groups.items())
+    gained = holm([_no_gain(rows, start) for _, rows in ordered])
+    return [
+        _row(rest, method, rows, start, p is not None and p < SURE)
+        for ((rest, method), rows), p in zip(ordered, gained, strict=True)
+    ]
 
 
 def breakdown_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> list[str]:
@@ -64,19 +74,25 @@ def breakdown_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None =
     groups: dict[str, dict[str, list[Record]]] = {}
     for row in rows:
         groups.setdefault(parted(row.get("variant", ""))[0], {}).setdefault(row["method"], []).append(row)
-    lines = []
-    for rest, methods in groups.items():
-        falls = {
-            method: [row["falls"] for row in tried if row["falls"] is not None] for method, tried in methods.items()
-        }
-        points = sorted((min(values), method) for method, values in falls.items() if values)
-        kept = [method for method, values in falls.items() if not values]
-        attacks, words = max(map(len, methods.values())), variation(rest, scenario)
-        where = (f" under the worst of {attacks} attacks" if attacks > 1 else "") + (f" with {words}" if rest else "")
-        text = ", ".join(f"{method} from {value:g}" for value, method in points) or "no method"
-        others = f"; not {', '.join(kept)}" if points and kept else ""
-        lines.append(f"Half of what training gains is lost along the {axis(AXIS)}{where}: {text}{others}.")
-    return lines
+    return [_line(rest, methods, scenario) for rest, methods in groups.items()]
+
+
+def _line(rest: str, methods: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any] | None) -> Sentence:
+    """Where each method has lost half of its gain, by its means; of which it is not sure that there is any, by name."""
+    falls = {method: [row["falls"] for row in tried if row["falls"] is not None] for method, tried in methods.items()}
+    points = sorted((min(values), method) for method, values in falls.items() if values)
+    others = [method for method, values in falls.items() if not values]
+    kept = [method for method in others if all(row["holds"] is not None for row in methods[method])]
+    unsure = [method for method in others if method not in kept]
+    attacks = max(map(len, methods.values()))
+    where = f" under the worst of {attacks} attacks" if attacks > 1 else ""
+    where += f" with {variation(rest, scenario)}" if rest else ""
+    text = ", ".join(f"{method} from {value:g}" for value, method in points) or "no method"
+    text += f"; not {', '.join(kept)}" if points and kept else ""
+    text += f"; training gains nothing for sure: {', '.join(unsure)}" if unsure else ""
+    claims = [Claim(FALLS, method, "", rest, None) for _, method in points]
+    claims += [Claim(FALLS, method, "", rest, None) for method in kept]
+    return Sentence(f"By the means, half of what training gains is lost along the {axis(AXIS)}{where}: {text}.", claims)
 
 
 def breakdown(
@@ -120,14 +136,30 @@ def breakdown(
     return float(values[order[beyond]]) if beyond < len(order) else None
 
 
-def _row(rest: str, method: str, rows: Mapping[float, Record], start: Mapping[str, float]) -> Record:
+def _no_gain(rows: Mapping[float, Record], start: Mapping[str, float]) -> float | None:
+    """The p of a method gaining nothing at the better of the two ends of its axis; None where it cannot be tested."""
+    p_values = []
+    for value in (min(rows), max(rows)):
+        row = rows[value]
+        untrained_score = start.get(row.get("variant") or "")
+        if untrained_score is None or row["mean"] is None or row["sd"] is None:
+            continue
+        gain = row["mean"] - untrained_score
+        gain = gain if larger_is_better(row["metric"]) else -gain
+        p_values.append(more_than_nothing(gain, row["sd"], row["seeds"]))
+    return min(1.0, 2 * len(p_values) * min(p_values)) if p_values else None
+
+
+def _row(rest: str, method: str, rows: Mapping[float, Record], start: Mapping[str, float], gained: bool) -> Record:
     values = sorted(rows)
     first = rows[values[0]]
     untrained_score = start.get(first.get("variant") or "")
     means = [np.nan if rows[v]["mean"] is None else rows[v]["mean"] for v in values]
     sds, seeds = [rows[v]["sd"] for v in values], [rows[v]["seeds"] for v in values]
     better = larger_is_better(first["metric"])
-    falls = None if untrained_score is None else breakdown(values, means, sds, seeds, untrained_score, better)
+    falls = None
+    if untrained_score is not None and gained:
+        falls = breakdown(values, means, sds, seeds, untrained_score, better)
     return {
         "method": method,
         **({"variant": rest} if rest else {}),
@@ -136,7 +168,7 @@ def _row(rest: str, method: str, rows: Mapping[float, Record], start: Mapping[st
         "values": len(values),
         "untrained": untrained_score,
         "mean": first["mean"],
-        "holds": max((v for v in values if falls is None or v < falls), default=None),
+        "holds": max((v for v in values if gained and (falls is None or v < falls)), default=None),
         "falls": falls,
     }
 

@@ -1,12 +1,13 @@
 """Methods against a baseline, within every variation: the rows of `compare.csv`."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.study.statistics import differ, holm, iqm, paired, profile, ranks, scored, stratified
-from fedsim.study.summary import NOT_RUN, Record, larger_is_better, ran, worst
+from fedsim.study.summary import NOT_RUN, SCORES, Record, larger_is_better, ran, worst
 
 SURE = 0.05
 THRESHOLDS = 51  # of a performance profile
@@ -15,7 +16,8 @@ THRESHOLDS = 51  # of a performance profile
 def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequence[str] = ()) -> list[Record]:
     """Every method compared with the baseline under the same seeds, and the baseline's own scores; Holm over the others.
 
-    Rows of the baseline have mean, standard deviation and counts, and nothing that a comparison would give.
+    Rows of the baseline have mean, standard deviation and counts, and nothing that a comparison would give. Rows of the
+    same scores, as along an axis that neither method reads, are one test.
 
     Args:
       summary: a row per method, variation and seed, as in `summary.csv`; those that failed or have not run have no score.
@@ -27,15 +29,32 @@ def against(summary: Sequence[Record], baseline: str, score: str, varied: Sequen
     for row in summary:
         groups.setdefault((row.get("variant", ""), row["method"]), []).append(row)
     table = []
+    tests = []
     for (variant, _), rows in groups.items():
         who = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
-        table.append({**who, **_row(rows, groups.get((variant, baseline), []), baseline, score)})
-    adjusted = holm([row["p_value"] for row in table])
+        base = groups.get((variant, baseline), [])
+        table.append({**who, **_row(rows, base, baseline, score)})
+        tests.append((same_runs(rows, score), same_runs(base, score)))
+    adjusted = holm([row["p_value"] for row in table], tests)
     return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
 
 
+def same_runs(runs: Sequence[Record], score: str) -> Hashable:
+    """What is equal for runs whose scores are the same to the bit, as where none of them reads what differs.
+
+    >>> one, other = ([{"seed": s, "final": 0.5, "diverged": 0, "variant": v} for s in (0, 1)] for v in "ab")
+    >>> same_runs(one, "final") == same_runs(other, "final"), same_runs(one, "final") == same_runs(one[:1], "final")
+    (True, False)
+    """
+    columns = (score, *SCORES)
+    return frozenset((run["seed"], *map(run.get, columns), bool(run.get("diverged"))) for run in runs if _ran(run))
+
+
 def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
-    """The p of every other method under one variation against a reference, after Holm over them; None where no seed is shared.
+    """The p of every other method under one variation against a reference; None where no seed is shared.
+
+    After Holm over all pairs of methods, since the reference, such as the best, is chosen by the scores that it is
+    compared by.
 
     Args:
       rows: of `summary.csv`, of one variation.
@@ -46,12 +65,18 @@ def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, 
     for row in rows:
         if ran(row):
             groups.setdefault(row["method"], []).append(row)
-    base, p_values = groups.pop(reference), {}
-    for method, runs in groups.items():
-        seeds = {row["seed"] for row in runs} & {row["seed"] for row in base}
-        one, other = (_scored(part, seeds, score, worst(base[0]["metric"])) for part in (runs, base))
-        p_values[method] = differ(one, other) if seeds else None
-    return dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    pairs = list(combinations(groups, 2))
+    p_values = [_pair(groups[one], groups[other], score) for one, other in pairs]
+    tests = [frozenset({same_runs(groups[one], score), same_runs(groups[other], score)}) for one, other in pairs]
+    adjusted = zip(pairs, holm(p_values, tests), strict=True)
+    return {one if other == reference else other: p for (one, other), p in adjusted if reference in (one, other)}
+
+
+def _pair(one: list[Record], other: list[Record], score: str) -> float | None:
+    """The p of two methods under the seeds that they share; None where there are none."""
+    seeds = {row["seed"] for row in one} & {row["seed"] for row in other}
+    lowest = worst(one[0]["metric"])
+    return differ(_scored(one, seeds, score, lowest), _scored(other, seeds, score, lowest)) if seeds else None
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:

@@ -1,14 +1,14 @@
 """The standing of every method under every variation: its score, its difference to the baseline, and whether it is chance."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fedsim.study.pairing import SURE, others
-from fedsim.study.statistics import scored
+from fedsim.study.pairing import SURE, others, same_runs
+from fedsim.study.statistics import differences, scored
 from fedsim.study.summary import NOT_RUN, Record, larger_is_better, ran, worst
 
 NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25  # above chance by at most that much, and by at most that share of it
@@ -23,7 +23,8 @@ class Standing(NamedTuple):
       row: of `compare.csv`; None for the baseline.
       better: seeds under which it is better than the baseline.
       tied: seeds under which both have the same score.
-      chance: whether its score is what guessing gives.
+      chance: whether its score is about what guessing gives.
+      test: what is equal where the scores of method and baseline are the same, as along an axis that neither of them reads.
       not_run: whether no round of any of its runs was aggregated.
     """
 
@@ -33,6 +34,7 @@ class Standing(NamedTuple):
     better: int = 0
     tied: int = 0
     chance: bool = False
+    test: Hashable = None
     not_run: bool = False
 
     @property
@@ -92,11 +94,22 @@ def standings(
     by_variant: dict[str, list[Standing]] = {}
     for (variant, method), group in runs.items():
         row, mean = rows.get((variant, method)), mean_score(group, score)
-        better, tied = wins(group, runs.get((variant, baseline), []), score, rising) if row else (0, 0)
+        base = runs.get((variant, baseline), [])
+        better, tied = wins(group, base, score, rising) if row else (0, 0)
         level = (chance or {}).get(variant) if rising and not any(run.get("diverged") for run in group) else None
+        test = same_runs(group, score), same_runs(base, score)
         guess = None not in (level, mean) and _near(mean or 0.0, level or 0.0)
-        idle = all(run.get("status") == NOT_RUN for run in group)
-        by_variant.setdefault(variant, []).append(Standing(method, mean, row, better, tied, guess, idle))
+        standing = Standing(
+            method=method,
+            mean=mean,
+            row=row,
+            better=better,
+            tied=tied,
+            chance=guess,
+            test=test,
+            not_run=all(run.get("status") == NOT_RUN for run in group),
+        )
+        by_variant.setdefault(variant, []).append(standing)
     rank = lambda s: math.inf if s.mean is None else -s.mean if rising else s.mean
     return {variant: sorted(group, key=rank) for variant, group in by_variant.items()}
 
@@ -118,10 +131,10 @@ def wins(runs: Sequence[Record], base: Sequence[Record], score: str, rising: boo
     >>> wins(runs, base, "final", rising=True)
     (1, 1)
     """
-    scores, others = seed_scores(runs, score), seed_scores(base, score)
-    shared = scores.keys() & others.keys()
-    better = sum(scores[s] > others[s] if rising else scores[s] < others[s] for s in shared)
-    return better, sum(scores[s] == others[s] for s in shared)
+    one, other = seed_scores(runs, score), seed_scores(base, score)
+    shared = sorted(one.keys() & other.keys())
+    d = differences(np.array([one[seed] for seed in shared], float), np.array([other[seed] for seed in shared], float))
+    return int(np.sum(d > 0 if rising else d < 0)), int(np.sum(d == 0))
 
 
 def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:

@@ -7,7 +7,7 @@ d_s = score of a method − score of the baseline, one per seed. Whatever ended 
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 EXACT = 16  # pairs up to which all 2ⁿ signs are tried; beyond, a fixed sample of them
 FLIPS = 1 << 16
 ROUNDING = 1e-9  # of the sum of all |d_s|, below which two sums are the same: scores near 1 differ by 1e-16
+SAME = 1e-12  # of the larger of two scores: what they differ by less than that is rounding
 RANKED = 6  # pairs from which Wilcoxon's test can say anything at the usual levels
 TIED = 13  # pairs up to which SciPy's is exact with ties and zeros as well
 LEVEL = 0.95
@@ -25,7 +26,9 @@ class Paired(NamedTuple):
 
     seeds: int  # pairs
     difference: float | None  # their mean
-    ci_low: float | None  # lower end of Student's 95 % interval of the mean
+    ci_low: (
+        float | None
+    )  # lower end of Student's 95 % interval of the mean; None where equal differences have no spread
     ci_high: float | None  # upper end
     p_value: float | None  # exact sign-flip test, two-sided
     p_wilcoxon: float | None  # Wilcoxon's signed-rank test, two-sided, from six pairs on
@@ -45,29 +48,81 @@ def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: floa
 
 def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> Paired:
     """Compare scores `[n]` of a method with those of the baseline under the same seeds `[n]`."""
-    d, n = _differences(method, baseline), len(method)
+    n = len(method)
+    d = differences(method, baseline)
     better = d > 0 if larger_is_better else d < 0
     improvement = float((better.sum() + 0.5 * (d == 0).sum()) / n)
     if not np.isfinite(d).all():  # a loss without bound has no mean; which of the two was better is known
         return Paired(n, None, None, None, sign_flip(np.sign(d)), None, None, improvement)
+    rounding = SAME * float(np.abs([method, baseline]).max())
     mean = float(d.mean())
+    if abs(mean) <= rounding:
+        mean = 0.0
     if n < 2:
         return Paired(n, mean, None, None, None, None, None, improvement)
+    if not d.any():  # the same scores under every seed
+        low, high = (0.0, 0.0) if n > 2 else (None, None)
+        return Paired(n, 0.0, low, high, 1.0, wilcoxon(d), 0.0 if n > 2 else None, improvement)
     sd = float(d.std(ddof=1))
+    if sd <= rounding:  # an interval of width 0 would claim more than n equal numbers can
+        return Paired(n, mean, None, None, sign_flip(d), wilcoxon(d), None, improvement)
     half = half_width(d)
-    effect = mean / sd if sd > 0 else 0.0 if mean == 0 else None
-    return Paired(n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), effect, improvement)
+    return Paired(n, mean, mean - half, mean + half, sign_flip(d), wilcoxon(d), mean / sd, improvement)
 
 
 def differ(one: np.ndarray, other: np.ndarray) -> float:
     """The p of the sign-flip test of scores `[n]` under the same seeds; infinite ones count by which was better."""
-    d = _differences(one, other)
+    d = differences(one, other)
     return sign_flip(d if np.isfinite(d).all() else np.sign(d))
 
 
-def _differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def differences(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Differences of scores `[n]` under the same seeds `[n]`; 0 where rounding alone tells two of them apart.
+
+    >>> differences(np.array([0.1 + 0.2, 1.0, np.inf]), np.array([0.3, 0.5, np.inf])).tolist()
+    [0.0, 0.5, 0.0]
+    """
     with np.errstate(invalid="ignore"):
-        return np.where(one == other, 0.0, one - other)  # ∞ − ∞: both failed alike
+        d = one - other
+        rounding = SAME * np.maximum(np.abs(one), np.abs(other))
+        near = np.isfinite(d) & (np.abs(d) <= rounding)
+        return np.where((one == other) | near, 0.0, d)  # ∞ − ∞: both failed alike
+
+
+def at_least(d: np.ndarray, bound: float) -> float:
+    """The p of differences `[n]` against the hypothesis that their mean is at most a bound: one-sided, by Student's t.
+
+    Twice it is below 5 % exactly where the lower end of their 95 % interval is above the bound. Differences without
+    spread have no t: all 2ⁿ signs count then, of which one is as good. 1 where the differences are not finite, or one.
+
+    >>> round(at_least(np.array([1.0, 2.0, 3.0]), 0.0), 4), at_least(np.array([0.0, 0.0]), -0.01)
+    (0.0371, 0.25)
+    """
+    n = len(d)
+    if n < 2 or not np.isfinite(d).all():
+        return 1.0
+    above = float(d.mean()) - bound
+    sd = float(d.std(ddof=1))
+    if sd <= SAME * max(float(np.abs(d).max()), abs(bound)):
+        sd = 0.0
+    return more_than_nothing(above, sd, n)
+
+
+def more_than_nothing(mean: float, sd: float, n: int) -> float:
+    """The p of n numbers against the hypothesis that the mean of what they are drawn from is at most 0, one-sided.
+
+    By Student's t; where they are all equal, by their signs.
+
+    >>> round(more_than_nothing(2.0, 1.0, 3), 4), more_than_nothing(0.1, 0.0, 3)
+    (0.0371, 0.125)
+    """
+    from scipy.special import stdtr
+
+    if n < 2:
+        return 1.0
+    if sd == 0.0:
+        return 2.0**-n if mean > 0 else 1.0
+    return float(stdtr(n - 1, -mean * math.sqrt(n) / sd))
 
 
 def half_width(values: Sequence[float] | np.ndarray) -> float:
@@ -163,19 +218,26 @@ def smallest_p(n: int) -> float:
     return 2.0 ** (1 - n) if n <= EXACT else 1 / (FLIPS + 1)
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
+def holm(p_values: Sequence[float | None], tests: Sequence[Hashable] | None = None) -> list[float | None]:
     """Holm's step-down adjustment over a family of tests; those that could not be made stay None.
+
+    Args:
+      p_values: of every test.
+      tests: what tells tests apart: equal ones are the same test made again, which counts once. Left out: all differ.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
+    >>> holm([0.01, 0.01, 0.04], tests=["a", "a", "b"])
+    [0.02, 0.02, 0.04]
     """
-    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
-    adjusted: list[float | None] = [None] * len(p_values)
+    names = list(range(len(p_values))) if tests is None else list(tests)
+    known = {name: p for name, p in zip(names, p_values, strict=True) if p is not None}
+    adjusted: dict[Hashable, float] = {}
     highest = 0.0
-    for rank, (p, i) in enumerate(known):
+    for rank, (name, p) in enumerate(sorted(known.items(), key=lambda item: item[1])):
         highest = max(highest, min(1.0, (len(known) - rank) * p))
-        adjusted[i] = highest
-    return adjusted
+        adjusted[name] = highest
+    return [None if p is None else adjusted[name] for name, p in zip(names, p_values, strict=True)]
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 Record = dict[str, Any]
+WORDS = {"r2": "R²", "mae": "MAE"}  # of metrics that are no words themselves
 SCORES = ("final", "best", "mean_last_k")  # columns of `summary.csv` that runs are compared by
 NOT_RUN = "not_run"  # the status of a run in which no round was aggregated
 WITHOUT_SCORE = ("failed", NOT_RUN)
@@ -26,6 +27,15 @@ def larger_is_better(metric: str) -> bool:
 def is_share(metric: str) -> bool:
     """Whether a metric lies between 0 and 1."""
     return metric.endswith(("accuracy", "attack_success"))
+
+
+def in_words(metric: str) -> str:
+    """A metric as it is called in sentences and tables.
+
+    >>> in_words("test_accuracy"), in_words("test_r2"), in_words("validation_mae")
+    ('test accuracy', 'test R²', 'validation MAE')
+    """
+    return " ".join(WORDS.get(part, part) for part in metric.split("_"))
 
 
 def worst(metric: str) -> float:
@@ -85,6 +95,22 @@ def summarise(
     if status == NOT_RUN:  # what was evaluated is the start model
         line |= {**dict.fromkeys((*SCORES, *TO_TARGET)), "status": status}
     return line
+
+
+def median_to_target(runs: Sequence[Record], column: str) -> tuple[float, int]:
+    """The median of what runs spent until the target, and how many reached it; of one that did not it is without bound.
+
+    Args:
+      runs: rows of `summary.csv`.
+      column: of them, such as `bytes_to_target`.
+
+    >>> median_to_target([{"rounds_to_target": 5}, {"rounds_to_target": 9}, {"rounds_to_target": None}], "rounds_to_target")
+    (9.0, 2)
+    """
+    known = [float(run[column]) for run in runs if run.get(column) is not None]
+    values = sorted([*known, *[math.inf] * (len(runs) - len(known))])
+    middle = len(values) // 2
+    return (values[middle] + values[-middle - 1]) / 2, len(known)
 
 
 def growth(rounds: Sequence[Record]) -> str:

@@ -1,15 +1,18 @@
 """Methods under the worst of several attacks: a rule is as good as the attack that hurts it most."""
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.pairing import SURE, told_apart
+from fedsim.study.claims import WORST_CASE, Claim, Sentence
+from fedsim.study.exchange import worst_apart
+from fedsim.study.pairing import SURE, same_runs
 from fedsim.study.standings import mean_score, seed_scores
-from fedsim.study.statistics import interval
-from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.statistics import holm, interval
+from fedsim.study.summary import Record, in_words, larger_is_better
 from fedsim.study.words import of_attack, variation
 
 Settings = dict[str, dict[str, dict[str, list[Record]]]]
@@ -47,26 +50,56 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
     """Every method under the attack that leaves it the worst mean score: the rows of `worst.csv`, the best first.
 
     The attack is chosen on the seeds on which it is reported, so the mean is a little low where several attacks are about
-    as bad. Methods are told apart from the best one by the exact paired test, each under its own worst attack, with
-    Holm's adjustment over the methods of a variation.
+    as bad. Methods are told apart from the best one by a test that chooses attacks anew (`worst_apart`), after Holm over
+    all pairs of methods of all variations, since the best is chosen on the same seeds too.
 
     Args:
       summary: rows of `summary.csv`.
       score: `final`, `best` or `mean_last_k`.
     """
+    settings = by_attack(summary)
+    apart = _apart(settings, score)
     rows = []
-    for rest, methods in by_attack(summary).items():
+    for rest, methods in settings.items():
         worst = {method: _worst(attacks, score) for method, attacks in methods.items()}
         known = {method: attack for method, attack in worst.items() if attack is not None}
         if not known:
             continue
-        runs = {method: methods[method][attack] for method, attack in known.items()}
         group = [_row(method, rest, known[method], methods[method], score) for method in known]
         group.sort(key=lambda row: -row["mean"] if larger_is_better(row["metric"]) else row["mean"])
         best = group[0]["method"]
-        apart = told_apart([run for part in runs.values() for run in part], best, score)
-        rows += [{**row, "best": best, "p_adjusted": apart.get(row["method"])} for row in group]
+        for row in group:
+            pair = frozenset((row["method"], best))
+            rows.append({**row, "best": best, "p_adjusted": apart.get((rest, pair))})
     return rows
+
+
+def _apart(settings: Settings, score: str) -> dict[tuple[str, frozenset[str]], float | None]:
+    """The p of every two methods under every other variation, after Holm over all of them."""
+    pairs = [(rest, *pair) for rest, methods in settings.items() for pair in combinations(methods, 2)]
+    p_values = []
+    tests = []
+    for rest, one, other in pairs:
+        both = settings[rest][one], settings[rest][other]
+        p_values.append(_exchanged(*both, score))
+        tests.append(
+            frozenset(frozenset((attack, same_runs(runs, score)) for attack, runs in part.items()) for part in both)
+        )
+    adjusted = holm(p_values, tests)
+    return {(rest, frozenset(pair)): p for (rest, *pair), p in zip(pairs, adjusted, strict=True)}
+
+
+def _exchanged(one: Mapping[str, list[Record]], other: Mapping[str, list[Record]], score: str) -> float | None:
+    """The p of two methods over the attacks and seeds that both have scores for; None where there are none."""
+    attacks = [attack for attack in one if attack in other]
+    scores = [[seed_scores(part[attack], score) for attack in attacks] for part in (one, other)]
+    seeds = sorted(set.intersection(*(set(part) for of_method in scores for part in of_method))) if attacks else []
+    if not seeds:
+        return None
+    metric = next((str(run["metric"]) for runs in one.values() for run in runs if run.get("metric")), "")
+    sign = 1.0 if larger_is_better(metric) else -1.0
+    first, second = (np.array([[sign * part[seed] for part in of_method] for seed in seeds]) for of_method in scores)
+    return worst_apart(first, second)
 
 
 def worst_case_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> list[str]:
@@ -74,20 +107,26 @@ def worst_case_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None 
     groups: dict[str, list[Record]] = {}
     for row in rows:
         groups.setdefault(row.get("variant", ""), []).append(row)
-    lines = []
-    for rest, group in groups.items():
-        best, others, count = group[0], group[1:], group[0]["attacks"]
-        where = f", with {variation(rest, scenario)}" if rest else ""
-        metric = str(best["metric"]).replace("_", " ")
-        text = f"Under the worst of {count} attacks{where}: {best['method']} keeps {metric} {best['mean']:.3g}"
-        text += f" ({variation(best['attack'], scenario)})"
-        if others:
-            sure = sum(row["p_adjusted"] is not None and row["p_adjusted"] < SURE for row in others)
-            last = others[-1]
-            text += f", surely more than {sure} of {len(others)}; {last['method']} keeps {last['mean']:.3g}"
-            text += f" ({variation(last['attack'], scenario)})"
-        lines.append(f"{text}.")
-    return lines
+    return [_line(rest, group, scenario) for rest, group in groups.items()]
+
+
+def _line(rest: str, group: Sequence[Record], scenario: Mapping[str, Any] | None) -> Sentence:
+    """What the best keeps, more than how many others for sure, and what the last one keeps."""
+    best, *others = group
+    where = f", with {variation(rest, scenario)}" if rest else ""
+    keeps = f"{best['method']} keeps {in_words(best['metric'])} {best['mean']:.3g}"
+    text = f"Under the worst of {best['attacks']} attacks{where}: {keeps} ({variation(best['attack'], scenario)})"
+    claims = []
+    if others:
+        last = others[-1]
+        claims = [
+            Claim(WORST_CASE, best["method"], row["method"], rest, row["p_adjusted"])
+            for row in others
+            if row["p_adjusted"] is not None and row["p_adjusted"] < SURE
+        ]
+        text += f", surely more than {len(claims)} of {len(others)}; {last['method']} keeps {last['mean']:.3g}"
+        text += f" ({variation(last['attack'], scenario)})"
+    return Sentence(f"{text}.", claims)
 
 
 def _alone(rest: str) -> bool:

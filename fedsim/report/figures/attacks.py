@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.report.figures.drawing import COLOURS, literal, sheet, style
 from fedsim.report.results import Row, metric_of
 from fedsim.study.standings import mean_score
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import in_words, larger_is_better
 from fedsim.study.words import variation
 from fedsim.study.worst_case import by_attack
 
@@ -47,7 +47,7 @@ def _figure(
     runs = [run for runs in methods.values() for part in runs.values() for run in part]
     metric = metric_of(runs)
     seeds = len({run["seed"] for run in runs})
-    note = f"{score} {metric.replace('_', ' ')}, mean over {seeds} seeds; framed: the worst of the method"
+    note = f"{score} {in_words(metric)}, mean over {seeds} seeds; framed: the worst of the method"
     note += f"; {variation(rest, scenario)}" if rest else ""
     heads = [literal(variation(attack, scenario).removesuffix(" on the wire"), LONGEST) for attack in attacks]
     labels = [literal(name, LONGEST) for name in names]

@@ -14,7 +14,7 @@ from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import TIME, WAYS, Axis
 from fedsim.study.costs import cost, direction, front_of, groups, name_of, ordered
-from fedsim.study.summary import is_share
+from fedsim.study.summary import in_words, is_share
 from fedsim.study.words import variation
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _figure(
         else:
             _front(axis, axes[-1], points, way)
         for one in axes[:1] if aimed else axes:
-            one.set_ylabel(metric.replace("_", " ") + (" (share)" if is_share(metric) else ""))
+            one.set_ylabel(in_words(metric) + (" (share)" if is_share(metric) else ""))
         _legend(figure, points, across)
         return figure
 

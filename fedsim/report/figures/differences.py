@@ -8,7 +8,7 @@ import pandas as pd
 from fedsim.report.figures.drawing import COLOURS, GREY, HIGH, SMALL, literal, sheet, style
 from fedsim.report.series import by_variant
 from fedsim.study.pairing import SURE, others
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import in_words, larger_is_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +45,8 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any], orde
     parts = {variant: rows for variant, rows in parts.items() if rows}  # before its end one may have the baseline alone
     rows = [row for part in parts.values() for row in part]
     baseline = next((row["baseline"] for row in rows), "")
-    metric = next((str(row["metric"]) for row in rows if row["metric"]), "").replace("_", " ")
-    note = f"paired difference to {literal(baseline)} in {metric}, mean and 95 % interval over seeds"
+    metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
+    note = f"paired difference to {literal(baseline)} in {in_words(metric)}, mean and 95 % interval over seeds"
     left = min(0.3 + 0.052 * max((len(literal(row["method"], 34)) for row in rows), default=0), 1.9)
     heights = [LINE * max(len(rows), 2) for rows in parts.values()]
     with style():
@@ -55,7 +55,7 @@ def figure_of_differences(table: pd.DataFrame, scenario: Mapping[str, Any], orde
         for axes, (variant, rows) in zip(panels, parts.items(), strict=True):
             _forest(axes, rows)
             axes.set_title(literal(variant, 60), loc="left", fontsize=SMALL, pad=2)
-        better = "right is better" if larger_is_better(metric.replace(" ", "_")) else "left is better"
+        better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure
 

@@ -12,7 +12,7 @@ from fedsim.report.results import Row, by, rows_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import LEAST, beside, breakdown
 from fedsim.study.statistics import half_width_of
-from fedsim.study.summary import is_share, larger_is_better, worst
+from fedsim.study.summary import in_words, is_share, larger_is_better, worst
 from fedsim.study.words import variation
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def figure_of_scores(
     curves = [(place, by_name[name]) for place, name in enumerate(names)]
     breaks = {place: _break(curve, path, start, metric) for place, curve in curves}
     seeds = max(row["seeds"] for row in rows)
-    note = f"{rows[0]['score']} {metric.replace('_', ' ')}, mean and 95 % interval over {seeds} seeds"
+    note = f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {seeds} seeds"
     note += f"; {variation(rest, scenario)}" if rest else ""
     if any(value is not None for value in breaks.values()):
         note += "; cross: broken down, less than half of what training gained is left there and beyond"
@@ -86,7 +86,7 @@ def figure_of_scores(
         figure, (axes,) = sheet(str(scenario.get("name", "")), note, [TALL], FOOT + legend_inches(names), right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
         ends = [end for place, curve in curves for end in _curve(axes, curve, path, place, breaks[place])]
-        axes.set_ylabel(metric.replace("_", " ") + (" (share)" if is_share(metric) else ""))
+        axes.set_ylabel(in_words(metric) + (" (share)" if is_share(metric) else ""))
         if is_share(metric):
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))

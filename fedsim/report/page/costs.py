@@ -16,7 +16,7 @@ from fedsim.report.results import Row
 from fedsim.study.cost_axes import WAYS
 from fedsim.study.cost_axes import Axis as Counted
 from fedsim.study.costs import cost, front_of
-from fedsim.study.summary import is_share
+from fedsim.study.summary import in_words, is_share
 
 WIDE = 10.0  # the most over the fewest, from which on their axis is logarithmic
 
@@ -62,7 +62,7 @@ def _targets(counted: Counted, table: CostTable, scenario: Mapping[str, Any]) ->
         whole = row["reached"] == row["seeds"]
         mark = strips.Mark(at, low, place(high), [], whole, text, f"{text}, {arrived} seeds reached it")
         marks.append((name, "" if whole else arrived, [mark]))
-    metric = str(table.rows[0]["metric"]).replace("_", " ")
+    metric = in_words(str(table.rows[0]["metric"]))
     target = f"{metric} {(scenario.get('evaluate') or {}).get('target', '')}".strip()
     label = f"{counted.noun} to {target}: median and 95 % interval; open: not all seeds reached it"
     return strips.marks_picture(marks, x, label)
@@ -75,7 +75,7 @@ def _picture(counted: Counted, table: CostTable) -> Markup:
         for number, (name, row) in enumerate(zip(table.names, table.rows, strict=True))
         if math.isfinite(row["mean"])
     ]
-    metric = str(table.rows[0]["metric"]).replace("_", " ")
+    metric = in_words(str(table.rows[0]["metric"]))
     ends = [end for _, _, row, _ in points for end in (row["mean"], row["ci_low"], row["ci_high"]) if end is not None]
     x = _cost_axis([sent for *_, sent in points])
     y = axis(ends, HEIGHT - BOTTOM, TOP, is_share(str(table.rows[0]["metric"])))

@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Sequence
 
 from fedsim.report.results import Row, amount, by, metric_of, reached
+from fedsim.study.regression import errors_of
+from fedsim.study.summary import in_words, median_to_target
 
 FAINT = 1.2  # times what guessing gives: hardly more than that
 
@@ -29,7 +31,8 @@ def headline(
     """
     if not summary:
         return "Nothing has been evaluated yet."
-    runs, metric = by(summary, "method"), metric_of(summary).replace("_", " ")
+    runs = by(summary, "method")
+    metric = in_words(metric_of(summary))
     scores = {name: values for name in names if (values := _finite(runs.get((name,), []), score))}
     bad = sum(bool(row.get("diverged")) for row in summary)
     lost = f"; {bad} of {len(summary)} runs diverged" if bad else ""
@@ -40,12 +43,17 @@ def headline(
     if others:
         second = statistics.fmean(scores[others[0]])
         leads = "ends best" if over else "is ahead so far"
-        return f"{first} {leads} with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}."
+        return (
+            f"{first} {leads} with {metric} {mean:.4g}, {others[0]} next with {second:.4g}{lost}, by the means alone."
+        )
     after = f" after {max(row['round'] for row in rounds):,} rounds" if rounds else ""
     several, ends = len(scores[first]), (min(scores[first]), max(scores[first]))
     mean_of = f", the mean of {several} seeds ({ends[0]:.4g} to {ends[1]:.4g})" if several > 1 else ", under one seed"
     guess = f", hardly more than guessing ({chance:.2g})" if chance is not None and mean <= FAINT * chance else ""
-    return f"{first} {'ends with' if over else 'is at'} {metric} {mean:.4g}{after}{mean_of}{guess}{lost}."
+    ends = "ends with" if over else "is at"
+    errors = next(iter(errors_of(rounds, metric_of(summary)).values()), "")
+    beside = f" ({errors})" if errors else ""
+    return f"{first} {ends} {metric} {mean:.4g}{beside}{after}{mean_of}{guess}{lost}."
 
 
 def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) -> list[tuple[str, str, str]]:
@@ -57,7 +65,7 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
       over: whether the runs have ended.
     """
     metric, last = metric_of(summary), [group[-1] for group in by(rounds, "seed").values()]
-    words = metric.replace("_", " ")
+    words = in_words(metric)
     titles = {
         "final": f"{'final' if over else 'latest'} {words}",
         "best": f"best {words}",
@@ -68,8 +76,8 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
         if name != metric and _finite(last, name):
             shown.append((title, *_mean(last, name)))
     if any(row.get("rounds_to_target") is not None for row in summary):
-        arrived = _finite(summary, "bytes_to_target")
-        until = f"{amount(statistics.fmean(arrived))} until then" if arrived else ""
+        spent, _ = median_to_target(summary, "bytes_to_target")
+        until = f"{amount(spent)} until then" if math.isfinite(spent) else ""
         shown.append(("rounds to the target", reached(summary, "rounds_to_target", 1, ".0f")[0], until))
     if last and all(row.get("bytes_up") is not None for row in last):
         both = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)

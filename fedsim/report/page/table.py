@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedsim.report.page.strips import breakable
 from fedsim.report.results import Cell, Row, metric_of, results, times
+from fedsim.study.summary import in_words
 from fedsim.study.words import axis, variation
 
 
@@ -23,7 +24,7 @@ def table_of(
     """
     if not runs:
         return None
-    rows, metric = results(runs, compared or None, score), metric_of(runs).replace("_", " ")
+    rows, metric = results(runs, compared or None, score), in_words(metric_of(runs))
     means = f"{metric}, mean of last {runs[0].get('k')}" if score == "mean_last_k" else f"{score} {metric}"
     titles = {"score": means, "variant": "variation", "tuned": "chosen"}
     if "variant" in rows[0]:
