@@ -28,7 +28,7 @@ from fedsim.build.feasibility import (
 from fedsim.build.federation import evenly_partitioned
 from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link, shared_leaves
 from fedsim.build.links import factory_of, locate_link_errors
-from fedsim.build.machines import drawn_cohort, fleet_of, unmeant_fleet
+from fedsim.build.machines import cohort_of, drawn_cohort, fleet_of, require_members, unmeant_fleet
 from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
 from fedsim.build.problems import UNKNOWN, Problems
 from fedsim.build.programs import Training, augmented, client_key, training
@@ -70,7 +70,7 @@ def checked(
       DataError: for samples that cannot be learned from.
     """
     spec, problems = scenario.spec, Problems(scenario)
-    cohort = problems.attempt(make_link, scenario, ("cohort",), spec.cohort)
+    cohort = problems.attempt(cohort_of, scenario)
     timetable = problems.attempt(make_link, scenario, ("schedule",), spec.schedule)
     fleet = problems.attempt(locate_link_errors(fleet_of), scenario)
     client = problems.attempt(make_link, scenario, ("client",), spec.client)
@@ -91,6 +91,7 @@ def checked(
     eligible = min(int((f.sizes > 0).sum()) for f in federations.values()) if federations else N
     problems.check(unknown_clients, scenario, N)
     problems.check(unknown_members, scenario, cohort, N)
+    problems.attempt(require_members, scenario, cohort, N)
     problems.check(large_cohort, scenario, cohort, eligible)
     problems.check(unmeant_fleet, scenario)
     if not problems.errors:

@@ -15,7 +15,7 @@ from fedsim.build.checked import checked
 from fedsim.build.feasibility import unknown_probabilities
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
-from fedsim.build.machines import settled_fleet
+from fedsim.build.machines import settled_cohort, settled_fleet
 from fedsim.build.memory import allocations, check_memory, run_footprint
 from fedsim.build.model import start_variables
 from fedsim.build.problems import Problems
@@ -175,6 +175,7 @@ def build(
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "model": inputs.model, "data": settled_data(scenario, data, some)}
     settled_sections["fleet"] = settled_fleet(scenario)
+    settled_sections["cohort"] = settled_cohort(scenario)
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client, counted)
 

@@ -70,6 +70,8 @@ class Scenario(NamedTuple):
             plain.pop("compare")  # as if there were no such section
         if self.spec.schedule.kind == "sync":
             plain.pop("schedule")  # likewise
+        if self.spec.cohort.kind == "listed":  # its clients stand in the scenario or in a file, which then has a hash
+            plain["cohort"] = {key: value for key, value in plain["cohort"].items() if value is not None}
         return _kind_first(plain)
 
     def hash(self) -> str:
