@@ -79,7 +79,7 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
         links = _server(listed, fragment["server"], keep_tail=section.family == "rule")
         values["server"] = [link for _, link in links]
         places = _moved(places, [was for was, _ in links])
-    return document._replace(values=values, places=places)
+    return document._replace(values=values, places=places, broken=document.broken - {("method",)})
 
 
 def _fragment(document: Document, written: Any) -> tuple[Any, dict[str, Any]]:

@@ -90,7 +90,9 @@ def participations_of(path: str, sha256: str | None) -> Participations:
         present = np.unique(rounds)
         gap = np.flatnonzero(present != np.arange(1, len(present) + 1))
         if len(gap):
-            raise DataError(f"round {gap[0] + 1} has no row, and round {present[-1]} has; number the rounds 1, 2, 3, ...")
+            raise DataError(
+                f"round {gap[0] + 1} has no row, and round {present[-1]} has; number the rounds 1, 2, 3, ..."
+            )
         return Participations(rounds, clients, np.array(table.lines))
 
 
