@@ -73,6 +73,8 @@ def checked(
 ) -> Checked:
     """The parts of a scenario; the arguments are those of `build`.
 
+    Of what is left of a refused scenario, nothing more than the problems can be known: it gives UNKNOWN.
+
     Raises:
       ScenarioError: with a line for every problem that can be known.
       DataError: for samples that cannot be learned from.
@@ -150,6 +152,8 @@ def checked(
             problems.attempt(check_size, scenario, path, section, made, travelling["params"])
     _check_shares(problems, links, federations, (cohort, timetable, fleet, local))
     problems.raise_all()
+    if problems.broken:
+        return UNKNOWN
     return Checked(
         model=scenario.spec.model,
         federations=federations,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
 from fedsim.scenario.diagnostics import in_order, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
-from fedsim.scenario.mending import attempted, in_sound_order, mended
+from fedsim.scenario.mending import METHOD, OWNED, attempted, in_sound_order, mended
 from fedsim.scenario.merge import with_method
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
 from fedsim.scenario.schema import Scenario, named_kinds, scenario_model
@@ -50,11 +50,11 @@ def read(
     problems: list[Problem] = []
     for edit in edits:
         change = lambda document, edit=edit: expanded(edited(document, edit), model)
-        document = attempted(document, change, _edited_path(edit), problems)
+        document = attempted(document, change, [_edited_path(edit)], problems)
     if method is not None or document.values.get("method") is not None:
         named = document.values["method"] if method is None else method
         merge = lambda document: with_method(document, named, replace=method is not None)
-        document = attempted(document, merge, ("method",), problems)
+        document = attempted(document, merge, [METHOD] if method is None else OWNED, problems)
     complete = with_optimizer(document)  # only to be checked: `--set` and methods change the document as it is written
     model = scenario_model(named_kinds(complete.values))  # a method may have brought others
     try:
@@ -62,9 +62,9 @@ def read(
     except ValidationError as error:
         described = scenario_model("described")
         problems += problems_of(complete, described, error.errors())
-        scenario, hidden = mended(document, model, described, error.errors())
+        scenario, hidden = mended(document, described, error.errors())
     else:
-        scenario, hidden = in_sound_order(scenario, model)
+        scenario, hidden = in_sound_order(scenario)
     if problems or hidden:
         ordered = in_order(document, [*problems, *hidden]) if hidden else problems
         refusal = ScenarioError(ordered, document.file)

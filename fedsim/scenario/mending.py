@@ -14,22 +14,24 @@ from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.diagnostics import blamed, meant_paths, problem_at
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.schema import Scenario, named_kinds, scenario_model
 from fedsim.scenario.shorthand import with_optimizer
 
 PASSES = 6  # a part that is left out may leave its section without what it needs, and so on upwards
 STAND_INS = {("name",): "unnamed", ("data",): "digits"}  # for what a scenario must have
+METHOD = ("method",)
+OWNED = (METHOD, ("client",), ("server",))  # what a method that is compared may replace
 LINKS = ("wire", "server")
+NEUTRAL = {"kind": "clip", "norm": 1.0}  # stands for a link before the rule
 _ABSENT = object()
 
 
-def mended(document: Document, model: Any, described: Any, errors: list[Any]) -> tuple[Scenario | None, list[Problem]]:
+def mended(document: Document, described: Any, errors: list[Any]) -> tuple[Scenario | None, list[Problem]]:
     """A scenario of the parts that are not wrong, and the problems that the wrong ones hid.
 
     Args:
       document: as written.
-      model: that it was validated by.
-      described: the same, to be looked at.
+      described: the model that it was validated by, to be looked at.
       errors: pydantic's.
 
     Returns:
@@ -43,17 +45,17 @@ def mended(document: Document, model: Any, described: Any, errors: list[Any]) ->
             hidden |= {path: text for path, text in texts.items() if not touches(document.broken, path)}
         for path in texts:
             document = _without(document, _as_written(document, path), described)
-        scenario, errors = _validated(document, model)
+        scenario, errors = _validated(document)
         if scenario is not None:
             break
     else:
         return None, []
     problems = [problem_at(document, path, text) for path, text in hidden.items()]
-    ordered, misplaced = in_sound_order(scenario, model)
+    ordered, misplaced = in_sound_order(scenario)
     return ordered, [*problems, *misplaced]
 
 
-def in_sound_order(scenario: Scenario, model: Any) -> tuple[Scenario | None, list[Problem]]:
+def in_sound_order(scenario: Scenario) -> tuple[Scenario | None, list[Problem]]:
     """The scenario with a server list whose links stand in an order that means something, and what was wrong with it."""
     problems: list[Problem] = []
     for _ in range(2):
@@ -62,7 +64,7 @@ def in_sound_order(scenario: Scenario, model: Any) -> tuple[Scenario | None, lis
             return scenario, problems
         except OrderError as error:
             document, path = scenario.document, ("server",) if error.index is None else ("server", error.index)
-            if ("method",) in document.broken and error.index is None:  # which would have brought the rule
+            if METHOD in document.broken and error.index is None:  # which would have brought the rule
                 links = [*document.values.get("server", []), "mean"]
                 broken = {("server", len(links) - 1)}
                 document = document._replace(values={**document.values, "server": links})
@@ -71,7 +73,7 @@ def in_sound_order(scenario: Scenario, model: Any) -> tuple[Scenario | None, lis
                     problems.append(problem_at(document, path, str(error)))
                 broken = {("server",)}
                 document = _without(document, ("server",), None)
-            repaired, _ = _validated(document._replace(broken=document.broken | broken), model)
+            repaired, _ = _validated(document._replace(broken=document.broken | broken))
             if repaired is None:
                 return None, problems
             scenario = repaired
@@ -83,9 +85,12 @@ def touches(broken: Iterable[Path], path: Path) -> bool:
     return any(part[: len(path)] == path or path[: len(part)] == part for part in broken)
 
 
-def _validated(document: Document, model: Any) -> tuple[Scenario | None, list[Any]]:
+def _validated(document: Document) -> tuple[Scenario | None, list[Any]]:
+    """The scenario that a document is, or None and pydantic's errors."""
+    complete = with_optimizer(document)
+    model = scenario_model(named_kinds(complete.values))
     try:
-        return Scenario(model.model_validate(with_optimizer(document).values), document), []
+        return Scenario(model.model_validate(complete.values), document), []
     except ValidationError as error:
         return None, error.errors()
 
@@ -135,12 +140,12 @@ def _stand_in(document: Document, part: Path) -> Any:
     if len(part) != 2 or part[0] not in LINKS:
         return _ABSENT
     if part[0] == "wire":
-        return "clip"
+        return NEUTRAL
     links = document.values["server"]
     rules = [i for i, link in enumerate(links) if i != part[1] and _kind(link) in FAMILIES["rule"]]
     if not rules:
         return "mean"
-    return "clip" if part[1] < rules[0] else {"kind": "sgd", "lr": 1.0}
+    return NEUTRAL if part[1] < rules[0] else {"kind": "sgd", "lr": 1.0}
 
 
 def _kind(link: Any) -> str:
@@ -172,20 +177,20 @@ def _with(holder: Any, key: Any, value: Any) -> Any:
 
 
 def attempted(
-    document: Document, change: Callable[[Document], Document], part: Path, problems: list[Problem]
+    document: Document, change: Callable[[Document], Document], parts: Iterable[Path], problems: list[Problem]
 ) -> Document:
     """The document after a change; where that is refused, as it was before.
 
     Args:
       document: as written.
       change: an edit, or the method merged in.
-      part: that it would have changed; it counts as wrong where the change is refused.
+      parts: that it would have changed; they count as wrong where the change is refused.
       problems: what is said against it is added to them.
     """
     try:
         return change(document)
     except ScenarioError as error:
         problems += error.problems
-        if part == ("method",):
-            document = _put(document, part, _ABSENT)
-        return document._replace(broken=document.broken | {part})
+        if METHOD in parts:
+            document = _put(document, METHOD, _ABSENT)
+        return document._replace(broken=document.broken.union(parts))

@@ -18,11 +18,11 @@ from fedsim.scenario.expected import value_in_words
 MOST_BYTES = 8 << 20  # of a file
 MOST_SECONDS = 3.0  # of processor time that reading may take: some 300,000 values
 MOST_DEPTH = 20
-HAND_WRITTEN = (
-    16 << 10
-)  # characters up to which PyYAML's own parser is quick enough; its words are those of `_IN_WORDS`
+HAND_WRITTEN = 16 << 10  # characters, up to which PyYAML's own parser is quick enough; `_IN_WORDS` has its words
 TOO_LARGE = f"larger than {MOST_BYTES >> 20} MiB, which no scenario is; keep data in a file of their own"
-TOO_SLOW = f"takes longer than {MOST_SECONDS:g} s to read; keep long lists in a file of their own (cohort: {{kind: listed, path}})"
+TOO_SLOW = (
+    f"takes longer than {MOST_SECONDS:g} s to read; keep long lists in a file, as cohort: {{kind: listed, path: ...}}"
+)
 TOO_DEEP = f"nested deeper than {MOST_DEPTH} levels, which no scenario is"
 Path = tuple[str | int, ...]
 
