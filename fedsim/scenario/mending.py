@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedsim.errors import OrderError, Problem, ScenarioError
+from fedsim.errors import MOST_PROBLEMS, OrderError, Problem, ScenarioError
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.diagnostics import blamed, meant_paths, problem_at
 from fedsim.scenario.order import index_of_rule
@@ -37,6 +37,8 @@ def mended(document: Document, described: Any, errors: list[Any]) -> tuple[Scena
     Returns:
       The scenario, or None where too little is left; and further problems, none of which is a mere consequence.
     """
+    if len(errors) > MOST_PROBLEMS:
+        return None, []
     hidden: dict[Path, str] = {}
     for number in range(PASSES):
         complete = with_optimizer(document)

@@ -16,7 +16,7 @@ from fedsim.errors import Problem, ScenarioError, dotted, shortened
 from fedsim.scenario.expected import value_in_words
 
 MOST_BYTES = 8 << 20  # of a file
-MOST_SECONDS = 3.0  # of processor time that reading may take: some 300,000 values
+MOST_SECONDS = 2.0  # of processor time that reading may take: some 200,000 values
 MOST_DEPTH = 20
 HAND_WRITTEN = 16 << 10  # characters, up to which PyYAML's own parser is quick enough; `_IN_WORDS` has its words
 TOO_LARGE = f"larger than {MOST_BYTES >> 20} MiB, which no scenario is; keep data in a file of their own"
