@@ -79,9 +79,10 @@ class Problems:
             return
         if len(self.errors) == 1:
             raise self.errors[0]
+        data = [error for error in self.errors if isinstance(error, DataError)]
+        if len(data) == len(self.errors):
+            raise DataError(*(line for error in data for line in error.lines)) from data[0]
         kinds = {type(error) for error in self.errors}
-        if kinds == {DataError}:
-            raise DataError(*(line for error in self.errors for line in error.lines)) from self.errors[0]
         kind: Any = kinds.pop() if len(kinds) == 1 else ScenarioError
         problems = [problem for error in self.errors for problem in self._lines(error)]
         document = self.scenario.document

@@ -41,13 +41,17 @@ def check_command(
     from fedsim.runs.refusals import Compared, refuse
 
     tried = None
-    if checked.spec.compare.methods or methods is not None:
-        tried = refuse(checked, device, Compared(methods, vary or None, tune or None))
+    section = checked.spec.compare
+    compared = Compared(methods, vary or None, tune or None)
+    if section.methods or any(compared):
+        tried = refuse(checked, device, compared)
     with numerics(checked, device=device) as devices:
         experiment = build(checked, devices=devices[:1])
         with allocations(experiment.scenario, experiment.counted):
             expected = {"scenario": checked.spec.name, **forecast(experiment)}
             expected["batch"] = one_batch(experiment)  # afterwards: its program would count as memory
+    if tried is None and (section.vary or section.tune):
+        expected["notes"].append("compare names no methods, and its cells were not tried; write --methods LIST")
     if tried is not None:
         expected["comparison"] = tried.record()
     if as_json:

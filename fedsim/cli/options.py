@@ -71,7 +71,7 @@ def scenario(command: Callable) -> Callable:
     return command
 
 
-grid = [
+_COMPARED = [
     click.option(
         "--methods",
         metavar="LIST",
@@ -86,7 +86,7 @@ grid = [
 
 def compared(command: Callable) -> Callable:
     """`--methods`, `--vary` and `--tune`: what is compared."""
-    for option in reversed(grid):
+    for option in reversed(_COMPARED):
         command = option(command)
     return command
 

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedsim.build import Experiment, build
 from fedsim.build.checked import checked
 from fedsim.build.experiment import numerics
 from fedsim.build.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
-from fedsim.runs.sweep import Partition, cached_partition
+from fedsim.runs.sweep import Partition
 from fedsim.study.cells import Cell, Refused, bare, placed
 from fedsim.study.grid import Draft
 
@@ -44,7 +46,9 @@ class Tried(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name != "problems"}
 
 
-def try_cells(draft: Draft, device: str | None, known: Sequence[Problem], data: Sequence[str]) -> Tried:
+def try_cells(
+    draft: Draft, device: str | None, partition: Partition, known: Sequence[Problem], data: Sequence[str]
+) -> Tried:
     """Make and check the parts of every cell, and build one of those that differ in floats alone.
 
     Cells over the same samples share them. After `MOST_SECONDS` the others are left out, and counted.
@@ -52,11 +56,12 @@ def try_cells(draft: Draft, device: str | None, known: Sequence[Problem], data: 
     Args:
       draft: the comparison, as far as it could be read.
       device: to compute on.
+      partition: as of `cached_partition`, which the base scenario has used.
       known: problems of the base scenario.
       data: lines that its samples have.
     """
+    corners = [cell.corner for cell in draft.cells]
     end = time.thread_time() + MOST_SECONDS
-    partition = cached_partition()
     costs: dict[str, Cost] = {}
     refused: list[Refused] = []
     tried: list[Cost] = []
@@ -77,7 +82,6 @@ def try_cells(draft: Draft, device: str | None, known: Sequence[Problem], data: 
         if key in costs and not problems.errors:
             spec = cell.scenario.spec
             tried.append(Cost(*(len(spec.seeds) * spec.rounds * value for value in costs[key])))
-    corners = [cell.corner for cell in draft.cells]
     return Tried(
         problems=placed(refused, corners, draft.places, known),
         cells=len(draft.cells),
@@ -99,7 +103,8 @@ def _cost(cell: Cell, devices: list[Any], partition: Partition) -> Cost:
         return Cost(0.0, 0.0, 0.0)
     clients = statistics.mean(len(work.ids) for work in rounds)
     steps = statistics.mean(int(work.steps.sum()) for work in rounds)
-    return Cost(steps, clients * plan.cost.up, clients * plan.cost.down)
+    up, down = float(np.mean(plan.cost.up)), float(np.mean(plan.cost.down))
+    return Cost(steps, clients * up, clients * down)
 
 
 def _lines(problems: Problems, cell: Cell, data: Sequence[str]) -> Iterator[Problem]:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from fedsim.build.checked import checked
 from fedsim.build.experiment import numerics
-from fedsim.build.federation import federations_of
 from fedsim.build.problems import Problems
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.cells import Tried, try_cells
+from fedsim.runs.sweep import cached_partition
 from fedsim.scenario import Scenario, read
 from fedsim.study.grid import Axes, draft_of
 
@@ -98,16 +98,17 @@ def refuse(
     if before is not None:
         problems.add(before)
     inputs = {"data": None, "model": None, "params": None, "loss": None, **(given or {})}
+    partition = cached_partition()
     with numerics(scenario, device=device):
-        problems.attempt(checked, scenario, *inputs.values(), federations_of)
+        problems.attempt(checked, scenario, *inputs.values(), partition)
     tried = None
-    if compared is not None and (scenario.spec.compare.methods or compared.methods is not None):
+    if compared is not None and (scenario.spec.compare.methods or any(compared)):
         draft = draft_of(scenario, *compared)
         if draft.problems:
             problems.add(ScenarioError(draft.problems, scenario.document.file))
         known = [problem for error in problems.errors if isinstance(error, ScenarioError) for problem in error.problems]
         data = [line for error in problems.errors if isinstance(error, DataError) for line in error.lines]
-        tried = try_cells(draft, device, known, data)
+        tried = try_cells(draft, device, partition, known, data)
         if tried.problems:
             problems.add(ScenarioError(tried.problems, scenario.document.file))
     problems.raise_all()

@@ -138,16 +138,17 @@ def _replaceable(document: Document, path: Path) -> Path:
 def _stand_in(document: Document, part: Path) -> Any:
     """What stands in the place of a wrong part: mostly nothing."""
     if part in STAND_INS:
-        return STAND_INS[part]
-    if len(part) != 2 or part[0] not in LINKS:
+        return STAND_INS[part]  # pyright: ignore[reportArgumentType]
+    name, *place = part
+    if name not in LINKS or len(place) != 1 or not isinstance(place[0], int):
         return _ABSENT
-    if part[0] == "wire":
+    if name == "wire":
         return NEUTRAL
     links = document.values["server"]
-    rules = [i for i, link in enumerate(links) if i != part[1] and _kind(link) in FAMILIES["rule"]]
+    rules = [i for i, link in enumerate(links) if i != place[0] and _kind(link) in FAMILIES["rule"]]
     if not rules:
         return "mean"
-    return NEUTRAL if part[1] < rules[0] else {"kind": "sgd", "lr": 1.0}
+    return NEUTRAL if place[0] < rules[0] else {"kind": "sgd", "lr": 1.0}
 
 
 def _kind(link: Any) -> str:

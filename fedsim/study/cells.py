@@ -137,7 +137,8 @@ def _line(group: list[Refused], everywhere: Sequence[Corner], places: Places) ->
     problem, first = group[0].problem, group[0].corner
     cells = list(dict.fromkeys(tuple(one.corner.parts) for one in group))
     if len(cells) == len(everywhere) > 1:
-        axis = next((part for part in first.parts if part[0] != "methods" and _about(part[1], problem.where)), None)
+        axes = [part for part in first.parts if part[0] != "methods" and part[1] in places.axes[part[0]]]
+        axis = next((part for part in axes if _about(part[1], problem.where)), None)
         return problem if axis is None else places.problem((*axis[:2], ""), f"{problem.where}: {problem.what}")
     for parts in _shared(cells, places):
         if sum(set(parts) <= set(corner.parts) for corner in everywhere) == len(cells):

@@ -85,9 +85,9 @@ def draft_of(
     counts = len(scenario.spec.seeds), len(variants), _with_settings(compared), len(settings)
     runs = "seeds x variations x methods x settings"
     few = gathered.attempt("", demand_few, runs, *counts, most=MOST_RUNS)
-    score = score or section.score
-    if score not in SCORES:
-        gathered.problems.append(Problem("--score", f"should be one of {', '.join(SCORES)}, found '{score}'"))
+    measure: Any = score or section.score
+    if measure not in SCORES:
+        gathered.problems.append(Problem("--score", f"should be one of {', '.join(SCORES)}, found '{measure}'"))
     labels = [method.label for method in compared]
     baseline = gathered.attempt("baseline", baseline_of, labels, baseline or section.baseline) if labels else ""
     cells = gathered.cells(compared, varied, tuned, variants, settings) if few else []
@@ -102,10 +102,10 @@ def draft_of(
         vary={path: list(map(value_of, texts)) for path, texts in varied.items()},
         tune={path: list(map(value_of, texts)) for path, texts in tuned.items()},
         baseline=baseline,
-        score=score,
+        score=measure,
     )
     described = scenario._replace(spec=scenario.spec.model_copy(update={"compare": complete}))
-    return Draft(Design(described, cells, baseline, score), [], cells, places)
+    return Draft(Design(described, cells, baseline, measure), [], cells, places)
 
 
 def _in_part_of_a_grid(cell: Cell) -> Cell:
@@ -255,8 +255,8 @@ class Gathered:
     def cells(
         self,
         compared: Sequence[ComparedMethod],
-        varied: Axes,
-        tuned: Axes,
+        varied: dict[str, list[str]],
+        tuned: dict[str, list[str]],
         variants: list[dict[str, str]],
         settings: list[dict[str, str]],
     ) -> list[Cell]:
@@ -285,7 +285,9 @@ class Gathered:
         self.problems += placed(refused, everywhere, self.places(compared, varied, tuned))
         return cells
 
-    def places(self, compared: Sequence[ComparedMethod], varied: Axes, tuned: Axes) -> Places:
+    def places(
+        self, compared: Sequence[ComparedMethod], varied: dict[str, list[str]], tuned: dict[str, list[str]]
+    ) -> Places:
         """Where the parts of a cell's name stand."""
         return Places(
             self.document,
