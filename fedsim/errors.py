@@ -58,10 +58,12 @@ class ScenarioError(Failure, ValueError):
     Attributes:
       problems: all of them, each with its place and what to do.
       file: where the scenario came from.
+      mended: the `Scenario` without its wrong parts, of which more can be checked; None where there is none.
     """
 
     exit_code = 2
     located = True
+    mended: Any = None
 
     def __init__(self, problems: Iterable[Problem], file: str = "scenario"):
         self.problems: list[Problem] = list(problems)

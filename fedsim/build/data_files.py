@@ -60,13 +60,18 @@ def data_file(scenario: Scenario, place: Place) -> Path:
 
 def path_of(scenario: Scenario, place: Place) -> dict[str, str]:
     """The key `path` of a section that may name a file, as its factory is called with it."""
-    return {"path": str(data_file(scenario, place))} if hasattr(section_at(scenario, place), "path") else {}
+    return {"path": str(data_file(scenario, place))} if names_file(section_at(scenario, place)) else {}
+
+
+def names_file(section: Any) -> bool:
+    """Whether a section names a file by its key `path`."""
+    return getattr(section, "path", None) is not None
 
 
 def settled_file(scenario: Scenario, place: Place) -> dict[str, str]:
     """Where a file lies, and its hash, where the section that names it has a key for it; nothing where it names none."""
     section = section_at(scenario, place)
-    if not hasattr(section, "path"):
+    if not names_file(section):
         return {}
     path = data_file(scenario, place)
     return {"path": str(path.resolve()), **({"sha256": sha256_of_data(path)} if hasattr(section, "sha256") else {})}

@@ -10,15 +10,13 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.build.adversary import adversary_of
 from fedsim.build.checked import checked
-from fedsim.build.feasibility import unknown_probabilities
 from fedsim.build.federation import federations_of, settled_data
 from fedsim.build.links import locate_link_errors
-from fedsim.build.machines import settled_fleet
+from fedsim.build.machines import settled_cohort, settled_fleet
 from fedsim.build.memory import allocations, check_memory, run_footprint
 from fedsim.build.model import start_variables
-from fedsim.build.problems import Problems
+from fedsim.build.plans import plans_of
 from fedsim.build.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
@@ -132,22 +130,9 @@ def build(
     federations, learned, trained = inputs.federations, inputs.learned, inputs.trained
     shared, shapes = inputs.shared, inputs.shapes
     some = next(iter(federations.values()))
-    plans = {
-        seed: Plan(
-            federation=federation,
-            cohort=inputs.cohort,
-            local=inputs.local,
-            seed=seed,
-            rounds=spec.rounds,
-            adversary=adversary_of(spec.fleet.malicious, federation.N),
-            labelled="labels" in trained.client.needs,
-            timetable=inputs.timetable,
-            fleet=inputs.fleet,
-            down=inputs.down,
-            up=inputs.up,
-        )
-        for seed, federation in federations.items()
-    }
+    parts = inputs.cohort, inputs.timetable, inputs.fleet, inputs.local
+    labelled = "labels" in trained.client.needs
+    plans = plans_of(scenario, federations, *parts, labelled=labelled, down=inputs.down, up=inputs.up)
     one, start = next(iter(plans.values())), partial(start_variables, scenario, learned[0], trained, params=params)
     K = one.nominal
     model_bytes = tree.nbytes(shapes["params"])
@@ -178,9 +163,6 @@ def build(
         own=mesh(trained.own) if server.refers else None,
         solo=trained.client.solo,
     )
-    problems = Problems(scenario)
-    problems.check(unknown_probabilities, scenario, server.rule, plans.values())
-    problems.raise_all()
     counted = run_footprint(scenario, program, one, shapes, inputs.activations).parts
     check_memory(scenario, counted)
     with allocations(scenario, counted):
@@ -188,6 +170,7 @@ def build(
     settled = spec.numerics.model_copy(update=width._asdict())
     settled_sections = {"numerics": settled, "model": inputs.model, "data": settled_data(scenario, data, some)}
     settled_sections["fleet"] = settled_fleet(scenario)
+    settled_sections["cohort"] = settled_cohort(scenario)
     done = scenario._replace(spec=spec.model_copy(update=settled_sections))
     return Experiment(done, spec.method or _method(spec), program, plans, shared, trained.client, counted)
 

@@ -198,8 +198,9 @@ def _malicious(section: Any, N: int) -> Found:
 
 
 def unknown_members(scenario: Scenario, cohort: Cohort, N: int) -> Found:
-    """Clients that the cohort names and are not there."""
-    yield from _beyond(getattr(scenario.spec.cohort, "rounds", cohort.names), N, ("cohort", "rounds"))
+    """Clients that the cohort names in the scenario and are not there; those in a file are `require_members`' affair."""
+    if getattr(scenario.spec.cohort, "path", None) is None:
+        yield from _beyond(getattr(scenario.spec.cohort, "rounds", cohort.names), N, ("cohort", "rounds"))
 
 
 def large_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Found:

@@ -9,6 +9,7 @@ from fedsim.build.data_files import path_of, settled_file
 from fedsim.build.links import factory_of, locate_link_errors
 from fedsim.build.memory import check_memory_of_clients
 from fedsim.build.poisons import poisoned_as_written
+from fedsim.build.problems import Problems
 from fedsim.build.skews import skewed_as_written
 from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare
 from fedsim.data.partition import column_of, even, offsets_of
@@ -94,8 +95,21 @@ def federated(scenario: Scenario, dealt: Dealt) -> dict[int, Federation]:
             sets = sets._replace(x_test=tests[key][0], y_test=tests[key][1])
         rng = generator(seed, Stream.CLIENT_TEST)
         federation = federate(sets, dealt.classes, parts, section.client_test, rng, by_id, held_out)
-        federations[seed] = poisoned_as_written(scenario, skewed_as_written(scenario, federation, seed), seed)
+        federations[seed] = altered(scenario, federation, seed)
     return federations
+
+
+def altered(scenario: Scenario, federation: Federation, seed: int) -> Federation:
+    """The federation behind `data.skew` and `data.attack`; what is wrong with either is said at once.
+
+    Raises:
+      ScenarioError: for samples that cannot be changed so.
+    """
+    problems = Problems(scenario)
+    skewed = problems.attempt(skewed_as_written, scenario, federation, seed)
+    attacked = problems.attempt(poisoned_as_written, scenario, skewed or federation, seed)
+    problems.raise_all()
+    return attacked
 
 
 def _drawn(scenario: Scenario, parts: Parts) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -76,16 +76,23 @@ def hook_error(scenario: Scenario, path: Path, name: str, error: ContractError) 
     return HookError([problem], scenario.document.file).with_traceback(error.__cause__.__traceback__)
 
 
-def make_link(scenario: Scenario, path: Path, section: Any) -> Any:
+def make_link(scenario: Scenario, path: Path, section: Any, file: Mapping[str, str] | None = None) -> Any:
     """What the factory of a section makes.
+
+    Args:
+      scenario: whose document knows its place.
+      path: of the section.
+      section: whose keys are the factory's arguments.
+      file: key of the section -> where the file lies that it names.
 
     Raises:
       LinkError: for hyper-parameters that it refuses.
       ScenarioError: for one that fedsim did not bring and that makes something else.
     """
-    with located_hooks(scenario, path, section) as file:
-        made, (noun, name) = factory_of(section)(), NOUNS.get(section.family, (object, ""))
-        if file is not None and not isinstance(made, noun):
+    with located_hooks(scenario, path, section) as source:
+        made = factory_of(section)(**(file or {}))
+        noun, name = NOUNS.get(section.family, (object, ""))
+        if source is not None and not isinstance(made, noun):
             raise ContractError(f"made {type(made).__name__}, needed is a fedsim.{name}")
         return made
 

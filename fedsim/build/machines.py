@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from fedsim.build.data_files import path_of, section_at, settled_file
+from fedsim.build.hooks import make_link
 from fedsim.build.links import factory_of
 from fedsim.errors import DataError
 from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
-from fedsim.scenario.named_files import FLEET, Place
+from fedsim.scenario.named_files import COHORT, FLEET, Place
 from fedsim.scenario.reader import Path
 from fedsim.scenario.schema import Scenario
+from fedsim.sources.faults import LISTED
+from fedsim.sources.traces import participations_of
 
 
 def fleet_of(scenario: Scenario) -> Fleet:
@@ -49,6 +52,47 @@ def settled_fleet(scenario: Scenario) -> Any:
     return fleet.model_copy(
         update={key: getattr(fleet, key).model_copy(update=known) for key, known in files.items() if known}
     )
+
+
+def cohort_of(scenario: Scenario) -> Cohort:
+    """Who takes part in a round; one that is listed in a file is read from there.
+
+    Raises:
+      LinkError: for hyper-parameters that the factory refuses.
+      DataError: for a file that lists no cohorts.
+    """
+    try:
+        return make_link(scenario, COHORT, scenario.spec.cohort, path_of(scenario, COHORT))
+    except DataError as error:
+        error.section = COHORT
+        raise
+
+
+def settled_cohort(scenario: Scenario) -> Any:
+    """The section `cohort` as it was understood: where its file lies, and its hash."""
+    return scenario.spec.cohort.model_copy(update=settled_file(scenario, COHORT))
+
+
+def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
+    """Refuse clients in a file of cohorts that are not there.
+
+    Raises:
+      DataError: naming file and lines.
+    """
+    if scenario.spec.cohort.kind != "listed" or not any(client >= N for client in cohort.names):
+        return
+    file = path_of(scenario, COHORT)
+    if not file:
+        return
+    rows = participations_of(file["path"], scenario.spec.cohort.sha256)
+    beyond = np.flatnonzero(rows.client >= N)
+    lines = [
+        f"line {rows.lines[i]}: there is no client {rows.client[i]}; clients are 0 to {N - 1}" for i in beyond[:LISTED]
+    ]
+    more = [f"and {len(beyond) - LISTED:,} more problems"] if len(beyond) > LISTED else []
+    error = DataError(*lines, *more).within(file["path"])
+    error.section = COHORT
+    raise error
 
 
 def drawn_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Cohort:

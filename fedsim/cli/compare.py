@@ -13,15 +13,7 @@ from fedsim.cli.interrupts import Interrupts
 
 @click.command("compare")
 @options.scenario
-@click.option(
-    "--methods",
-    metavar="LIST",
-    help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned [compare.methods].",
-)
-@click.option("--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable.")
-@click.option(
-    "--tune", multiple=True, metavar="PATH=V1,V2", help="Settings that every method is tried with; repeatable."
-)
+@options.compared
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, help="Processes that play runs side by side.")
 @click.option(
     "--on",
@@ -56,7 +48,7 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
         raise click.UsageError("--resume goes on with a comparison and --force replaces it; give one of them")
     if arguments["on"] and arguments["jobs"] > 1:
         raise click.UsageError("--jobs plays runs on this machine and --on on others; give one of them")
-    checked = options.understood(arguments)
+    checked = options.understood(arguments, whole=True, compares=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
     from fedsim.runs.compare import compare

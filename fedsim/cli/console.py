@@ -107,8 +107,20 @@ def forecast(expected: Record) -> None:
     print(f"{e['scenario']}: in order")
     for name, text in lines.items():
         print(f"  {name:<12} {text}")
+    if "comparison" in e:
+        print(f"  {'comparison':<12} {_of_cells(e['comparison'])}")
     for note in e["notes"]:
         print(f"  note         {note}")
+
+
+def _of_cells(tried: Record) -> str:
+    """How many cells of a comparison were tried, and what it costs."""
+    cells = f"{tried['cells']:,} cells in order, {tried['built']:,} of them built as a whole"
+    if tried["checked"] < tried["cells"]:
+        others = "the others were read and not built, and do not count here"
+        cells = f"{tried['checked']:,} of {tried['cells']:,} cells in order; {others}"
+    traffic = f"{amount(tried['bytes_up'])} up and {amount(tried['bytes_down'])} down at most"
+    return f"{cells}; {tried['runs']:,} runs, {tried['local_steps']:,.0f} local steps, {traffic}"
 
 
 def _table(names: list[str], left: tuple[str, ...]) -> Table:

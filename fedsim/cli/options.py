@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedsim.errors import ScenarioError
+
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
 
@@ -69,8 +71,33 @@ def scenario(command: Callable) -> Callable:
     return command
 
 
-def understood(arguments: dict[str, Any]) -> "Scenario":
+_COMPARED = [
+    click.option(
+        "--methods",
+        metavar="LIST",
+        help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned [compare.methods].",
+    ),
+    click.option("--vary", multiple=True, metavar="PATH=V1,V2", help="An axis of the grid; repeatable."),
+    click.option(
+        "--tune", multiple=True, metavar="PATH=V1,V2", help="Settings that every method is tried with; repeatable."
+    ),
+]
+
+
+def compared(command: Callable) -> Callable:
+    """`--methods`, `--vary` and `--tune`: what is compared."""
+    for option in reversed(_COMPARED):
+        command = option(command)
+    return command
+
+
+def understood(arguments: dict[str, Any], whole: bool = False, compares: bool = False) -> "Scenario":
     """The scenario that the shared options describe, which are taken out of the arguments of a command.
+
+    Args:
+      arguments: of the command.
+      whole: whether a scenario that is refused is to be told with what the stages behind reading refuse.
+      compares: whether these include the cells of its comparison.
 
     Raises:
       ScenarioError: with every problem found.
@@ -92,7 +119,17 @@ def understood(arguments: dict[str, Any]) -> "Scenario":
     enabled(plugins)
     from fedsim.scenario import read
 
-    return read(path, (*edits, *([f"seeds={seeds}"] if seeds else [])), data_roots=data_roots)
+    edits = (*edits, *([f"seeds={seeds}"] if seeds else []))
+    try:
+        return read(path, edits, data_roots=data_roots)
+    except ScenarioError as error:
+        if not whole or error.mended is None:
+            raise
+        from fedsim.runs.refusals import Compared, completed
+
+        names = ("methods", "vary", "tune", "baseline", "score")
+        comparison = Compared(**{name: arguments.get(name) or None for name in names}) if compares else None
+        raise completed(error, arguments.get("device"), comparison) from None
 
 
 def enabled(plugins: tuple[str, ...]) -> None:

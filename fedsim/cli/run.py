@@ -51,7 +51,7 @@ def run_command(
         from fedsim.engine.processes import join
 
         join(coordinator, processes, process, f"another process of this run is gone; {interrupts.farewell}")
-    checked = options.understood(arguments)
+    checked = options.understood(arguments, whole=True)
     from fedsim.cli import console
     from fedsim.cli.progress import progress
     from fedsim.engine.processes import first

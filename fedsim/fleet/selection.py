@@ -12,6 +12,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, MinLen
 
 from fedsim.compose import cohort
+from fedsim.sources.files import Name
+from fedsim.sources.traces import participations_of
 
 FEEDBACK = {"loss": "losses", "norm": "update norms", "sketch": "updates"}  # of rounds that are over -> in words
 HISTORY = "drawn"
@@ -174,25 +176,54 @@ def cyclic(size: Annotated[int, Ge(1)] = 10) -> Cohort:
     return Cohort(draw, lambda N: size, share=equal(size), ordered=True)
 
 
+Rounds = Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(1)]], MinLen(1)]
+
+
 @cohort
-def listed(rounds: Annotated[list[Annotated[list[Annotated[int, Ge(0)]], MinLen(1)]], MinLen(1)]) -> Cohort:
-    """The clients that are listed: round r takes `rounds[(r − 1) mod len(rounds)]`.
+def listed(rounds: Rounds | None = None, path: Name | None = None, sha256: str | None = None) -> Cohort:
+    """The clients that are listed, in the scenario or in a file: round r takes the ((r − 1) mod R)-th of R rounds.
+
+    The file is a CSV with the columns `round` and `client` in its header and a row for each time that a client takes part:
+    rounds are numbered 1, 2, ..., R, and the clients of a round keep the order of their rows. A client that stands twice in
+    a round counts twice. The same lists give the same run, wherever they are written.
 
     Args:
       rounds: numbers of the clients of each round, cycled; where samples bring ids, k is the one with the k-th smallest.
+      path: of the file in place of `rounds`, plain or gzipped, from the scenario's folder, the working directory or a
+        `--data-root`; elsewhere none is read.
+      sha256: of the file; another file is refused (filled in by the resolved scenario).
+
+    Raises:
+      DataError: for a file that is no such table, naming file and lines.
     """
-    draw = lambda population, round, rng: np.asarray(rounds[(round - 1) % len(rounds)])
-    named = tuple(sorted({i for ids in rounds for i in ids}))
-    repeats = builtins.any(len(set(ids)) < len(ids) for ids in rounds)
-    clients, counts = np.unique(np.concatenate(rounds).astype(int), return_counts=True)
+    if (rounds is None) == (path is None):
+        given = "found both" if path is not None else "found neither"
+        raise ValueError(f"the clients stand in rounds or in the file at path, {given}; write one of them")
+    drawn = rounds_of(path, sha256) if rounds is None else [np.asarray(ids) for ids in rounds]
+    draw = lambda population, round, rng: drawn[(round - 1) % len(drawn)]
+    clients, counts = np.unique(np.concatenate(drawn).astype(int), return_counts=True)
+    repeats = builtins.any(len(np.unique(ids)) < len(ids) for ids in drawn)
 
     def share(population: Population) -> np.ndarray:
         often = np.zeros(population.ids.max() + 1)
         there = clients < len(often)
-        often[clients[there]] = counts[there] / len(rounds)
+        often[clients[there]] = counts[there] / len(drawn)
         return often[population.ids]
 
-    return Cohort(draw, lambda N: max(map(len, rounds)), named, repeats=repeats, share=share, ordered=True)
+    most = lambda N: max(map(len, drawn))
+    return Cohort(draw, most, tuple(clients.tolist()), repeats=repeats, share=share, ordered=True)
+
+
+def rounds_of(path: Any, sha256: str | None) -> list[np.ndarray]:
+    """The clients of each round, from a file as `listed` reads it.
+
+    Raises:
+      DataError: for a file that is no such table.
+    """
+    rows = participations_of(path, sha256)
+    order = np.argsort(rows.round, kind="stable")
+    ends = np.cumsum(np.bincount(rows.round)[1:])
+    return np.split(rows.client[order], ends[:-1])
 
 
 @cohort

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.build.experiment import numerics
-from fedsim.errors import CheckpointError, Interrupted, LostError
+from fedsim.errors import CheckpointError, Interrupted, LostError, ScenarioError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.comparison import Comparison
@@ -18,11 +18,11 @@ from fedsim.runs.environment import memory, numerical, surroundings
 from fedsim.runs.execute import Configuration, Ended, Watch, execute, listener
 from fedsim.runs.filenames import Layout, label_of, names_of
 from fedsim.runs.journal import committed
+from fedsim.runs.refusals import Compared, read_whole, refuse
 from fedsim.runs.run import Place, place_of, seal, seed_edits
 from fedsim.runs.sweep import cached_partition, swept
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.runs.workers import Run, execute_ahead, programs_of
-from fedsim.scenario import read
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 from fedsim.study.grid import Cell, Design, design_of
@@ -101,7 +101,13 @@ def compare(
     names = trackers.named(log_to, out)
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
     edits = (*edits, *seed_edits(seeds), *([f"evaluate.metric={metric}"] if metric is not None else []))
-    design = design_of(read(scenario, edits, data_roots=data_roots), methods, vary, tune, baseline, score)
+    wanted = Compared(methods, vary, tune, baseline, score)
+    whole = read_whole(scenario, edits, data_roots, device, wanted)
+    try:
+        design = design_of(whole, *wanted)
+    except ScenarioError:
+        refuse(whole, device, wanted)
+        raise
     base, cells, partition = design.scenario, design.cells, cached_partition()
     with place_of(out, force, resume) as place, contextlib.ExitStack() as stack:
         labels = [label_of(cell.who) for cell in cells]

@@ -23,9 +23,9 @@ from fedsim.runs.execute import Planned, Watch, execute, listener
 from fedsim.runs.filenames import Layout, names_in, names_of
 from fedsim.runs.journal import demand_same
 from fedsim.runs.record import identity, record_of
+from fedsim.runs.refusals import read_whole
 from fedsim.runs.result import Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
-from fedsim.scenario import read
 from fedsim.scenario.named_files import placeless
 from fedsim.scenario.places import resolved_from
 
@@ -125,8 +125,8 @@ def run(
         written = scenario.get("data") or {}
         scenario = {**scenario, "data": written if isinstance(written, str) else {"kind": "supplied", **written}}
     edits = (edits,) if isinstance(edits, str) else tuple(edits)
-    checked = read(scenario, (*edits, *seed_edits(seeds)), data_roots=data_roots)
     given = {"data": data, "model": model, "params": params, "loss": loss}
+    checked = read_whole(scenario, (*edits, *seed_edits(seeds)), data_roots, device, given=given)
     calls = build_options.pop("calls", None)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(place_of(out if first() else None, force, resume))

@@ -1,8 +1,9 @@
 """Pydantic's errors in our words, at their place in the file: what was found, what is allowed, what to do."""
 
+import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, NamedTuple, Union
 
 from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
@@ -49,6 +50,13 @@ def problems_of(document: Document, model: Any, errors: list[Any], above: Path =
       errors: pydantic's.
       above: path of what was validated, where it is a part of the document.
     """
+    texts = blamed(document, model, errors, above)
+    problems = [problem_at(document, path, text) for path, text in texts.items()]
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
+
+
+def blamed(document: Document, model: Any, errors: list[Any], above: Path = ()) -> dict[Path, str]:
+    """The paths that pydantic's errors are about, each with what to say of it; arguments as of `problems_of`."""
     texts: dict[Path, str] = {}
     mistyped: set[Path] = set()  # where a value is of no kind that may stand there
     for error in errors[: 4 * MOST_PROBLEMS]:
@@ -58,8 +66,47 @@ def problems_of(document: Document, model: Any, errors: list[Any], above: Path =
             mistyped.add(path)
     # of a list or mapping that may also be a number, its own entries are at fault, not that it is no number
     outer = {path[:end] for path in texts for end in range(len(path))}
-    problems = [problem_at(document, path, text) for path, text in texts.items() if path not in mistyped & outer]
-    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
+    return {path: text for path, text in texts.items() if path not in mistyped & outer}
+
+
+def in_order(document: Document, problems: Iterable[Problem]) -> list[Problem]:
+    """Problems of several stages in the order of the file, none of them twice.
+
+    Of a mapping without lines, the order is that of the keys on the way to each place.
+    """
+
+    def place(problem: Problem) -> tuple[int, int, list[int]]:
+        value: Any = document.values
+        positions: list[int] = []
+        for part in re.findall(r"[^.[\]]+", problem.where.partition(" ")[0]):
+            if isinstance(value, dict) and part in value:
+                positions.append(list(value).index(part))
+                value = value[part]
+            elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+                positions.append(int(part))
+                value = value[int(part)]
+        return problem.line or 0, problem.column or 0, positions
+
+    return sorted(dict.fromkeys(problems), key=place)
+
+
+def meant_paths(path: Path, root: Any) -> set[Path]:
+    """Where the value of an unknown key may have been meant to stand, so that what stands there is not what was meant.
+
+    Args:
+      path: of the key.
+      root: annotation of the whole.
+    """
+    key = str(path[-1])
+    section = _locate(root, path, ()).section
+    if isinstance(section, list) or section is None:
+        return {path[:-1]}
+    if other := synonym(key, *(["key:top"] if len(path) == 1 else []), "key"):
+        return {tuple(other.ours.split("."))} if other.ours else set()
+    if near := nearest(key, names_of(section)):
+        return {(*path[:-1], near)}
+    within = [*_holders(section, key, path[:-1])] or [*_holders(root, key)]
+    return {tuple(f"{place}.{key}".strip(".").split(".")) for place in within}
 
 
 def problem_at(document: Document, path: Path, text: str) -> Problem:

@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fedsim.errors import OrderError, Problem, ScenarioError, dotted, shortened
-from fedsim.scenario.diagnostics import problem_at, problems_of
+from fedsim.errors import Problem, ScenarioError, dotted, shortened
+from fedsim.scenario.diagnostics import in_order, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
+from fedsim.scenario.mending import METHOD, OWNED, attempted, in_sound_order, mended
 from fedsim.scenario.merge import with_method
-from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
 from fedsim.scenario.schema import Scenario, named_kinds, scenario_model
 from fedsim.scenario.shipped import found
@@ -47,23 +47,37 @@ def read(
     document = _document(source, data_roots)
     model = scenario_model(named_kinds(document.values, edits))
     document = expanded(document, model)
+    problems: list[Problem] = []
     for edit in edits:
-        document = expanded(edited(document, edit), model)
+        change = lambda document, edit=edit: expanded(edited(document, edit), model)
+        document = attempted(document, change, [_edited_path(edit)], problems)
     if method is not None or document.values.get("method") is not None:
         named = document.values["method"] if method is None else method
-        document = with_method(document, named, replace=method is not None)
+        merge = lambda document: with_method(document, named, replace=method is not None)
+        document = attempted(document, merge, [METHOD] if method is None else OWNED, problems)
     complete = with_optimizer(document)  # only to be checked: `--set` and methods change the document as it is written
     model = scenario_model(named_kinds(complete.values))  # a method may have brought others
     try:
-        scenario = Scenario(model.model_validate(complete.values), document)
+        scenario: Scenario | None = Scenario(model.model_validate(complete.values), document)
     except ValidationError as error:
-        raise ScenarioError(problems_of(complete, scenario_model("described"), error.errors()), document.file) from None
-    try:
-        index_of_rule(scenario.spec.server)
-    except OrderError as error:
-        where = ("server",) if error.index is None else ("server", error.index)
-        raise scenario.error(where, str(error)) from None
+        described = scenario_model("described")
+        problems += problems_of(complete, described, error.errors())
+        scenario, hidden = mended(document, described, error.errors())
+    else:
+        scenario, hidden = in_sound_order(scenario)
+    if problems or hidden:
+        ordered = in_order(document, [*problems, *hidden]) if hidden else problems
+        refusal = ScenarioError(ordered, document.file)
+        refusal.mended = scenario
+        raise refusal
+    assert scenario is not None
     return scenario
+
+
+def _edited_path(edit: str) -> Path:
+    """The path that a `--set` speaks of, or what may be one."""
+    parts = edit.partition("=")[0].replace("[", ".").replace("]", "").split(".")
+    return tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else part for part in parts)
 
 
 class _WrittenOut(yaml.SafeDumper):
@@ -134,7 +148,8 @@ def edited(document: Document, edit: str) -> Document:
     else:
         raise _no_such_place(document, holder, path, edit)
     places = {p: place for p, place in document.places.items() if p[: len(path)] != path}
-    return document._replace(values=values, places=places, edits=(*document.edits, (path, edit)))
+    broken = frozenset(part for part in document.broken if part[: len(path)] != path)
+    return document._replace(values=values, places=places, edits=(*document.edits, (path, edit)), broken=broken)
 
 
 def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
@@ -143,8 +158,7 @@ def _path_and_value(document: Document, edit: str) -> tuple[Path, Any]:
     if not equals or not _EDITED.fullmatch(name):
         problem = f"--set {shortened(edit, 60)}: write PATH=VALUE, such as client.lr=0.05 or server[0].trim=2"
         raise ScenarioError([Problem("", problem)], document.file)
-    parts = name.replace("[", ".").replace("]", "").split(".")
-    path = tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else part for part in parts)
+    path = _edited_path(edit)
     try:
         values = parse(f"value: {text}", "--set").values
     except ScenarioError as error:

@@ -26,6 +26,12 @@ def _kinds(among: Among = None) -> Any:
     return union("method", also=("rule",), among=among)
 
 
+@per_registry
+def _adapter(among: Among) -> TypeAdapter:
+    """What checks a method; made once, which takes as long as checking all else of a scenario."""
+    return TypeAdapter(_kinds(among))
+
+
 def label_of(written: Any) -> str:
     """What stands in the `method` column: as typed, without spaces."""
     if isinstance(written, dict):
@@ -79,14 +85,14 @@ def with_method(document: Document, written: Any, replace: bool) -> Document:
         links = _server(listed, fragment["server"], keep_tail=section.family == "rule")
         values["server"] = [link for _, link in links]
         places = _moved(places, [was for was, _ in links])
-    return document._replace(values=values, places=places)
+    return document._replace(values=values, places=places, broken=document.broken - {("method",)})
 
 
 def _fragment(document: Document, written: Any) -> tuple[Any, dict[str, Any]]:
     """(checked section, what it stands for) of a method, or of a rule as one."""
     spelled = spelled_out(written, document)
     try:
-        section: Any = TypeAdapter(_kinds(named_kinds(spelled))).validate_python(spelled)
+        section: Any = _adapter(named_kinds(spelled)).validate_python(spelled)
     except ValidationError as error:
         raise ScenarioError(problems_of(document, _kinds(), error.errors(), ("method",)), document.file) from None
     parameters = {name: value for name, value in section.model_dump().items() if name != "kind"}

@@ -6,7 +6,8 @@ from typing import Any
 Place = tuple[str, ...]  # keys from the top of a scenario
 DATA, PARTITION = ("data",), ("data", "partition")
 FLEET = tuple(("fleet", key) for key in ("speed", "links", "availability"))
-FILES: tuple[Place, ...] = (DATA, PARTITION, *FLEET)
+COHORT = ("cohort",)
+FILES: tuple[Place, ...] = (DATA, PARTITION, *FLEET, COHORT)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -15,7 +16,7 @@ def naming_files(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]
         section: Any = values
         for key in place:
             section = section.get(key) if isinstance(section, dict) else None
-        if isinstance(section, dict) and "path" in section:
+        if isinstance(section, dict) and section.get("path") is not None:
             yield place, section
 
 

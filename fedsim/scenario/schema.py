@@ -73,6 +73,8 @@ class Scenario(NamedTuple):
             plain.pop("schedule")  # likewise
         if plain["data"]["clients"] is None:
             plain["data"].pop("clients")  # the runs of a comparison have different numbers of them
+        if self.spec.cohort.kind == "listed":  # its clients stand in the scenario or in a file, which then has a hash
+            plain["cohort"] = {key: value for key, value in plain["cohort"].items() if value is not None}
         return _kind_first(plain)
 
     def hash(self) -> str:

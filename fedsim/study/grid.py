@@ -3,42 +3,23 @@
 import contextlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.build.links import factory_of
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
+from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.reader import Document
 from fedsim.scenario.sections import Compare
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.methods import ComparedMethod, baseline_of, methods_of, text_of, value_of
+from fedsim.study.cells import OPTIONS, Axes, Cell, Corner, Places, Refused, bare, placed
+from fedsim.study.methods import ComparedMethod, baseline_of, entries_of, methods_of, text_of, value_of
 from fedsim.study.summary import SCORES
 from fedsim.types import OWN_SAMPLES
 
 MOST_CELLS = 10_000  # of a comparison; each holds a scenario of its own
 MOST_RUNS = 100_000  # of a comparison, under all seeds
-
-Axes = Sequence[str] | Mapping[str, Sequence[Any]]  # `PATH=V1,V2` texts, or path -> values
-
-
-class Cell(NamedTuple):
-    """One configuration of the grid."""
-
-    method: str  # label of the method
-    variant: str  # joined label of what varies, `data.partition.alpha=0.1`; empty where nothing does
-    varied: dict[str, Any]  # path -> value as written
-    tuned: dict[str, Any]  # path -> value of what is tuned
-    scenario: Scenario  # as read, with all of it
-    edits: tuple[str, ...]  # what was changed in the base scenario, as `--set` takes it
-    written: Any  # the method, in the form that it was given in, with one value of what is tuned of it
-
-    @property
-    def who(self) -> dict[str, Any]:
-        """First columns of its rows."""
-        variant = {"variant": self.variant, **self.varied} if self.varied else {}
-        tuned = {"tuned": joined(self.tuned), **self.tuned} if self.tuned else {}
-        return {"method": self.method, **variant, **tuned}
 
 
 class Design(NamedTuple):
@@ -48,6 +29,15 @@ class Design(NamedTuple):
     cells: list[Cell]  # of the grid
     baseline: str  # label of the method that the others are compared with
     score: str  # what of a run is compared
+
+
+class Draft(NamedTuple):
+    """A comparison as far as it can be read."""
+
+    design: Design | None  # None where anything is wrong
+    problems: list[Problem]
+    cells: list[Cell]  # all that can be looked at further; of refused ones what is left of them
+    places: Places  # of the parts of their names
 
 
 def design_of(
@@ -63,32 +53,66 @@ def design_of(
     Raises:
       ScenarioError: for a method, axis, baseline or score that cannot be.
     """
+    draft = draft_of(scenario, methods, vary, tune, baseline, score)
+    if draft.problems:
+        raise ScenarioError(in_order(scenario.document, draft.problems), scenario.document.file)
+    assert draft.design is not None
+    return draft.design
+
+
+def draft_of(
+    scenario: Scenario,
+    methods: str | Sequence[Any] | None = None,
+    vary: Axes | None = None,
+    tune: Axes | None = None,
+    baseline: str | None = None,
+    score: str | None = None,
+) -> Draft:
+    """A comparison as far as it can be read, with everything that is wrong with it; arguments as of `design_of`."""
     section = scenario.spec.compare
-    compared = methods_of(section.methods if methods is None else methods)
-    if not compared:
+    gathered = Gathered(scenario.document, methods=methods is not None, vary=bool(vary), tune=bool(tune))
+    compared = gathered.methods(section.methods if methods is None else methods)
+    if not compared and not gathered.problems:
         problem = "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), or compare.methods"
-        raise ScenarioError([Problem("compare.methods", problem)], scenario.document.file)
-    varied, tuned = axes(vary or section.vary), axes(tune or section.tune, "--tune")
+        gathered.problems.append(Problem("compare.methods", problem))
+    varied = gathered.attempt("vary", axes, vary or section.vary) or {}
+    tuned = gathered.attempt("tune", axes, tune or section.tune, "--tune") or {}
     if tuned or any(method.grid for method in compared):
-        _demand_validation(scenario)
-    _demand_apart(varied, tuned, compared)
-    variants, settings = variations(varied, "compare.vary"), variations(tuned, "compare.tune")
+        gathered.attempt("", _demand_validation, scenario)
+    gathered.attempt("", _demand_apart, varied, tuned, compared)
+    variants = gathered.attempt("vary", variations, varied, "compare.vary") or []
+    settings = gathered.attempt("tune", variations, tuned, "compare.tune") or []
     counts = len(scenario.spec.seeds), len(variants), _with_settings(compared), len(settings)
-    demand_few("seeds x variations x methods x settings", *counts, most=MOST_RUNS)
-    cells = _under_one_split(scenario.document, grid(scenario.document, compared, variants, settings))
-    score = score or section.score
-    if score not in SCORES:
-        raise ScenarioError([Problem("", f"should be one of {', '.join(SCORES)}, found '{score}'")], "--score")
-    baseline = baseline_of([method.label for method in compared], baseline or section.baseline)
+    runs = "seeds x variations x methods x settings"
+    few = gathered.attempt("", demand_few, runs, *counts, most=MOST_RUNS)
+    measure: Any = score or section.score
+    if measure not in SCORES:
+        gathered.problems.append(Problem("--score", f"should be one of {', '.join(SCORES)}, found '{measure}'"))
+    labels = [method.label for method in compared]
+    baseline = gathered.attempt("baseline", baseline_of, labels, baseline or section.baseline) if labels else ""
+    cells = gathered.cells(compared, varied, tuned, variants, settings) if few else []
+    places = gathered.places(compared, varied, tuned)
+    if gathered.problems:
+        cells = [_in_part_of_a_grid(cell) for cell in [*cells, *gathered.mended]]
+        return Draft(None, gathered.problems, cells, places)
+    cells = _under_one_split(scenario.document, cells)
+    assert baseline
     complete = Compare(
         methods=[method.written for method in compared],
         vary={path: list(map(value_of, texts)) for path, texts in varied.items()},
         tune={path: list(map(value_of, texts)) for path, texts in tuned.items()},
         baseline=baseline,
-        score=score,
+        score=measure,
     )
     described = scenario._replace(spec=scenario.spec.model_copy(update={"compare": complete}))
-    return Design(described, cells, baseline, score)
+    return Draft(Design(described, cells, baseline, measure), [], cells, places)
+
+
+def _in_part_of_a_grid(cell: Cell) -> Cell:
+    """A cell of a comparison that is refused: with what it would be compared is not known."""
+    document = cell.scenario.document
+    broken = document.broken | {("compare", "methods")}
+    return cell._replace(scenario=cell.scenario._replace(document=document._replace(broken=broken)))
 
 
 def _demand_validation(scenario: Scenario) -> None:
@@ -166,8 +190,8 @@ def variations(written: Axes, option: str = "--vary") -> list[dict[str, str]]:
     return [dict(zip(by_path, values, strict=True)) for values in itertools.product(*by_path.values())]
 
 
-def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> None:
-    """Refuse a product of so many values before it is expanded.
+def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> bool:
+    """Refuse a product of so many values before it is expanded; True for any other.
 
     Raises:
       ScenarioError: with the count and the bound.
@@ -176,50 +200,118 @@ def demand_few(where: str, *counts: int, most: int = MOST_CELLS) -> None:
         product = f"{' x '.join(map(str, counts))} = {count} combinations"
         problem = Problem("", f"{product}, more than can be played; at most {most}, compare less at a time")
         raise ScenarioError([problem], where)
+    return True
 
 
-def joined(values: Mapping[str, Any]) -> str:
-    """Paths and values as one label."""
-    return ", ".join(f"{path}={value}" for path, value in values.items())
+class Gathered:
+    """The problems of a comparison, collected while it is read: one wrong entry does not hide the next.
 
-
-def grid(
-    document: Document | Scenario,
-    methods: Sequence[ComparedMethod],
-    variants: Sequence[dict[str, str]],
-    tunings: Sequence[dict[str, str]] = ({},),
-) -> list[Cell]:
-    """Every method under every variation and every setting to tune, read and checked; problems of all cells at once.
-
-    Raises:
-      ScenarioError: for methods or values that cannot be, or two methods under one label.
+    Args:
+      document: of the scenario.
+      given: by key of `compare`, whether an option took its place.
     """
-    labels = [method.label for method in methods]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice:
-        raise ScenarioError([Problem("", f"'{twice[0]}' is given twice; give one of them a label")], "--methods")
-    demand_few("variations x methods x settings", len(variants), _with_settings(methods), len(tunings))
-    cells, problems, file = [], [], "scenario"
-    several = [(method, *setting) for method in methods for setting in method.settings()]
-    for varied, (method, written, tuned_alone), shared in itertools.product(variants, several, tunings):
+
+    def __init__(self, document: Document, **given: bool):
+        self.document = document
+        self.given = given
+        self.problems: list[Problem] = []
+        self.mended: list[Cell] = []  # what is left of refused cells
+
+    def attempt(self, key: str, make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """`make(*arguments)`, or None where it is refused, which is kept at the place of a key of `compare`."""
+        try:
+            return make(*arguments, **options)
+        except ScenarioError as error:
+            for problem in error.problems:
+                self.problems.append(self._placed(key, problem, error.file))
+        return None
+
+    def methods(self, written: str | Sequence[Any]) -> list[ComparedMethod]:
+        """The methods whose entries have a form that they may have, each under a label of its own."""
+        compared: list[ComparedMethod] = []
+        for i, entry in enumerate(entries_of(written)):
+            (method,) = self._entry(i, entry) or [None]
+            if method is None:
+                continue
+            if any(method.label == other.label for other in compared):
+                text = f"'{method.label}' is given twice; give one of them a label"
+                self.problems.append(self._placed("methods", Problem("", text), "--methods"))
+                continue
+            compared.append(method)
+        return compared
+
+    def _entry(self, i: int, entry: Any) -> list[ComparedMethod] | None:
+        try:
+            methods = methods_of([entry])
+            methods[0].grid  # noqa: B018 (its values are read)
+            return methods
+        except ScenarioError as error:
+            place = ("compare", "methods", i)
+            for problem in error.problems:
+                at = self._placed("methods", problem, error.file)
+                self.problems.append(at if self.given["methods"] else problem_at(self.document, place, problem.what))
+        return None
+
+    def cells(
+        self,
+        compared: Sequence[ComparedMethod],
+        varied: dict[str, list[str]],
+        tuned: dict[str, list[str]],
+        variants: list[dict[str, str]],
+        settings: list[dict[str, str]],
+    ) -> list[Cell]:
+        """Every method under every variation and every setting to tune, read and checked.
+
+        Args:
+          compared: the methods.
+          varied: axes of the grid.
+          tuned: axes of what every method is tried with.
+          variants: combinations of what is varied.
+          settings: combinations of what is tuned.
+        """
+        counts = len(variants), _with_settings(compared), len(settings)
+        if math.prod(counts) > MOST_CELLS:
+            self.attempt("", demand_few, "variations x methods x settings", *counts)
+            return []
+        cells, refused, everywhere = [], [], []
+        for corner, edits in corners(compared, variants, settings):
+            everywhere.append(corner)
+            try:
+                cells.append(corner.cell(read(self.document, edits, corner.written), edits))
+            except ScenarioError as error:
+                refused += [Refused(corner, bare(problem, edits)) for problem in error.problems]
+                if error.mended is not None:
+                    self.mended.append(corner.cell(error.mended, edits))
+        self.problems += placed(refused, everywhere, self.places(compared, varied, tuned))
+        return cells
+
+    def places(
+        self, compared: Sequence[ComparedMethod], varied: dict[str, list[str]], tuned: dict[str, list[str]]
+    ) -> Places:
+        """Where the parts of a cell's name stand."""
+        return Places(
+            self.document,
+            {key: OPTIONS[key] for key, given in self.given.items() if given},
+            [method.label for method in compared],
+            {"vary": dict(varied), "tune": dict(tuned)},
+        )
+
+    def _placed(self, key: str, problem: Problem, where: str) -> Problem:
+        """A problem at a key of `compare`, or at the option that took its place."""
+        if where == self.document.file:
+            return problem
+        if not key or self.given.get(key):
+            return problem._replace(where=problem.where or where)
+        return problem_at(self.document, ("compare", key), problem.what)
+
+
+def corners(
+    compared: Sequence[ComparedMethod], variants: Sequence[dict[str, str]], settings: Sequence[dict[str, str]]
+) -> Iterator[tuple[Corner, tuple[str, ...]]]:
+    """Every cell's place in the grid, with what it changes in the base scenario."""
+    several = [(method, *setting) for method in compared for setting in method.settings()]
+    for varied, (method, written, tuned_alone), shared in itertools.product(variants, several, settings):
         tuned = {**shared, **tuned_alone}
         changed = {**varied, **shared}, {path: tuned_alone[path] for path in method.tune}
         before, after = ([f"{path}={value}" for path, value in values.items()] for values in changed)
-        edits = (*before, *method.edits, *after)
-        try:
-            cell = Cell(
-                method=method.label,
-                variant=joined(varied),
-                varied={path: value_of(text) for path, text in varied.items()},
-                tuned={path: value_of(text) for path, text in tuned.items()},
-                scenario=read(document, edits, written),
-                edits=edits,
-                written=written,
-            )
-            cells.append(cell)
-        except ScenarioError as error:
-            file = error.file
-            problems += [problem for problem in error.problems if problem not in problems]
-    if problems:
-        raise ScenarioError(problems, file)
-    return cells
+        yield Corner(method.label, written, varied, tuned), (*before, *method.edits, *after)

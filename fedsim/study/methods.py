@@ -52,9 +52,12 @@ def methods_of(written: str | Sequence[Any] | None) -> list[ComparedMethod]:
     >>> [method.label for method in methods_of("fedavg, fedprox(mu = 0.1), krum(f=2)")]
     ['fedavg', 'fedprox(mu=0.1)', 'krum(f=2)']
     """
-    if written is None:
-        return []
-    return [_method(entry) for entry in (top_level(written) if isinstance(written, str) else written)]
+    return [_method(entry) for entry in entries_of(written)]
+
+
+def entries_of(written: str | Sequence[Any] | None) -> list[Any]:
+    """The entries of `--methods` or of `compare.methods`, as they are written."""
+    return top_level(written) if isinstance(written, str) else list(written or ())
 
 
 def _method(entry: Any) -> ComparedMethod:

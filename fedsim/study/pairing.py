@@ -47,7 +47,7 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
     (True, False)
     """
     columns = (score, *SCORES)
-    return frozenset((run["seed"], *map(run.get, columns), bool(run.get("diverged"))) for run in runs if _ran(run))
+    return frozenset((run["seed"], *map(run.get, columns), bool(run.get("diverged"))) for run in runs if ran(run))
 
 
 def told_apart(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:

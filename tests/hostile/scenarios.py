@@ -23,6 +23,7 @@ TEXTS = {
     "an integer of 200,000 digits": HEAD + "rounds: " + "9" * 200_000 + "\n",
     "a number that takes long to recognise": HEAD + "rounds: " + "1_" * 100_000 + "x\n",
     "a method that takes long to recognise": HEAD + "method: 'krum(" + "a=1," * 40_000 + "'\n",
+    "50,000 words for numbers": HEAD + "cohort: {kind: listed, rounds: [[" + "a, " * 50_000 + "]]}\n",
     "a billion seeds": HEAD + "seeds: 1000000000\n",
     "a billion threads": HEAD + "numerics: {threads: 1000000000}\n",
     "terminal commands": "name: x\x1b]0;owned\x07\ndata: digits\n",

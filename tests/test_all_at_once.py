@@ -1,0 +1,204 @@
+"""Mistakes of different stages come at once: none hides another, and each has the line that it has alone."""
+
+import copy
+import itertools
+import re
+
+import pytest
+from click.testing import CliRunner
+from conftest import sampled
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.errors import DataError, ScenarioError
+from fedsim.runs import cells
+from fedsim.runs.refusals import Compared, completed, refuse
+from fedsim.scenario import read
+
+SOUND = {
+    "name": "sound",
+    "rounds": 3,
+    "data": {"kind": "digits", "clients": 30, "validation": 0.1},
+    "model": {"kind": "logistic"},
+    "fleet": {"malicious": [3]},
+    "cohort": {"kind": "uniform", "size": 12},
+    "schedule": {"kind": "sync"},
+    "client": {"kind": "fedprox", "mu": 0.1, "lr": 0.1, "batch": 10},
+    "wire": [{"kind": "sign_flip"}],
+    "server": [{"kind": "clip", "norm": 1.0}, {"kind": "trimmed_mean", "trim": 2}],
+    "evaluate": {"every": 1},
+    "compare": {
+        "methods": ["fedavg", "median"],
+        "vary": {"client.lr": [0.1, 0.3]},
+        "tune": {"client.batch": [10, 20]},
+    },
+}
+MISTAKES = {  # what it is -> (the stage that sees it, where it is planted, what is written there)
+    "an unknown key": ("keys", ("evaluate", "evry"), 2),
+    "an unknown key at the top": ("keys", ("cohrot_size",), 3),
+    "a word for a number": ("keys", ("rounds",), "many"),
+    "an unknown model": ("kinds", ("model", "kind"), "logistik"),
+    "an unknown attack": ("kinds", ("wire", 0, "kind"), "sign_flop"),
+    "a link without what it needs": ("kinds", ("server", 0), {"kind": "clip"}),
+    "a client beyond its bounds": ("method", ("client", "mu"), -1),
+    "an impossible partition": ("federation", ("data", "partition"), {"kind": "shards", "per_client": 5000}),
+    "a metric of other targets": ("federation", ("evaluate", "metric"), "test_r2"),
+    "a cohort above the clients": ("cohort", ("cohort", "size"), 50),
+    "an attacker who is not there": ("cohort", ("fleet", "malicious"), [99]),
+    "a rule above its bound": ("rules", ("server", 1, "trim"), 40),
+    "a method that is none": ("cells", ("compare", "methods", 0), "fedavvg"),
+    "a rule that is compared above its bound": ("cells", ("compare", "methods", 1), "krum(f=30)"),
+    "a path that is none": ("cells", ("compare", "vary", "cliennt.lr"), [1, 2]),
+    "a value beyond its bounds": ("cells", ("compare", "vary", "client.lr"), [0.1, -3]),
+    "a setting beyond its bounds": ("cells", ("compare", "tune", "client.batch"), [10, 0]),
+    "a baseline that is not compared": ("cells", ("compare", "baseline"), "mean"),
+}
+PAIRS = list(itertools.combinations(MISTAKES, 2))
+
+
+def planted(*names):
+    """The sound scenario with some mistakes."""
+    scenario = copy.deepcopy(SOUND)
+    for name in names:
+        _, (*above, key), value = MISTAKES[name]
+        holder = scenario
+        for part in above:
+            holder = holder[part]
+        holder[key] = value
+    return scenario
+
+
+def lines(scenario):
+    """What `check` says of it, a line for each problem, without what another mistake may change: cohort, known names."""
+    try:
+        refuse(read(scenario), None, Compared())
+    except ScenarioError as error:
+        whole = completed(error, None, Compared()) if error.mended is not None else error
+        assert whole.exit_code == 2
+        said = str(whole)
+    else:
+        return set()
+    return {re.sub(r"(the cohort has) \d+|(is compared); .*", r"\1\2", line) for line in said.splitlines()}
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Mistake -> its lines, made when they are asked for."""
+    known = {}
+    return lambda name: known.setdefault(name, lines(planted(name)))
+
+
+def test_the_sound_scenario_is_refused_by_nobody():
+    assert lines(SOUND) == set()
+
+
+@pytest.mark.parametrize("name", sampled(MISTAKES, every=9))
+def test_every_mistake_has_a_line(name, alone):
+    assert len(alone(name)) == 1
+
+
+@pytest.mark.parametrize(("one", "two"), sampled(PAIRS, every=51, share=3))
+def test_two_mistakes_have_the_lines_of_each(one, two, alone):
+    assert lines(planted(one, two)) == alone(one) | alone(two)
+
+
+def test_one_mistake_of_every_stage(alone):
+    stages = {stage: name for name, (stage, *_) in MISTAKES.items()}
+    said = lines(planted(*stages.values()))
+    assert said == set().union(*map(alone, stages.values())) and len(said) == len(stages)
+
+
+def written(tmp_path, scenario):
+    import yaml
+
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(scenario, sort_keys=False))
+    return str(path)
+
+
+@pytest.mark.parametrize("command", ["check", "compare", "run"])
+def test_commands_say_it_in_the_order_of_the_file(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ("a word for a number", "a cohort above the clients", "a rule above its bound", "a path that is none")
+    done = CliRunner().invoke(cli, [command, written(tmp_path, planted(*names))])
+    assert isinstance(done.exception, ScenarioError) and done.exception.exit_code == 2
+    said = str(done.exception).splitlines()
+    wheres = ["rounds", "cohort.size", "server[1].trim", "compare.vary.cliennt.lr"]
+    assert [line.split(": ")[1] for line in said] == wheres[: len(wheres) - (command == "run")]
+    numbers = [int(line.split(":")[1]) for line in said]
+    assert numbers == sorted(numbers) and not (tmp_path / "reports").exists()
+
+
+def test_python_says_it_as_well(alone):
+    names = ("a word for a number", "a cohort above the clients")
+    with pytest.raises(ScenarioError) as refusal:
+        fedsim.run(planted(*names))
+    assert set(str(refusal.value).splitlines()) == alone(names[0]) | alone(names[1])
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        (
+            {"method": "fedavvg", "server": None, "client": {"lr": 0.1}},
+            ["method"],
+        ),  # no word on the rule it would bring
+        ({"cohort": {"kind": "uniform", "sizes": 3}, "server": ["mean", "mean"]}, ["cohort.sizes", "server[1]"]),
+        (
+            {"client": {"kind": "fedprox", "muu": 3}, "server": [{"kind": "krum", "f": 30}]},
+            ["client.muu", "server[0].f"],
+        ),
+        ({"data": {"kind": "digitz"}, "cohort": {"kind": "uniform", "size": 5000}}, ["data.kind"]),
+        ({"cohort": {"kind": "uniform", "size": "x"}, "server": [{"kind": "krum", "f": 30}]}, ["cohort.size"]),
+    ],
+)
+def test_what_only_follows_from_a_mistake_is_not_said(sections, said):
+    scenario = {name: value for name, value in {**SOUND, "wire": [], **sections}.items() if value is not None}
+    del scenario["compare"]
+    assert [line.split(": ")[1] for line in sorted(lines(scenario))] == sorted(said)
+
+
+def test_files_that_are_wrong_alone_are_data(tmp_path, monkeypatch):
+    """Two of them at once, and beside another mistake."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.csv").write_text("a,b\n1,2\n")
+    trace = {"kind": "trace", "path": "wrong.csv"}
+    scenario = {**SOUND, "fleet": {"speed": trace}, "wire": [], "cohort": {"kind": "listed", "path": "wrong.csv"}}
+    del scenario["compare"]
+    path = written(tmp_path, scenario)
+    done = CliRunner().invoke(cli, ["check", path])
+    assert isinstance(done.exception, DataError) and len(str(done.exception).splitlines()) == 2
+    done = CliRunner().invoke(cli, ["check", path, "--set", "rounds=x"])
+    assert done.exception.exit_code == 2 and len(str(done.exception).splitlines()) == 3
+
+
+def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
+    tried = refuse(read(SOUND), None, Compared())
+    assert (tried.cells, tried.checked, tried.built, tried.runs) == (8, 8, 4, 8) and tried.bytes_up > 0
+    monkeypatch.setattr(cells, "MOST_SECONDS", -1.0)
+    assert (tried := refuse(read(SOUND), None, Compared())).checked == tried.runs == 0 and tried.cells == 8
+
+
+@pytest.mark.long
+def test_what_check_foretells_of_a_comparison_is_what_compare_sends(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    compared = {"methods": ["fedavg", "scaffold"], "vary": {"cohort.size": [5, 8]}}
+    sections = {"server": ["mean"], "wire": [], "fleet": {}, "client": {"lr": 0.1, "batch": 10}}
+    scenario = {**SOUND, **sections, "compare": compared}
+    done = CliRunner().invoke(cli, ["check", written(tmp_path, scenario), "--json"], catch_exceptions=False)
+    import json
+
+    tried = json.loads(done.stdout)["comparison"]
+    outcomes = fedsim.compare(scenario).outcomes
+    last = [outcome.result.records["rounds"][-1] for outcome in outcomes]
+    assert tried["runs"] == len(last) and tried["bytes_up"] == sum(row["bytes_up"] for row in last)
+
+
+@pytest.mark.long
+def test_options_take_the_place_of_what_the_file_compares(tmp_path):
+    path = written(tmp_path, SOUND)
+    done = CliRunner().invoke(cli, ["check", path, "--methods", "fedavg,krum(f=30)", "--vary", "rounds=1,0"])
+    said = str(done.exception)
+    assert "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients" in said and done.exit_code
+    done = CliRunner().invoke(cli, ["check", path, "--vary", "rounds=1,-1"])
+    assert "--vary: rounds=-1: should be an integer of at least 0" in str(done.exception)

@@ -1,0 +1,102 @@
+"""Cohorts that are listed in a file: the same run as those listed in the scenario, and one line for what is wrong."""
+
+import json
+
+import pytest
+from test_traces import written
+
+import fedsim
+from fedsim.build import build
+from fedsim.build.experiment import numerics
+from fedsim.errors import CheckpointError, DataError, ScenarioError
+from fedsim.fleet.selection import rounds_of
+from fedsim.scenario import read
+
+ROUNDS = [[3, 5], [1], [2, 0, 2]]
+LISTED = "round,client,note\n2,1,a\n1,3,b\n3,2,c\n1,5,d\n3,0,e\n3,2,f\n"
+TINY = {
+    "name": "tiny",
+    "rounds": 5,
+    "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6},
+    "client": {"steps": 2},
+    "cohort": {"kind": "listed", "path": "cohorts.csv"},
+}
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A scenario beside its file of cohorts, and another working directory."""
+    for name in ("study", "here", "far"):
+        (tmp_path / name).mkdir()
+    written(tmp_path / "study", "cohorts.csv", LISTED)
+    written(tmp_path / "far", "far.csv", LISTED)
+    written(tmp_path / "study", "s.yaml", "".join(f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()))
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def built(scenario):
+    with numerics(scenario) as devices:
+        return build(scenario, devices=devices[:1]).scenario
+
+
+def test_a_file_says_the_same_as_the_scenario(study):
+    assert [ids.tolist() for ids in rounds_of(str(study / "study" / "cohorts.csv"), None)] == ROUNDS
+    inline = {**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}}
+    of_file, of_scenario = fedsim.run(study / "study" / "s.yaml"), fedsim.run(inline)
+    for table in ("rounds", "clients", "summary"):
+        assert getattr(of_file, table).equals(getattr(of_scenario, table))
+
+
+def test_the_resolved_scenario_has_the_hash_and_nothing_that_is_empty(study):
+    settled = built(read(study / "study" / "s.yaml")).resolved()["cohort"]
+    assert settled.keys() == {"kind", "path", "sha256"} and len(settled["sha256"]) == 64
+    inline = built(read({**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}})).resolved()["cohort"]
+    assert inline == {"kind": "listed", "rounds": ROUNDS}
+
+
+@pytest.mark.long
+def test_another_file_is_not_gone_on_with(study):
+    path, out = study / "study" / "s.yaml", study / "run"
+    fedsim.run(path, out=out, pictures=False)
+    assert fedsim.verify(out, data_roots=[path.parent]).equal
+    written(study / "study", "cohorts.csv", LISTED.replace("2,1,a", "2,4,a"))
+    with pytest.raises(CheckpointError, match="sha256"):
+        fedsim.run(path, out=out, resume=True, pictures=False)
+    assert fedsim.verify(out, data_roots=[path.parent]).wrong
+
+
+BAD = {
+    "no header": ("1,2\n3,4\n", "line 1: 'round' is no column; found '1', '2'; the columns round, client are needed"),
+    "no rows": ("round,client\n", "no rows below the header"),
+    "a fraction": ("round,client\n1,2.5\n", "line 2, column 'client': 2.5 is no whole number"),
+    "a word": ("round,client\none,2\n", "line 2, column 'round': 'one' is no whole number"),
+    "round 0": ("round,client\n0,2\n", "line 2, column 'round': '0' is no whole number; write a finite number and at least 1"),
+    "a gap": ("round,client\n1,2\n3,2\n", "round 2 has no row, and round 3 has"),
+    "a stranger": ("round,client\n1,2\n1,6\n", "line 3: there is no client 6; clients are 0 to 5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_a_line(name, study):
+    content, words = BAD[name]
+    file = written(study / "study", "cohorts.csv", content)
+    with pytest.raises(DataError) as error:
+        built(read(study / "study" / "s.yaml"))
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(f"{file}: ") and words in line and error.value.exit_code == 3
+
+
+REFUSED = {
+    "outside": ("{kind: listed, path: ../far/far.csv}", "cohort.path: .*lies outside the scenario's folder"),
+    "missing": ("{kind: listed, path: cohort.csv}", "cohort.path: there is no file 'cohort.csv'; did you mean"),
+    "both": ("{kind: listed, path: cohorts.csv, rounds: [[0]]}", "cohort: listed: .* found both; write one of them"),
+    "neither": ("listed", "cohort: listed: .* found neither; write one of them"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_scenario_may_not_say(name, study):
+    section, words = REFUSED[name]
+    with pytest.raises(ScenarioError, match=words):
+        built(read(study / "study" / "s.yaml", [f"cohort={section}"]))
