@@ -124,7 +124,7 @@ def test_another_machine_is_missing_and_not_wrong(done, monkeypatch):
     told = CliRunner().invoke(cli, ["verify", str(out), "--json"])
     said = json.loads(told.stdout)
     assert told.exit_code == 2 and (said["equal"], said["wrong"]) == (False, False)
-    assert [check["possible"] for check in said["checks"]] == [True] * 5 + [False]
+    assert [check["possible"] for check in said["checks"]] == [True] * 6 + [False]
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from fedsim.runs import derive, directory
 from fedsim.runs.compare import _record
 from fedsim.runs.derive import rebuild
 from fedsim.runs.export import exported
-from fedsim.runs.filenames import folder_of, label_of
+from fedsim.runs.filenames import label_of, layout_of, names_of
 from fedsim.runs.journal import LOG, Journal
 from fedsim.runs.unfinished import axes_of
 from fedsim.scenario import read
@@ -80,7 +80,7 @@ def write_log(path, who, seed, entries):
     if not entries:
         return
     rounds, timing, ends = log_of(who, seed)
-    folder = folder_of(path, label_of(who), seed)
+    folder = layout_of(path, directory.read_record(path)).folder(label_of(who), seed)
     folder.mkdir(parents=True)
     journal = Journal(folder, {})
     rows = min(entries, ROUNDS + 1)
@@ -100,7 +100,8 @@ def cut_off(name, path):
     methods, vary, tune = DESIGNS[name]
     design = design_of(read(base()), methods, vary, tune)
     path.mkdir()
-    directory.write_record(path, _record(design, jax.devices()))
+    names = names_of(label_of(cell.who) for cell in design.cells)
+    directory.write_record(path, {**_record(design, jax.devices()), "names": names})
     return [(cell.who, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
 
 

@@ -252,7 +252,7 @@ def _finish(
     started: float,
 ) -> None:
     """Tables, models, pictures, and last the record with the hashes of all files."""
-    comparison.save(layout)
+    comparison.write(layout)
     ended = {"status": comparison.status, "reasons": comparison.reasons, "verdict": comparison.verdict}
     if pictures:
         derive.write(place.path, derive.derived_files(comparison.frames(), {**record, **ended}))

@@ -1,13 +1,15 @@
 """The result of a comparison: frames, files, and a verdict in words."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import Layout, label_of, names_of
 from fedsim.runs.result import OPTIONAL, ORDER, Result, State, Tables
 from fedsim.study.breakdown import breakdown_lines, breakdowns, untrained
 from fedsim.study.conclusions import conclusions
@@ -189,8 +191,13 @@ class Comparison(Tables):
             else:
                 yield from ((f"{label}, seed {seed}", reason) for seed, reason in outcome.result.reasons.items())
 
-    def save(self, layout: Layout) -> None:
-        """Write tables and models; every file is whole or as it was before."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write tables and models into a folder; every file is whole or as it was before."""
+        labels = [label_of(outcome.cell.who) for outcome in self.outcomes]
+        self.write(Layout(Path(path), names_of(labels)))
+
+    def write(self, layout: Layout) -> None:
+        """Write tables and models where the directory of a comparison has them."""
         for name, records in self.records.items():
             if records or (name in ORDER and name not in OPTIONAL) or name == "compare":
                 files.write(layout.path / f"{name}.csv", tables.to_csv(records, self.order(name)))
@@ -198,7 +205,7 @@ class Comparison(Tables):
                 files.remove(layout.path / f"{name}.csv")
         for outcome in self.outcomes:
             if outcome.result is not None:
-                outcome.result.save_models(layout)
+                outcome.result.write_models(layout)
 
 
 def ordered(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:

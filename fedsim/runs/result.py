@@ -1,8 +1,10 @@
 """The result of a scenario: frames, models and states, and how they become files."""
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +17,7 @@ from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state
 from fedsim.engine.run import Run
 from fedsim.runs import directory
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.runs.filenames import Layout, label_of, names_of
 from fedsim.runs.journal import Journal
 from fedsim.study.summary import growth
 
@@ -191,18 +193,25 @@ class Result(Tables):
         self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
 
-    def save(self, layout: Layout) -> None:
-        """Write tables and models; every file is whole or as it was before."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write tables and models into a folder; every file is whole or as it was before."""
+        labels = [self._label(method) for method, _ in self._models]
+        self.write(Layout(Path(path), names_of(labels)))
+
+    def write(self, layout: Layout) -> None:
+        """Write tables and models where a run directory has them."""
         for name, order in ORDER.items():
             if self.records[name] or name not in OPTIONAL:
                 files.write(layout.path / f"{name}.csv", tables.to_csv(self.records[name], order))
-        self.save_models(layout)
+        self.write_models(layout)
 
-    def save_models(self, layout: Layout) -> None:
+    def write_models(self, layout: Layout) -> None:
         """Write the final shared variables of every seed."""
         for (method, seed), variables in self._models.items():
-            label = label_of({**self.who, "method": method})
-            directory.write_model(layout.model(label, seed), variables)
+            directory.write_model(layout.model(self._label(method), seed), variables)
+
+    def _label(self, method: str) -> str:
+        return label_of({**self.who, "method": method})
 
 
 def _state(run: Run, numerics: Numerics) -> State:

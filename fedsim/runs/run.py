@@ -196,7 +196,7 @@ def _finish(
     reasons = {str(seed): reason for seed, reason in result.reasons.items()}
     notes = {str(seed): note for seed, note in result.notes.items()}
     record = {**record, "status": result.status, "reasons": reasons, **({"notes": notes} if notes else {})}
-    result.save(layout)
+    result.write(layout)
     if pictures:
         derive.write(place.path, derive.derived_files(result.frames(), record))
     seal(place, record, started)
