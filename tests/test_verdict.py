@@ -207,7 +207,7 @@ def test_methods_that_have_not_run_are_told_from_those_that_failed():
             row |= {"status": "not_run", "final": None}
     assert lines_of(rows) == [
         "base, the baseline, leads with test accuracy 0.504; the other is not surely worse.",
-        "Not told apart from base: part (+0, 95 % +0 to +0; 0 of 6 seeds better, 6 tied).",
+        "Not told apart from base: part (+0; 0 of 6 seeds better, 6 tied).",
         "Failed under all seeds, compared with nothing: gone.",
         "Not run, and so without a score, since no round was aggregated: idle (7 of 7 seeds), part (1 of 7 seeds).",
     ]
