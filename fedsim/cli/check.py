@@ -22,7 +22,7 @@ def check_command(
     tune: tuple[str, ...],
     **arguments: Any,
 ) -> None:
-    """Build a scenario and every cell of its comparison, try one batch, and tell what a run will take; trains nothing.
+    """Build a scenario and every cell of its comparison, and tell what a run will take; trains nothing.
 
     \b
     Examples:
