@@ -138,7 +138,7 @@ def of_rows(seed: Recorded, record: dict[str, Any]) -> list[str]:
         problems = list(_falling(rows, name))
         scoring = evaluate["metric"], evaluate["last"], evaluate.get("target")
         line = summarise(rows, *scoring, end["status"], end["reason"])
-        line |= fairness(seed.tables["clients"][0])
+        line |= fairness(seed.tables["clients"][0], end["status"])
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")
         return problems

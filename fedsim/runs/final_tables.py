@@ -27,7 +27,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, evaluate: Any, sev
     """
     rounds, clients = journal.records["rounds"], _clients(run, who["seed"], evaluate.clients)
     line = summarise(rounds, evaluate.metric, evaluate.last, evaluate.target, run.status, run.reason)
-    journal.add("summary", {**who, **line, **fairness(clients)})
+    journal.add("summary", {**who, **line, **fairness(clients, run.status)})
     journal.add("clients", {**who, **clients})
     if run.plan.timetable.asynchronous:
         ages = np.flatnonzero(run.ages)

@@ -128,14 +128,18 @@ def growth(rounds: Sequence[Record]) -> str:
     return f"{name} grew from {values[0]:.3g} to {values[-1]:.3g} {last}: the run grows without bound"
 
 
-def fairness(clients: Record) -> Record:
+def fairness(clients: Record, status: str) -> Record:
     """How evenly the final model serves the clients: deciles, worst and standard deviation of their accuracies.
 
-    Every client with samples counts the same, however many it has; empty where there is no accuracy.
+    Every client with samples counts the same, however many it has; empty where there is no accuracy, and for a run that
+    has not run, whose clients were scored with the start model.
 
     Args:
       clients: rows of `clients.csv`, stacked.
+      status: of the run.
     """
+    if status == NOT_RUN:
+        return {}
     known = np.array([value for value in clients.get("global_accuracy", ()) if value is not None], float)
     if not len(known):
         return {}
