@@ -475,7 +475,7 @@ def test_verify_on_the_command_line(root, tmp_path):
     assert all(line.startswith("ok   ") for line in lines[:-1]) and lines[-1].endswith(
         "is equal to what its record says"
     )
-    assert threads and len(lines) == 9
+    assert threads and len(lines) == 10
     without = command("verify", out, "--json")
     said = json.loads(without.stdout)
     assert without.returncode == 2 and not said["equal"] and not said["wrong"]
