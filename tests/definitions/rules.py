@@ -100,6 +100,8 @@ CASES = {
     # weights 1, 0.18071, 0.18071, 1; then, of the sums of both rounds, 0, 0, 0, 1; by the authors'
     # code
     "foolsgold, in part": case({"kind": "foolsgold"}, (OPPOSED, [0.2168466, 2.361411]), (CONVINCED, [0, 2])),
+    # nobody differs, nobody is trusted
+    "foolsgold, all alike": case({"kind": "foolsgold"}, (Cohort(rows=[[1, 2]] * 6), [0, 0])),
     # three of four point the same way; the median of the lengths 1, 2, 3, 9 is 2.5
     "flame": case({"kind": "flame", "noise": 0.0}, (CLUSTERED, [5.5 / 3, 0])),
     "largest_cluster": case({"kind": "largest_cluster"}, (CLUSTERED, [2, 0])),
