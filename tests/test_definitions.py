@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from definitions import codecs, cohort, rules, stages
-from definitions.cohort import NONE, Cohort
+from definitions.cohort import NONE, Cohort, compiled
 
 from fedsim.compose import FAMILIES
 from fedsim.rules.gap_statistic import _within
@@ -108,21 +108,21 @@ def test_mimic_copies_who_is_furthest_along_what_it_has_learned():
 def test_noise_on_the_aggregate():
     noun = FAMILIES["aggregate_stage"]["aggregate_noise"](std=2.0)
     context = cohort.context_of(Cohort())
-    got = np.asarray(jax.jit(noun.apply)(jnp.full(4000, 5.0), (), context)[0])
+    got = np.asarray(compiled(noun.apply)(jnp.full(4000, 5.0), (), context)[0])
     assert abs(got.mean() - 5) < 0.15 and abs(got.std() - 2) < 0.1
 
 
 def test_buckets_are_cut_from_the_order_that_is_drawn():
     rows, present = jnp.asarray(Cohort().rows), jnp.asarray([1, 1, 0, 1, 1, 1], bool)
     order = jnp.asarray([5, 0, 3, 1, 4, 2])
-    means, left = jax.jit(lambda rows: bucketed(rows, present, order, 2))(rows)
+    means, left = compiled(lambda rows: bucketed(rows, present, order, 2))(rows)
     assert left.tolist() == [True, True, False, True, False, False]
     close(means[np.asarray(left)], [[5.5, -3], [2.5, 3], [0, -1]])
 
 
 def test_the_least_sums_of_squares_around_one_centre_and_around_two():
     """0, 0.1, 0.9 and 1 around 0.5; around 0.05 and 0.95, the lower two together."""
-    one, two, last = jax.jit(_within)(jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4))
+    one, two, last = compiled(_within)(jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4))
     close([one[0], two[0]], [0.82, 0.01])
     assert last.tolist() == [1]
 

@@ -12,7 +12,6 @@ from definitions.rounds import (
     CURVED,
     FIRST,
     LATER,
-    ONE_AGAINST,
     ONE_SIDED,
     OPPOSED,
     SECOND,
@@ -122,9 +121,8 @@ CASES = {
     "zeno": case({"kind": "zeno", "f": 4, "rho": 0.1}, (Cohort(params=(-3, -3)), [2, 2])),
     # the authors' steps in NumPy
     "residual_reweighting": case({"kind": "residual_reweighting"}, (FIRST, [1.5172284, 1.2000376])),
-    # each row's largest coordinate, at most as long as the middle one, by NumPy; of equal lengths
-    # the one of another sign is left out
-    "lasa": case({"kind": "lasa"}, (FIRST, [1.4751188, 1.4209139]), (ONE_AGAINST, [0, 5])),
+    # each row's largest coordinate, at most as long as the middle one, by NumPy
+    "lasa": case({"kind": "lasa"}, (FIRST, [1.4751188, 1.4209139])),
     # distances to the last update are 90 to 110 of all, then about 1 and 10 of the last client:
     # over their medians it stands out
     "fldetector": case(
