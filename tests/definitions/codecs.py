@@ -71,7 +71,7 @@ def of_cast() -> Checks:
 
 
 def of_top_k() -> Checks:
-    yield arrivals({"kind": "top_k", "k": 2}, X), [[3, -4, 0, 0], [2 * (32 + 2)]]
+    yield arrivals({"kind": "top_k", "k": 2}, [1, 3, 0, -4]), [[0, 3, 0, -4], [2 * (32 + 2)]]
     yield (
         arrivals({"kind": "top_k", "density": 0.3}, [2, -2, 1, 2]),
         [[2, -2, 0, 0], [68]],
