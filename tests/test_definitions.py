@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from definitions import codecs, cohort, rules, stages
-from definitions.cohort import NONE, Cohort
+from definitions.cohort import NONE, Cohort, compiled
 
 from fedsim.compose import FAMILIES
 from fedsim.rules.gap_statistic import _within
@@ -52,14 +52,20 @@ def test_gaussian_noise_takes_the_place_of_an_update():
 
 
 def test_fang_draws_beyond_the_extremes_of_others_or_three_deviations_from_the_mean_of_its_own():
-    """Honest: means 2 and -2, values from 1 to 3 and -4 to 0.
+    """Honest: means 2 and -2, values from 1 to 3 and -4 to -1; then from -1 to 5 and -5 to 1.
 
     Its own: means 1 and -1, deviations 1 and 2.
     """
-    rows = ([1, 0], [3, -4], NONE, [2, -2], [0, 1], [2, -3])
+    rows = ([1, -1], [3, -4], NONE, [2, -2], [0, 1], [2, -3])
     cohort = Cohort(rows=rows, malicious=(0, 0, 0, 0, 1, 1))
     below, above = stages.of_attack({"kind": "fang", "factor": 4.0}, cohort)[0][4:].T
-    assert ((below >= 0.25) & (below <= 1)).all() and below[0] != below[1] and (above == 0).all()
+    assert ((below >= 0.25) & (below <= 1)).all() and below[0] != below[1]
+    assert ((above >= -1) & (above <= -0.25)).all() and above[0] != above[1]
+
+    across = Cohort(rows=([-1, 1], [5, -5], NONE, [2, -2], *rows[4:]), malicious=cohort.malicious)
+    below, above = stages.of_attack({"kind": "fang", "factor": 4.0}, across)[0][4:].T
+    assert ((below >= -4) & (below <= -1)).all() and below[0] < -1.1
+    assert ((above >= 1) & (above <= 4)).all() and above[0] > 1.1
 
     below, above = stages.of_attack({"kind": "fang", "knowledge": "own"}, cohort)[0][4:].T
     assert ((below >= -3) & (below <= -2)).all() and below[0] != below[1]
@@ -77,6 +83,17 @@ def test_fang_sends_what_krum_would_choose():
     close(rows[:, 0], [3, 5, 7, -9, -9])
 
 
+def test_fang_asks_krum_about_one_copy_among_its_own():
+    """-3, 1, 5 and 9 have two neighbours. λ₀ = (4 + 4)/2 + 9 = 13, and it takes three halvings.
+
+    Then -1.625 is 1.375 and 2.625 away from two of them, and nobody is nearer to two others.
+    """
+    rows = [[-3], [1], [5], [9], [99]]
+    cohort = Cohort(rows=rows, malicious=(1, 1, 1, 1, 0), params=[0], reference=[0])
+    link = {"kind": "fang", "against": "krum", "knowledge": "own"}
+    close(stages.of_attack(link, cohort)[0][:, 0], [-1.625, -1.625, -1.625, -1.625, 99])
+
+
 def test_mimic_copies_who_is_furthest_along_what_it_has_learned():
     """Two honest rows lie at ∓(1, 2) from the mean, which make z + (2, 4), of length 2.5 when halved."""
     start = Watched(jnp.asarray([1.0, 0.0]), jnp.int32(1))
@@ -84,26 +101,28 @@ def test_mimic_copies_who_is_furthest_along_what_it_has_learned():
     close(rows[4:], [[3, 4], [3, 4]])
     close(state.z, [0.6, 0.8])
     assert int(state.rounds) == 2
+    _, state = stages.of_attack({"kind": "mimic", "warmup": 1}, stages.ATTACKED, start)
+    close(state.z, [1, 0])
 
 
 def test_noise_on_the_aggregate():
     noun = FAMILIES["aggregate_stage"]["aggregate_noise"](std=2.0)
     context = cohort.context_of(Cohort())
-    got = np.asarray(jax.jit(noun.apply)(jnp.full(4000, 5.0), (), context)[0])
+    got = np.asarray(compiled(noun.apply)(jnp.full(4000, 5.0), (), context)[0])
     assert abs(got.mean() - 5) < 0.15 and abs(got.std() - 2) < 0.1
 
 
 def test_buckets_are_cut_from_the_order_that_is_drawn():
     rows, present = jnp.asarray(Cohort().rows), jnp.asarray([1, 1, 0, 1, 1, 1], bool)
     order = jnp.asarray([5, 0, 3, 1, 4, 2])
-    means, left = jax.jit(lambda rows: bucketed(rows, present, order, 2))(rows)
+    means, left = compiled(lambda rows: bucketed(rows, present, order, 2))(rows)
     assert left.tolist() == [True, True, False, True, False, False]
     close(means[np.asarray(left)], [[5.5, -3], [2.5, 3], [0, -1]])
 
 
 def test_the_least_sums_of_squares_around_one_centre_and_around_two():
     """0, 0.1, 0.9 and 1 around 0.5; around 0.05 and 0.95, the lower two together."""
-    one, two, last = jax.jit(_within)(jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4))
+    one, two, last = compiled(_within)(jnp.asarray([[0, 0.1, 0.9, 1, jnp.inf, jnp.inf]]), jnp.int32(4))
     close([one[0], two[0]], [0.82, 0.01])
     assert last.tolist() == [1]
 

@@ -68,8 +68,8 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
 
 def trusts(histories: Tree, present: Bool[Array, " K"], confidence: float) -> Float[Array, " K"]:
     """α of every row of a stack; 0 of absent ones."""
-    others = present[:, None] & present[None, :] & ~jnp.eye(len(present), dtype=bool)
-    similar = jnp.where(others, cosines(histories, present), 0)  # 0 beside itself, as the authors have it
+    itself = jnp.eye(len(present), dtype=bool)
+    similar = jnp.where(itself, 0, cosines(histories, present))  # 0 as well beside rows that are absent
 
     most = jnp.max(similar, axis=1)
     pardoned = most[None, :] > most[:, None]

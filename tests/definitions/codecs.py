@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from definitions.cohort import made
+from definitions.cohort import compiled, made
 from fedsim.codecs.count_sketch import Hashes, Sketches, estimate, fetch, sketch
 from fedsim.codecs.drive import one_bit, restored
 from fedsim.codecs.eden import nearest
@@ -49,7 +49,7 @@ def arrivals(link: dict, *messages: Any, shapes: Any = None) -> list[list[float]
     codec = made("codec", link)
     codec = codec if shapes is None else codec.shaped(shapes)
 
-    @jax.jit
+    @compiled
     def send(x, memory, key):
         payload, bits, memory = codec.encode(x, memory, key)
         return codec.decode(payload, len(x)), bits, memory
@@ -71,7 +71,7 @@ def of_cast() -> Checks:
 
 
 def of_top_k() -> Checks:
-    yield arrivals({"kind": "top_k", "k": 2}, X), [[3, -4, 0, 0], [2 * (32 + 2)]]
+    yield arrivals({"kind": "top_k", "k": 2}, [1, 3, 0, -4]), [[0, 3, 0, -4], [2 * (32 + 2)]]
     yield (
         arrivals({"kind": "top_k", "density": 0.3}, [2, -2, 1, 2]),
         [[2, -2, 0, 0], [68]],
@@ -97,13 +97,13 @@ def of_sign() -> Checks:
 
 def of_natural() -> Checks:
     # 3 goes to 4 with probability 3/2 - 1, 5 to 8 with 5/4 - 1
-    yield to_powers_of_two(f([3, -3, 5, 5]), f([0.4, 0.6, 0.3, 0.2])), [4, -2, 4, 8]
+    yield compiled(to_powers_of_two)(f([3, -3, 5, 5]), f([0.4, 0.6, 0.3, 0.2])), [4, -2, 4, 8]
     yield arrivals({"kind": "natural"}, [4, -0.5, 0, 1]), [[4, -0.5, 0, 1], [9 * 4]]
 
 
 def of_qsgd() -> Checks:
     # 4 · 3/5 = 2.4 and 4 · 4/5 = 3.2
-    levels_of = jax.jit(quantised, static_argnums=2)
+    levels_of = compiled(quantised, static_argnums=2)
     norm, codes = levels_of(f([3, -4]), f([0.1, 0.9]), 4)
     yield [float(norm), *codes.tolist()], [5, 3, -3]
     yield levels_of(f([3, -4]), f([0.5, 0.1]), 4)[1], [2, -4]
@@ -112,26 +112,28 @@ def of_qsgd() -> Checks:
 
 def of_stochastic_quantise() -> Checks:
     # steps of 1 from 0 to 2: half way up with probability 1/2
-    low, high, codes = quantised_between(f([0, 2, 1, 0.5]), f([0.6, 0.6, 0.6, 0.6]), 3)
-    yield values_between(low, high, codes, 3), [0, 2, 1, 0]
-    yield quantised_between(f([0, 2, 1, 0.5]), f([0.4, 0.4, 0.4, 0.4]), 3)[2], [0, 2, 1, 1]
+    levels_of = compiled(quantised_between, static_argnums=2)
+    low, high, codes = levels_of(f([0, 2, 1, 0.5]), f([0.6, 0.6, 0.6, 0.6]), 3)
+    yield compiled(values_between, static_argnums=3)(low, high, codes, 3), [0, 2, 1, 0]
+    yield levels_of(f([0, 2, 1, 0.5]), f([0.4, 0.4, 0.4, 0.4]), 3)[2], [0, 2, 1, 1]
     yield arrivals({"kind": "stochastic_quantise", "levels": 3}, [-1, 3, 1, -1]), [[-1, 3, 1, -1], [2 * 32 + 4 * 2]]
 
 
 def of_terngrad() -> Checks:
     # kept with probability 3/4, 1, 0, 1/4
-    scale, values = ternary(f(X), f([0.7, 0.9, 0.5, 0.3]))
+    scale, values = compiled(ternary)(f(X), f([0.7, 0.9, 0.5, 0.3]))
     yield [float(scale), *values.tolist()], [4, 1, -1, 0, 0]
     yield arrivals({"kind": "terngrad"}, [4, -4, 0, 4]), [[4, -4, 0, 4], [32 + 2 * 4]]
 
 
 def of_drive() -> Checks:
     # with signs (1, -1): H (3, -1)/√2 = (2, 4)/√2, S = 10 / (6/√2), or half of 6/√2 for one message
-    signs = f([1, -1])
-    scale, positive = one_bit(f([3, 1]), signs, biased=False)
-    yield restored(scale, positive, signs, 2), [10 / 3, 0]
-    scale, positive = one_bit(f([3, 1]), signs, biased=True)
-    yield restored(scale, positive, signs, 2), [3, 0]
+    def there_and_back(x, signs, biased):
+        return restored(*one_bit(x, signs, biased), signs, 2)
+
+    through = compiled(there_and_back, static_argnums=2)
+    yield through(f([3, 1]), f([1, -1]), False), [10 / 3, 0]
+    yield through(f([3, 1]), f([1, -1]), True), [3, 0]
     yield arrivals({"kind": "drive"}, [0, -5]), [[0, -5], [2 + 32]]
 
 
@@ -140,12 +142,11 @@ def of_eden() -> Checks:
     # Lloyd and Max
     high, low = 1.510417, 0.452780
     scale = 10 / ((4 * high + 2 * low) / sqrt(2))
-    got, levels = nearest(f([3, 1]), f([1, 1]), 2)
+    got, levels = compiled(nearest, static_argnums=2)(f([3, 1]), f([1, 1]), 2)
     yield [float(got), *levels.tolist()], [scale, 3, 2]
-    yield (
-        restored_by_levels(got, levels, f([1, 1]), 2, 2),
-        [scale * (high + low) / sqrt(2), scale * (high - low) / sqrt(2)],
-    )
+    back = compiled(restored_by_levels, static_argnums=(3, 4))
+    wanted = [scale * (high + low) / sqrt(2), scale * (high - low) / sqrt(2)]
+    yield back(got, levels, f([1, 1]), 2, 2), wanted
     yield arrivals({"kind": "eden", "bits": 3}, [0, -5]), [[0, -5], [2 * 3 + 32]]
 
 
@@ -175,9 +176,9 @@ def of_lazy() -> Checks:
 
 def of_low_rank() -> Checks:
     # M Q = (3, 1) at length √10, Mᵀ of it (9, 1)/√10
-    P, Q = jax.jit(power_step)(f([[3, 0], [0, 1]]), f([[1], [1]]))
+    P, Q = compiled(power_step)(f([[3, 0], [0, 1]]), f([[1], [1]]))
     yield P @ Q.T, [[2.7, 0.3], [0.9, 0.1]]
-    yield jax.jit(orthonormalised)(f([[3, 1], [4, 0]])), [[0.6, 0.8], [0.8, -0.6]]
+    yield compiled(orthonormalised)(f([[3, 1], [4, 0]])), [[0.6, 0.8], [0.8, -0.6]]
     # a matrix of rank 1 arrives as it was, and takes 3 + 3 numbers; a vector as it was
     x = [1, 2, 3, -2, -4, -6, 0.5, 1, 1.5, 8, 9]
     yield arrivals({"kind": "low_rank", "rank": 1}, x, shapes=((3, 3), (2,))), [x, [32 * (6 + 2)]]
@@ -185,7 +186,7 @@ def of_low_rank() -> Checks:
 
 def of_product_quantise() -> Checks:
     # 0, 2 are nearest to 1, and 10, 14 to 9
-    yield jax.jit(improved)(f([[0, 2, 10, 14]]), f([[1, 9]])), [[1, 12]]
+    yield compiled(improved)(f([[0, 2, 10, 14]]), f([[1, 9]])), [[1, 12]]
     x = [1, 2, 9, 0, 1, 2, 9]
     link = {"kind": "product_quantise", "block": 2, "codewords": 2}
     yield arrivals(link, x), [x, [32 * 2 * 2 + 4]]
@@ -194,11 +195,12 @@ def of_product_quantise() -> Checks:
 def of_count_sketch() -> Checks:
     # 1 and -3 meet in the one column, -2 is alone in the other; then the middle one of three rows
     hashes = Hashes(jnp.asarray([[0, 1, 0]]), f([[1, -1, -1]]))
-    table = sketch(f([1, 2, 3]), hashes, 2)
+    decode = compiled(estimate)
+    table = compiled(sketch, static_argnums=2)(f([1, 2, 3]), hashes, 2)
     yield table, [[-2, -2]]
-    yield estimate(table, hashes), [-2, 2, 2]
+    yield decode(table, hashes), [-2, 2, 2]
     three = Hashes(jnp.zeros((3, 1), int), f([[1], [1], [-1]]))
-    yield estimate(f([[5], [7], [-6]]), three), [6]
+    yield decode(f([[5], [7], [-6]]), three), [6]
     yield arrivals({"kind": "count_sketch", "rows": 3, "columns": 4}, X), [list(X), [32 * 3 * 4]]
 
 
@@ -209,13 +211,14 @@ def of_fetch() -> Checks:
     """
     hashes = Hashes(jnp.asarray([[0, 1]]), f([[1, 1]]))
     nothing = f([[0, 0]])
-    update, memory = fetch(f([[3, 1]]), Sketches(nothing, nothing), hashes, 1, 0.5, False)
+    serve = compiled(fetch, static_argnums=(3, 4, 5))
+    update, memory = serve(f([[3, 1]]), Sketches(nothing, nothing), hashes, 1, 0.5, False)
     yield update, [3, 0]
     yield [memory.momentum, memory.error], [[[3, 1]], [[0, 1]]]
-    update, memory = fetch(f([[0, 1]]), memory, hashes, 1, 0.5, False)
+    update, memory = serve(f([[0, 1]]), memory, hashes, 1, 0.5, False)
     yield update, [0, 2.5]
     yield [memory.momentum, memory.error], [[[1.5, 1.5]], [[1.5, 0]]]
-    update, memory = fetch(f([[3, 1]]), Sketches(nothing, nothing), hashes, 1, 0.5, True)
+    update, memory = serve(f([[3, 1]]), Sketches(nothing, nothing), hashes, 1, 0.5, True)
     yield [memory.momentum, memory.error], [[[0, 1]], [[0, 1]]]
 
 

@@ -14,11 +14,10 @@ WITHOUT_PIVOT = Cohort(rows=([1, 0], [3, 4], NONE, NONE, [0, -1], [10, -6]))
 ALIKE = Cohort(rows=([1, 0], [1, 0.5], NONE, [1, 0], [1, -0.5], [1, 0]))
 ACROSS = Cohort(rows=([0, 0], [4, 4], NONE, [0, 2], [3, -1], NONE))
 ONE_SIDED = Cohort(rows=([-4, 0], [0, 1], NONE, [0, 2], [5, 6], [5.5, 7]))
-ONE_AGAINST = Cohort(rows=([0, 5], [0, 5], NONE, [0, 5], [0, -5], [0, 5]))
 SEVEN = Cohort(rows=([0, 7], [1, 5], [2, 3], NONE, [4, 2], [7, 1], [8, 0], [90, -90]))
 CLUSTERED = Cohort(rows=([1, 0], [2, 0], NONE, [3, 0], [0, -9], NONE))
 
-SYBILS = Cohort(rows=([1, 0], [0.9, 0.1], NONE, [-1, 0], NONE, NONE))
+SYBILS = Cohort(rows=([1, 0], [0.9, 0.1], [-1, 0]))
 OPPOSED = Cohort(rows=([1, 0], [0.2, 1], NONE, [1, 1], [-1, 2], NONE))
 CONVINCED = Cohort(rows=([0, 1], [1, 0], NONE, [1, 1], [0, 2], NONE))
 

@@ -12,7 +12,6 @@ from definitions.rounds import (
     CURVED,
     FIRST,
     LATER,
-    ONE_AGAINST,
     ONE_SIDED,
     OPPOSED,
     SECOND,
@@ -100,6 +99,8 @@ CASES = {
     # weights 1, 0.18071, 0.18071, 1; then, of the sums of both rounds, 0, 0, 0, 1; by the authors'
     # code
     "foolsgold, in part": case({"kind": "foolsgold"}, (OPPOSED, [0.2168466, 2.361411]), (CONVINCED, [0, 2])),
+    # nobody differs, nobody is trusted
+    "foolsgold, all alike": case({"kind": "foolsgold"}, (Cohort(rows=[[1, 2]] * 6), [0, 0])),
     # three of four point the same way; the median of the lengths 1, 2, 3, 9 is 2.5
     "flame": case({"kind": "flame", "noise": 0.0}, (CLUSTERED, [5.5 / 3, 0])),
     "largest_cluster": case({"kind": "largest_cluster"}, (CLUSTERED, [2, 0])),
@@ -120,9 +121,8 @@ CASES = {
     "zeno": case({"kind": "zeno", "f": 4, "rho": 0.1}, (Cohort(params=(-3, -3)), [2, 2])),
     # the authors' steps in NumPy
     "residual_reweighting": case({"kind": "residual_reweighting"}, (FIRST, [1.5172284, 1.2000376])),
-    # each row's largest coordinate, at most as long as the middle one, by NumPy; of equal lengths
-    # the one of another sign is left out
-    "lasa": case({"kind": "lasa"}, (FIRST, [1.4751188, 1.4209139]), (ONE_AGAINST, [0, 5])),
+    # each row's largest coordinate, at most as long as the middle one, by NumPy
+    "lasa": case({"kind": "lasa"}, (FIRST, [1.4751188, 1.4209139])),
     # distances to the last update are 90 to 110 of all, then about 1 and 10 of the last client:
     # over their medians it stands out
     "fldetector": case(

@@ -2,11 +2,10 @@
 
 from math import exp, sqrt
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from definitions.cohort import NONE, Case, Cohort, case, context_of, made, updates_of
+from definitions.cohort import NONE, Case, Cohort, case, compiled, context_of, made, updates_of
 from fedsim import tree
 from fedsim.compose import FAMILIES, lift
 from fedsim.types import Aim, RowStage
@@ -112,7 +111,7 @@ def arrived(case: Case) -> list[np.ndarray]:
     noun = made(family, case.link)
     noun = noun.aim(strongest_at_13) if isinstance(noun, Aim) else noun
     stage = lift(noun) if isinstance(noun, RowStage) else noun
-    play = jax.jit(stage.apply)
+    play = compiled(stage.apply)
     state = stage.init(np.asarray(case.rounds[0].params, np.float32), jnp.ones(6, bool))
     out = []
     for cohort in case.rounds:
@@ -139,5 +138,5 @@ def of_attack(link: dict, cohort: Cohort, state=None) -> tuple[np.ndarray, tree.
     stage = lift(noun) if isinstance(noun, RowStage) else noun
     params = np.asarray(cohort.params, np.float32)
     state = stage.init(params, jnp.ones(len(cohort.rows), bool)) if state is None else state
-    updates, state, _ = jax.jit(stage.apply)(updates_of(cohort, ()), state, context_of(cohort))
+    updates, state, _ = compiled(stage.apply)(updates_of(cohort, ()), state, context_of(cohort))
     return np.asarray(updates.delta), state
