@@ -134,7 +134,7 @@ def test_samples_of_a_program_are_missing_and_not_wrong(tmp_path):
     fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
     found = fedsim.verify(tmp_path / "mine")
     assert not found.equal and not found.wrong and [c.name for c in found.checks if not c.possible] == ["scenario"]
-    assert [c.name for c in found.checks] == ["record", "files", "commits", "tables", "scenario"]
+    assert [c.name for c in found.checks] == ["record", "files", "commits", "tables", "version", "scenario"]
     assert verified(tmp_path / "mine")[0] == 2
     wrong = fedsim.verify(tmp_path / "mine", data=data._replace(x=x + 1))
     assert wrong.wrong and not wrong.equal
