@@ -137,8 +137,9 @@ def _packed(metadata: bytes, kind: str) -> bool:
 def require_size(metadata: Any, packed: int) -> None:
     """Refuse a Parquet file that would fill the memory, before any row is read.
 
-    Counted are the bytes that its row groups unpack to, which may hold each value once, and 8 bytes for each of the values
-    that there are then.
+    Counted are the bytes that its row groups unpack to, which may hold each value once, and 8 bytes for each value of
+    flat columns; lists may have more, which are counted when they are read. The metadata of single columns are not
+    looked at: where they are damaged, pyarrow ends the process.
 
     Args:
       metadata: of the file.
@@ -147,12 +148,11 @@ def require_size(metadata: Any, packed: int) -> None:
     Raises:
       DataError: for a group of rows of more than 8 GiB, and for more than `MOST_RATIO` times the file.
     """
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    sizes = [group.total_byte_size for group in groups]
-    values = [group.column(j).num_values for group in groups for j in range(group.num_columns)]
-    if min([*sizes, *values], default=0) < 0 or max(sizes, default=0) > MOST_BYTES:
+    sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+    if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_BYTES:
         raise DataError(f"a group of rows unpacks to {max(sizes)} bytes; at most {MOST_BYTES}")
-    _require_ratio(max(sum(sizes), 8 * sum(values), 8 * metadata.num_rows), packed)
+    values = metadata.num_rows * max(metadata.num_columns, 1)
+    _require_ratio(max(sum(sizes), 8 * values), packed)
 
 
 def texts_of(schema: Any) -> list[str]:
@@ -187,10 +187,10 @@ def _rows_at_a_time(table: Any, texts: Sequence[str]) -> int:
     """
     metadata = table.metadata
     columns = [table.schema.column(j) for j in range(metadata.num_columns)]
-    images = [j for j, one in enumerate(columns) if one.physical_type == "BYTE_ARRAY" and one.path not in texts]
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    largest = max((group.column(j).total_uncompressed_size for group in groups for j in images), default=0)
-    return max(min(ROWS, BATCH_BYTES // max(largest, 1)), 1)
+    if not any(one.physical_type == "BYTE_ARRAY" and one.path not in texts for one in columns):
+        return ROWS
+    sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+    return max(min(ROWS, BATCH_BYTES // max([*sizes, 1])), 1)
 
 
 def _bytes_of(column: Any) -> int:
