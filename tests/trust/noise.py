@@ -5,10 +5,10 @@ what is told to have the same score, from one that is worse by exactly the margi
 Claims are counted as data (`fedsim.study.claims`), made by the code that makes them for a user.
 """
 
-import math
 from collections import Counter
 
 import numpy as np
+from scipy.stats import binom
 
 from fedsim.report.paper_table import _scores, can_tell
 from fedsim.report.results import by
@@ -79,4 +79,4 @@ def too_often(made: Counter[str], could: Counter[str]) -> list[str]:
 
 def _tail(count: int, total: int) -> float:
     """P(Bin(total, 5 %) ≥ count)."""
-    return math.fsum(math.comb(total, k) * LEVEL**k * (1 - LEVEL) ** (total - k) for k in range(count, total + 1))
+    return float(binom.sf(count - 1, total, LEVEL))
