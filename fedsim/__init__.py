@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from fedsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fedsim.build import aggregate as aggregate
-    from fedsim.build import transmit as transmit
+    from fedsim.assemble import aggregate as aggregate
+    from fedsim.assemble import transmit as transmit
     from fedsim.compose import aggregate_stage as aggregate_stage
     from fedsim.compose import attack as attack
     from fedsim.compose import augmentation as augmentation
@@ -55,7 +55,7 @@ _HOME = {
         ),
         *("partition", "row_attack", "rule", "skew", "stage"),
     ),
-    "build": ("aggregate", "transmit"),
+    "assemble": ("aggregate", "transmit"),
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
     "models": ("as_model",),

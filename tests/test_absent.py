@@ -14,8 +14,8 @@ from federations import quadratic, trajectory
 from test_bits import digest, random_packing
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_rule
 from fedsim.compose.shapes import ContractError

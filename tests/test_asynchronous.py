@@ -9,8 +9,8 @@ from test_bits import digest, random_packing
 from test_loop import noisy, rows
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.disk.checkpoint import decode
 from fedsim.engine.loop import banked

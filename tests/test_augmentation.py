@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.federation import federations_of
-from fedsim.build.hooks import check_augmentation
-from fedsim.build.programs import Written, augmented, client_key, registered_model, training
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.federation import federations_of
+from fedsim.assemble.hooks import check_augmentation
+from fedsim.assemble.programs import Written, augmented, client_key, registered_model, training
 from fedsim.clients import augmenting, crop, flip
 from fedsim.compose import FAMILIES, tag_of
 from fedsim.engine.keys import Phase, round_key

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort, rivals
 from fedsim.bench.rules import NUMPY, bench_rules
 from fedsim.bench.workload import bench, matmul_peak, step_flops
-from fedsim.build import build
-from fedsim.build.experiment import numerics
 from fedsim.engine.clock import REMEMBERED, Spans
 from fedsim.scenario import read
 

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from conftest import some
 
 from fedsim import run
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.forecast import forecast
-from fedsim.build.temporary import counted
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast
+from fedsim.assemble.temporary import counted
 from fedsim.cli import cli
 from fedsim.scenario import read
 

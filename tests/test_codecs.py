@@ -292,9 +292,9 @@ def test_what_makes_no_sense_is_refused(name):
 
 @pytest.mark.long
 def test_check_foretells_the_bytes(tmp_path):
-    from fedsim.build import build
-    from fedsim.build.experiment import numerics
-    from fedsim.build.forecast import forecast
+    from fedsim.assemble import build
+    from fedsim.assemble.experiment import numerics
+    from fedsim.assemble.forecast import forecast
     from fedsim.scenario import read
 
     scenario = read({**SCENARIO, "broadcast": ["cast"], "rounds": 1})

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.scenario import read
 

@@ -9,11 +9,11 @@ import pytest
 from conftest import READERS
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.checked import checked, links_of
-from fedsim.build.experiment import federations_of, numerics
-from fedsim.build.hooks import line_shapes, training_shapes
-from fedsim.build.links import factory_of
+from fedsim.assemble import build
+from fedsim.assemble.checked import checked, links_of
+from fedsim.assemble.experiment import federations_of, numerics
+from fedsim.assemble.hooks import line_shapes, training_shapes
+from fedsim.assemble.links import factory_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_client, check_rule, check_stage
 from fedsim.errors import HookError, ScenarioError, exit_code

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.build.federation import federations_of, settled_data
+from fedsim.assemble.federation import federations_of, settled_data
 from fedsim.data import Arrays, Pool, federate, iid, natural, prepare
 from fedsim.data.splits import stratified
 from fedsim.errors import DataError, PartitionError

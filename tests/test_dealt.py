@@ -8,8 +8,8 @@ from conftest import shipped
 from test_compare import bits
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.report.page.setting import setting
 from fedsim.runs.dealt import with_dealt
 from fedsim.runs.sweep import cached_partition

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from leaf_sets import written as leaf_written
 from test_image_files import as_idx, binary, records
 
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.cli import cli
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError

@@ -15,7 +15,7 @@ from conftest import WHOLE, shipped, some
 
 import fedsim
 import fedsim.scenario.methods
-from fedsim.build.experiment import build, numerics
+from fedsim.assemble.experiment import build, numerics
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read

@@ -7,7 +7,7 @@ import pytest
 from conftest import oracle
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, selection
 from fedsim.fleet.clock import Cost, Speed, seconds

@@ -16,7 +16,7 @@ import yaml
 from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
 
 import fedsim as package
-from fedsim.build.stack_inputs import checked_links
+from fedsim.assemble.stack_inputs import checked_links
 from fedsim.cli.entry import MODULES, cli
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.disk import tables

@@ -23,8 +23,8 @@ from hostile.planted import PLANTED, SCENARIO
 from hostile.registry import ATTACKS, canary
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.cli import cli
 from fedsim.errors import CheckpointError, DataError, DirectoryError, LockedError, ScenarioError
 from fedsim.machine import memory_now

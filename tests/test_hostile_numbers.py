@@ -17,9 +17,9 @@ from hostile.numbers import FAMILIES, SPACE, TINY, Case, confined, outcome
 
 import fedsim
 from fedsim import limits
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.memory import run_footprint
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.memory import run_footprint
 from fedsim.cli import cli
 from fedsim.engine.footprint import widest
 from fedsim.errors import ScenarioError, TooLarge, exit_code

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.cli.partition import fitting
 from fedsim.disk import tables as frames
 from fedsim.report import partition_text

@@ -7,8 +7,8 @@ import pytest
 from conftest import ROOT
 from hostile.book import mistakes
 
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read, reader
 

@@ -19,7 +19,7 @@ LAYERS = (
         "FAMILY",
         "engine",
         "scenario",
-        "build",
+        "assemble",
     ),
     *("study", "report", "runs", "bench", "cli", "__main__"),
 )
@@ -31,7 +31,7 @@ ONLY = {
     "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
     "matplotlib": {"report"},
     "click": {"cli"},
-    "pydantic": {"scenario", "build"},
+    "pydantic": {"scenario", "assemble"},
     "rich": {"report", "cli"},
     "yaml": {"scenario", "runs"},
     **{tracker: {"runs"} for tracker in ("tensorboardX", "mlflow", "wandb")},

@@ -7,8 +7,8 @@ import pytest
 from conftest import WHOLE
 from leaf_sets import femnist
 
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.scenario import read
 from fedsim.sources import leaf_files
 

@@ -6,8 +6,8 @@ import pytest
 from test_traces import written
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, DataError, ScenarioError
 from fedsim.fleet.selection import rounds_of
 from fedsim.scenario import read

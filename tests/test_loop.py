@@ -7,8 +7,8 @@ import pytest
 from conftest import sampled
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.engine import loop
 from fedsim.engine.loop import banked, events
 from fedsim.engine.run import Quiesced

@@ -7,9 +7,9 @@ import pytest
 
 import fedsim
 from fedsim import limits
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.memory import allocations
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.memory import allocations
 from fedsim.engine.layout import Part, compacted, lay_out
 from fedsim.engine.pack import Width, capacity
 from fedsim.errors import Interrupted, TooLargeError, exhausted, exit_code

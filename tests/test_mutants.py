@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from mutants import CODECS, MORE, OPTIMISERS, ROBUST
 
-from fedsim.build import programs
+from fedsim.assemble import programs
 from fedsim.engine.server import Server
 from fedsim.kinds import FAMILIES, names
 

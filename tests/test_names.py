@@ -18,7 +18,7 @@ from tff_sets import emnist
 from tff_sets import written as tff_written
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
 from fedsim.runs.description import describe

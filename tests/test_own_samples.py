@@ -7,9 +7,9 @@ import pytest
 from workloads import digest, run
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.forecast import forecast
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast
 from fedsim.engine.own_samples import OwnSamples, ServerTraining, server_loss
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet.plan import Plan

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.data import Arrays
 from fedsim.scenario import read
 from fedsim.sources.generators import fedexp_regression, lower_bound_pair

@@ -12,9 +12,9 @@ from test_lanes import ragged
 
 import fedsim
 from fedsim import tree
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.forecast import forecast, notes
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast, notes
 from fedsim.clients import fedper as fedper_client
 from fedsim.clients import sgd
 from fedsim.clients.fedper import shared_mask

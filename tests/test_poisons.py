@@ -9,8 +9,8 @@ from test_bits import random_packing
 from test_scenarios import FOLDER, late, run, table
 
 import fedsim
-from fedsim.build.federation import federations_of
-from fedsim.build.forecast import notes
+from fedsim.assemble.federation import federations_of
+from fedsim.assemble.forecast import notes
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Poison, poisoned, with_triggered

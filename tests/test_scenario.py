@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.errors import DataError, MissingFileError, ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.reader import parse

@@ -11,7 +11,7 @@ from federations import quadratic, trajectory
 from test_codecs import SIZES, problem_arrays, quadratics
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Dropout, Fleet, Local, Plan, Planner, Timetable

@@ -12,7 +12,7 @@ from test_bits import digest, random_packing
 from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.engine.feedback import observed
 from fedsim.errors import Interrupted, ScenarioError

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.forecast import forecast
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast
 from fedsim.codecs.count_sketch import Hashes, Sketches, estimate, fetch, sketch, sketch_of_runs
 from fedsim.compose import FAMILIES
 from fedsim.engine.downlink import Downlink

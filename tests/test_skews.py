@@ -11,7 +11,7 @@ from scipy.ndimage import rotate
 from test_bits import digest, random_packing
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Skew, numbers_of, skewed

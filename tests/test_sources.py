@@ -8,7 +8,7 @@ import pytest
 from conftest import oracle
 
 import fedsim
-from fedsim.build.federation import federations_of, settled_data
+from fedsim.assemble.federation import federations_of, settled_data
 from fedsim.data import Arrays, prepare
 from fedsim.errors import DataError
 from fedsim.scenario import read

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import fedsim
-from fedsim.build.federation import dealt, federated, federations_of
+from fedsim.assemble.federation import dealt, federated, federations_of
 from fedsim.cli.partition import partition_command
 from fedsim.data import Parts, Pool, file, split_text
 from fedsim.errors import DataError, MissingFileError, PartitionError, ScenarioError

@@ -14,7 +14,7 @@ import pytest
 
 import fedsim
 from fedsim import tree
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import files
 from fedsim.disk.checkpoint import Snapshot, decode, digest, encode, fitted, named, row_bytes, rows_from

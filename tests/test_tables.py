@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedsim
-from fedsim.build.federation import federations_of, settled_data
-from fedsim.build.memory import data_warnings
+from fedsim.assemble.federation import federations_of, settled_data
+from fedsim.assemble.memory import data_warnings
 from fedsim.data import Arrays, prepare
 from fedsim.data.completion import scale_remark
 from fedsim.disk import tables

@@ -11,8 +11,8 @@ from test_bits import digest, scenario
 
 import fedsim
 from fedsim import machine
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.engine import threads
 from fedsim.scenario import read
 

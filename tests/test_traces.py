@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import fedsim
 import fedsim.sources.traces as sources
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
 from fedsim.fleet import Clients

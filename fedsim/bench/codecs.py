@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.hooks import make_link
+from fedsim.assemble.stack_inputs import checked_links
 from fedsim.bench.workload import lanes, spread, timed
-from fedsim.build import build
-from fedsim.build.experiment import numerics
-from fedsim.build.hooks import make_link
-from fedsim.build.stack_inputs import checked_links
 from fedsim.compose import FAMILIES, lift, transmitted
 from fedsim.engine.clock import compile_seconds
 from fedsim.scenario import Scenario

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsim.assemble import aggregate
 from fedsim.bench.workload import TRIALS, spread, timed
-from fedsim.build import aggregate
 from fedsim.engine.clock import compile_seconds
 
 ROWS, COLUMNS = 100, 1_000_000

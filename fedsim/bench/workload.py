@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsim.assemble import Experiment, build
+from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort, rivals
-from fedsim.build import Experiment, build
-from fedsim.build.experiment import numerics
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.layout import Part, lay_out
 from fedsim.engine.loop import events

@@ -33,10 +33,10 @@ def check_command(
     """
     arguments |= {"device": device, "methods": methods, "vary": vary, "tune": tune}
     checked = options.understood(arguments, whole=True, compares=True)
-    from fedsim.build import build
-    from fedsim.build.experiment import numerics
-    from fedsim.build.forecast import forecast, one_batch
-    from fedsim.build.memory import allocations
+    from fedsim.assemble import build
+    from fedsim.assemble.experiment import numerics
+    from fedsim.assemble.forecast import forecast, one_batch
+    from fedsim.assemble.memory import allocations
     from fedsim.cli import console
     from fedsim.runs.refusals import Compared, refuse
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Column
 from rich.text import Text
 
-from fedsim.build import Experiment
+from fedsim.assemble import Experiment
 from fedsim.cli.remaining import Point, Remaining, in_words, on_a_clock
 from fedsim.engine.run import Row, Run
 from fedsim.runs.execute import Configuration, Ended

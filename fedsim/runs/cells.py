@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.build import Experiment, build
-from fedsim.build.checked import checked
-from fedsim.build.experiment import numerics
-from fedsim.build.problems import Problems
+from fedsim.assemble import Experiment, build
+from fedsim.assemble.checked import checked
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
 from fedsim.runs.sweep import Partition
 from fedsim.study.cells import Cell, Refused, bare, placed

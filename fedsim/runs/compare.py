@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.build.experiment import numerics
+from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, Interrupted, LostError, ScenarioError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged

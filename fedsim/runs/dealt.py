@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.build.federation import settled_data
-from fedsim.build.model import model_section
+from fedsim.assemble.federation import settled_data
+from fedsim.assemble.model import model_section
 from fedsim.runs.sweep import Partition, data_key
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell, Design

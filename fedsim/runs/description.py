@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from fedsim.build.links import factory_of, locate_link_errors
+from fedsim.assemble.links import factory_of, locate_link_errors
 from fedsim.errors import DataError
 from fedsim.scenario import Scenario, read
 from fedsim.sources import sha256_of_data

@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
-from fedsim.build import Experiment
-from fedsim.build.memory import allocations
+from fedsim.assemble import Experiment
+from fedsim.assemble.memory import allocations
 from fedsim.disk import files
 from fedsim.engine.loop import banked, events
 from fedsim.engine.processes import joined, shared

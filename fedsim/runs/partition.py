@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.build.federation import Dealt, dealt, federated, settled_data
-from fedsim.build.memory import partition_notes
+from fedsim.assemble.federation import Dealt, dealt, federated, settled_data
+from fedsim.assemble.memory import partition_notes
 from fedsim.data import PartitionError, split_text
 from fedsim.data.partition import column_of
 from fedsim.disk import files, tables

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from fedsim.build import Experiment
+from fedsim.assemble import Experiment
 from fedsim.disk.checkpoint import digest
 from fedsim.runs.changes import version_of_values
 from fedsim.runs.environment import numerical, surroundings

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.build.checked import checked
-from fedsim.build.experiment import numerics
-from fedsim.build.problems import Problems
+from fedsim.assemble.checked import checked
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.cells import Tried, try_cells
 from fedsim.runs.sweep import cached_partition

@@ -125,7 +125,7 @@ def main(name: str, parent: str) -> None:
 
 def _answered(order: Order, folder: Path) -> dict[str, Any]:
     """Compare the terms, and play the runs where they are met."""
-    from fedsim.build.experiment import numerics
+    from fedsim.assemble.experiment import numerics
     from fedsim.errors import Failure
     from fedsim.runs.terms import differing
     from fedsim.scenario import read
@@ -160,7 +160,7 @@ def _enable(terms: "Terms", folder: Path) -> None:
 
 def _executed(order: Order, cells: "list[Cell]", devices: list, path: Path) -> dict[str, Any]:
     """Go on with the runs from what there is of them, and say which there are."""
-    from fedsim.build.experiment import numerics
+    from fedsim.assemble.experiment import numerics
     from fedsim.runs.execute import execute
     from fedsim.runs.filenames import Layout, label_of, names_of
     from fedsim.runs.sweep import swept

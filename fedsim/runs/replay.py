@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedsim.build import Experiment
+from fedsim.assemble import Experiment
 from fedsim.disk import files
 from fedsim.disk.checkpoint import Snapshot, decode, named
 from fedsim.disk.rowfile import RowFile

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from fedsim.build import Experiment
+from fedsim.assemble import Experiment
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state

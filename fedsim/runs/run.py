@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim import tree
-from fedsim.build import Experiment, build
-from fedsim.build.experiment import numerics
-from fedsim.build.memory import data_warnings
+from fedsim.assemble import Experiment, build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.memory import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import first
 from fedsim.errors import Interrupted

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fedsim.build import build
-from fedsim.build.federation import federations_of
+from fedsim.assemble import build
+from fedsim.assemble.federation import federations_of
 from fedsim.data import Arrays, Federation
 from fedsim.engine.loop import MOST, alike
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError, exhausted, exit_code

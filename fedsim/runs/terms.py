@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsim.build.data_files import data_file, section_at
+from fedsim.assemble.data_files import data_file, section_at
 from fedsim.errors import ScenarioError
 from fedsim.runs.environment import numerical
 from fedsim.scenario.named_files import FILES

@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsim.build import Experiment, build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import Experiment, build
+from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.data import Arrays
 from fedsim.errors import DataError, ScenarioError

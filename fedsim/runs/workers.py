@@ -132,7 +132,7 @@ def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
 
 def programs_of(cell: Cell) -> Hashable:
     """What decides which programs a cell compiles to: equal cells are equal here, and few others."""
-    from fedsim.build.programs import Written, client_key
+    from fedsim.assemble.programs import Written, client_key
 
     spec = cell.scenario.spec
     links = tuple(tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
@@ -189,7 +189,7 @@ def _execute(
 
     A failure is left to the parent, which has it again, with its reason, when it reads the journals.
     """
-    from fedsim.build.experiment import numerics
+    from fedsim.assemble.experiment import numerics
     from fedsim.runs.execute import execute
     from fedsim.runs.sweep import swept
     from fedsim.scenario import read

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.build.links import factory_of
+from fedsim.assemble.links import factory_of
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.diagnostics import in_order, problem_at

@@ -34,8 +34,8 @@ def scenario_of(name: str, folder: Path) -> Path:
 def main(path: str) -> None:
     from hostile.numbers import OURS, forget_peak, peak
 
-    from fedsim.build import build
-    from fedsim.build.experiment import numerics
+    from fedsim.assemble import build
+    from fedsim.assemble.experiment import numerics
     from fedsim.errors import exit_code
     from fedsim.machine import memory_now
     from fedsim.scenario import read

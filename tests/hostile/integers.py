@@ -26,8 +26,8 @@ from hostile.reasons import CAPPED, COMPARED, COUNTED, COUNTER, SEED, reasons
 from pydantic import BaseModel
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.kinds import FAMILIES
 from fedsim.limits import MOST
 from fedsim.machine import memory_now

@@ -25,8 +25,8 @@ import jax
 from pydantic import BaseModel
 
 import fedsim
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.errors import DataError, ScenarioError
 from fedsim.machine import memory_now
 from fedsim.scenario import read

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.scenario import read
 
 Attack = Callable[[Path], Callable[[], Any]]

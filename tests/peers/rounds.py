@@ -19,9 +19,9 @@ import click
 import numpy as np
 import pandas as pd
 
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort
-from fedsim.build import build
-from fedsim.build.experiment import numerics
 from fedsim.disk.checkpoint import named
 from fedsim.scenario import read
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedsim
-from fedsim.build.federation import federations_of
+from fedsim.assemble.federation import federations_of
 from fedsim.types import Model
 from reference import loop, problems, tails
 from reference.conditions import STEPS, Condition, R, cohorts

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.build import build
-from fedsim.build.experiment import numerics
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.engine.keys import Phase, round_key
 from fedsim.fleet.selection import Population, uniform
 from fedsim.fleet.streams import Stream, _key, generator

@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 # What a number of a run comes from, from its samples to the sum of its updates.
 COMPUTING = (
-    "fedsim/build",
+    "fedsim/assemble",
     "fedsim/clients",
     "fedsim/codecs",
     "fedsim/compose",
@@ -65,7 +65,7 @@ COMPUTING = (
 )
 AGGREGATING = ("fedsim/engine", "fedsim/rules", "fedsim/stages", "fedsim/tree")
 KEEPING = ("fedsim/disk", "fedsim/engine", "fedsim/runs")
-READING = ("fedsim/build", "fedsim/scenario", "fedsim/synonyms.py")
+READING = ("fedsim/assemble", "fedsim/scenario", "fedsim/synonyms.py")
 SAMPLES = ("fedsim/data", "fedsim/sources")
 WRITING = ("fedsim/disk/tables.py", "fedsim/report", "fedsim/runs")
 

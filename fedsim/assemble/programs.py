@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsim.build.links import factory_of, server_of
-from fedsim.build.rates import client_rate, counts_steps
+from fedsim.assemble.links import factory_of, server_of
+from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.clients import augmenting, carrying, mean_loss, sgd
 from fedsim.compose import FAMILIES, named, server_step
 from fedsim.engine.deviation import Deviations

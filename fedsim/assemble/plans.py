@@ -1,6 +1,6 @@
 """The plans of a scenario: who trains when and on what, for every seed."""
 
-from fedsim.build.adversary import adversary_of
+from fedsim.assemble.adversary import adversary_of
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.scenario.schema import Scenario

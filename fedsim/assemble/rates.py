@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fedsim.build.links import factory_of
+from fedsim.assemble.links import factory_of
 
 
 class ClientRate(NamedTuple):

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.build.feasibility import (
+from fedsim.assemble.feasibility import (
     asynchronous,
     foreign_metric,
     idle_keys,
@@ -27,16 +27,16 @@ from fedsim.build.feasibility import (
     unmet_needs,
     wrong_partners,
 )
-from fedsim.build.federation import altered, evenly_partitioned
-from fedsim.build.hooks import check_augmentation, check_link, check_training, line_shapes, make_link, shared_leaves
-from fedsim.build.links import factory_of, locate_link_errors
-from fedsim.build.machines import cohort_of, drawn_cohort, fleet_of, require_members, unmeant_fleet
-from fedsim.build.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
-from fedsim.build.plans import plans_of
-from fedsim.build.problems import UNKNOWN, Problems
-from fedsim.build.programs import Training, augmented, client_key, training
-from fedsim.build.rates import client_rate
-from fedsim.build.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
+from fedsim.assemble.federation import altered, evenly_partitioned
+from fedsim.assemble.hooks import check_augmentation, check_link, check_training, line_shapes, make_link, shared_leaves
+from fedsim.assemble.links import factory_of, locate_link_errors
+from fedsim.assemble.machines import cohort_of, drawn_cohort, fleet_of, require_members, unmeant_fleet
+from fedsim.assemble.model import activation_bytes, loss_of, model_of, model_section, short_batches, start_models
+from fedsim.assemble.plans import plans_of
+from fedsim.assemble.problems import UNKNOWN, Problems
+from fedsim.assemble.programs import Training, augmented, client_key, training
+from fedsim.assemble.rates import client_rate
+from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
 from fedsim.compose import FAMILIES, most_bytes
 from fedsim.data import Federation
 from fedsim.errors import dotted

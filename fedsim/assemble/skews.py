@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedsim.build.hooks import located_hooks, make_link
-from fedsim.build.memory import check_memory
-from fedsim.build.problems import Problems
+from fedsim.assemble.hooks import located_hooks, make_link
+from fedsim.assemble.memory import check_memory
+from fedsim.assemble.problems import Problems
 from fedsim.compose import named, tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation, Skew, numbers_of, refusal, skewed, with_own_tests

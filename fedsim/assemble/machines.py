@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.build.data_files import path_of, section_at, settled_file
-from fedsim.build.hooks import make_link
-from fedsim.build.links import factory_of
+from fedsim.assemble.data_files import path_of, section_at, settled_file
+from fedsim.assemble.hooks import make_link
+from fedsim.assemble.links import factory_of
 from fedsim.errors import DataError
 from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
 from fedsim.scenario.named_files import COHORT, FLEET, Place

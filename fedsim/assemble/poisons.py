@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedsim.build.adversary import adversary_of
-from fedsim.build.hooks import located_hooks, make_link
-from fedsim.build.memory import check_memory
-from fedsim.build.problems import UNKNOWN, Problems
+from fedsim.assemble.adversary import adversary_of
+from fedsim.assemble.hooks import located_hooks, make_link
+from fedsim.assemble.memory import check_memory
+from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.compose import named
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation, Poison, poisoned, unfit, with_triggered

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 from pydantic import BaseModel
 
-from fedsim.build.programs import Training
-from fedsim.build.wire import remembers
+from fedsim.assemble.programs import Training
+from fedsim.assemble.wire import remembers
 from fedsim.fleet import Cohort, Fleet, Plan, Timetable
 from fedsim.fleet.selection import COLUMNS, FEEDBACK, HISTORY
 from fedsim.scenario.expected import value_in_words

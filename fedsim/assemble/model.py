@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from fedsim import tree
-from fedsim.build.hooks import hook_error, located_hooks, own_file
-from fedsim.build.memory import check_memory
-from fedsim.build.programs import Training, Written, registered_model, stored_model, user_model
+from fedsim.assemble.hooks import hook_error, located_hooks, own_file
+from fedsim.assemble.memory import check_memory
+from fedsim.assemble.programs import Training, Written, registered_model, stored_model, user_model
 from fedsim.compose.shapes import ContractError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import widest

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.build.feasibility import at_most, bounds_of
-from fedsim.build.hooks import check_link, make_link
-from fedsim.build.programs import KEPT, Written
-from fedsim.build.stack_inputs import arrays_of, as_server_loss, checked_links, mask_of, own_update, weights_of
+from fedsim.assemble.feasibility import at_most, bounds_of
+from fedsim.assemble.hooks import check_link, make_link
+from fedsim.assemble.programs import KEPT, Written
+from fedsim.assemble.stack_inputs import arrays_of, as_server_loss, checked_links, mask_of, own_update, weights_of
 from fedsim.compose import aggregate_line, as_stages, fresh_rows, labels, line, server_step, with_before
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fedsim.build.links import located
+from fedsim.assemble.links import located
 from fedsim.errors import DataError, LinkError, Problem, ScenarioError, dotted
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.mending import touches

@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.build import Experiment
-from fedsim.build import temporary as temporary_
-from fedsim.build.checked import links_of
-from fedsim.build.hooks import own_file
-from fedsim.build.links import factory_of
-from fedsim.build.memory import data_warnings, run_footprint
+from fedsim.assemble import Experiment
+from fedsim.assemble import temporary as temporary_
+from fedsim.assemble.checked import links_of
+from fedsim.assemble.hooks import own_file
+from fedsim.assemble.links import factory_of
+from fedsim.assemble.memory import data_warnings, run_footprint
 from fedsim.compose import most_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsim.build.links import factory_of
-from fedsim.build.programs import Training, Written
+from fedsim.assemble.links import factory_of
+from fedsim.assemble.programs import Training, Written
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import (
     check_aggregate_stage,

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.build.data_files import path_of, settled_file
-from fedsim.build.links import factory_of, locate_link_errors
-from fedsim.build.memory import check_memory_of_clients
-from fedsim.build.poisons import poisoned_as_written
-from fedsim.build.problems import Problems
-from fedsim.build.skews import skewed_as_written
+from fedsim.assemble.data_files import path_of, settled_file
+from fedsim.assemble.links import factory_of, locate_link_errors
+from fedsim.assemble.memory import check_memory_of_clients
+from fedsim.assemble.poisons import poisoned_as_written
+from fedsim.assemble.problems import Problems
+from fedsim.assemble.skews import skewed_as_written
 from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare
 from fedsim.data.partition import column_of, even, offsets_of
 from fedsim.data.splits import drawn_clients

@@ -10,14 +10,14 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.build.checked import checked
-from fedsim.build.federation import federations_of, settled_data
-from fedsim.build.links import locate_link_errors
-from fedsim.build.machines import settled_cohort, settled_fleet
-from fedsim.build.memory import allocations, check_memory, run_footprint
-from fedsim.build.model import start_variables
-from fedsim.build.plans import plans_of
-from fedsim.build.programs import Written, serving
+from fedsim.assemble.checked import checked
+from fedsim.assemble.federation import federations_of, settled_data
+from fedsim.assemble.links import locate_link_errors
+from fedsim.assemble.machines import settled_cohort, settled_fleet
+from fedsim.assemble.memory import allocations, check_memory, run_footprint
+from fedsim.assemble.model import start_variables
+from fedsim.assemble.plans import plans_of
+from fedsim.assemble.programs import Written, serving
 from fedsim.data import Federation
 from fedsim.engine.footprint import least
 from fedsim.engine.mesh import mesh
