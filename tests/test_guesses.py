@@ -28,7 +28,7 @@ from fedsim.scenario.keys import keys, keys_at
 from fedsim.scenario.load import edited
 from fedsim.scenario.meanings import meanings
 from fedsim.scenario.reader import parse
-from fedsim.scenario.schema import scenario_model
+from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import call_of
 from fedsim.synonyms import Synonym, _plain, synonyms
 
@@ -99,7 +99,7 @@ def test_a_word_that_fedsim_knows_itself_is_no_synonym():
         where, _, family = synonym.where.partition(":")
         typed = {
             "kind": lambda f=family: set().union(*map(own, [f] if f else FAMILIES)) | ALIASES.keys(),
-            "key": lambda: set(scenario_model().model_fields),
+            "key": lambda: set(Spec.model_fields),
             "command": lambda: set(MODULES),
             "option": lambda f=family: {flag.lstrip("-") for flag in flags(f or "run")},
         }[where]()

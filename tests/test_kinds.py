@@ -7,10 +7,11 @@ from inspect import getdoc, signature
 
 import pytest
 
-from fedsim.errors import ScenarioError
 from fedsim.kinds import FAMILIES
 from fedsim.kinds.shipped import FILE, ROOMS, Shipped, described, is_codec, load_factories
-from fedsim.scenario import read, schema
+from fedsim.scenario import read, schema, sections
+from fedsim.scenario.annotations import item_of, kinds_of
+from fedsim.scenario.shorthand import call_of
 
 KINDS = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
 
@@ -46,29 +47,17 @@ def test_a_kind_that_is_not_imported_is_called_like_its_factory():
     assert shipped(value=0.5)(3) == FAMILIES["schedule"]["constant_schedule"](value=0.5)(3)
 
 
-def test_a_scenario_reads_among_the_kinds_it_names_as_among_all(monkeypatch):
-    text = {
+def test_a_scenario_makes_the_models_of_the_kinds_that_it_names_alone():
+    values = {
         "name": "x",
         "data": {"kind": "digits", "partition": "dirichlet(alpha=0.3)"},
-        "client": {"lr": {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 9}, "momentum": 0.5},
         "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 3}}],
         "server": ["clip(norm=1.0)", "krum(f=1)", {"kind": "adam", "lr": 0.1}],
     }
-    monkeypatch.setattr(schema, "_named", schema.DEFAULTS | schema.BY_DATA)
-    some = read(text)
-    monkeypatch.setattr(schema, "FEW", 0)
-    every = read(text)
-    assert type(some.spec) is not type(every.spec) and some.resolved() == every.resolved()
-    assert some.hash() == every.hash()
-
-
-@pytest.mark.parametrize("wrong", [{"server": ["krumm(f=1)"]}, {"client": {"lrr": 1}}, {"model": {"kind": 3}}])
-def test_a_refusal_among_some_kinds_is_as_among_all(wrong, monkeypatch):
-    texts = []
-    for few in (24, 0):
-        monkeypatch.setattr(schema, "_named", schema.DEFAULTS | schema.BY_DATA)
-        monkeypatch.setattr(schema, "FEW", few)
-        with pytest.raises(ScenarioError) as refused:
-            read({"name": "x", "data": "digits", **wrong})
-        texts.append(str(refused.value))
-    assert texts[0] == texts[1]
+    links = kinds_of(item_of(sections.ServerList))
+    fresh = schema.Kinds(*links.families)
+    assert [kind.name for kind in fresh if "model" in vars(kind)] == []
+    for link in values["server"]:
+        fresh.validate(call_of(link) if isinstance(link, str) else link)
+    assert {kind.name for kind in fresh if "model" in vars(kind)} == {"clip", "krum", "adam"}
+    assert [link.kind for link in read(values).spec.server] == ["clip", "krum", "adam"]

@@ -16,10 +16,13 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_mode
 from fedsim import kinds
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario import json_schema as editor
-from fedsim.scenario import read, schema
+from fedsim.scenario import read, sections
+from fedsim.scenario.annotations import annotation_of, fields_of, kinds_of, sections_in
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.json_schema import editor_schema
 from fedsim.scenario.reader import parse
+from fedsim.scenario.schema import Kind
+from fedsim.scenario.sections import METHODS, Spec
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "scenarios" / "schema.json"
@@ -98,7 +101,7 @@ def test_every_field_of_every_section_is_described(golden):
             keys = definition["properties"].items()
             bare += [f"{title}.{name}" for name, key in keys if "$ref" not in key and not key.get("description")]
     bare += [
-        name for name in SECTIONS for field in getattr(schema, name).model_fields.values() if not field.description
+        name for name in SECTIONS for field in getattr(sections, name).model_fields.values() if not field.description
     ]
     assert not bare
 
@@ -192,16 +195,17 @@ def kind_models() -> dict[str, type[BaseModel]]:
     found: dict[str, type[BaseModel]] = {}
 
     def walk(annotation):
-        for inside in typing.get_args(annotation):
-            walk(inside)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            if hasattr(annotation, "family"):
-                found[editor.Draft(True).kind(annotation)] = annotation
-            for field in annotation.model_fields.values():
-                walk(field.annotation)
+        for section in sections_in(annotation):
+            if isinstance(section, Kind):
+                key = editor.Draft(True).kind(section)
+                if key in found:
+                    continue
+                found[key] = section.model
+            for field in fields_of(section).values():
+                walk(annotation_of(field))
 
-    walk(schema.scenario_model())
-    walk(schema.union("method", also=("rule",)))
+    walk(Spec)
+    walk(typing.Annotated[typing.Any, METHODS])
     return {
         key: model for key, model in found.items() if f"{model.family}-{model.__name__}" in {p.id for p in BUILT_IN}
     }
@@ -333,13 +337,19 @@ def optional(model: type[BaseModel]) -> list[str]:
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_default_of_every_section_is_in_the_schema(section, golden, monkeypatch):
-    model = getattr(schema, section)
+    model = getattr(sections, section)
     names = optional(model)
     assert names
-    monkeypatch.setattr(schema, section, stripped(model, names))
-    monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
-    built = editor_schema(plugins=False)
     family = {"DataCommon": "dataset", "ClientCommon": "client", "ModelCommon": "model"}.get(section)
+    key = section.removesuffix("Common").lower()
+    field = Spec.model_fields[key]
+    if family is None:
+        changed = (stripped(model, names), Field(field.default, description=field.description))
+        monkeypatch.setattr(editor, "Spec", create_model("Spec", __base__=Spec, **{key: changed}))
+    else:
+        monkeypatch.setattr(kinds_of(annotation_of(field)), "common", stripped(model, names))
+        monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
+    built = editor_schema(plugins=False)
     for name in names:
         if family is None:
             missed(built["properties"][section.lower()], golden["properties"][section.lower()], name)
@@ -356,11 +366,9 @@ def test_every_default_of_every_section_is_in_the_schema(section, golden, monkey
 
 
 def test_every_default_of_the_scenario_itself_is_in_the_schema(golden, monkeypatch):
-    model = schema.scenario_model()
-    names = optional(model)
+    names = optional(Spec)
     assert len(names) > 12
-    changed = stripped(model, names)
-    monkeypatch.setattr(editor, "scenario_model", lambda: changed)
+    monkeypatch.setattr(editor, "Spec", stripped(Spec, names))
     built = editor_schema(plugins=False)
     for name in names:
         missed(built, golden, name)

@@ -42,7 +42,7 @@ from fedsim.data import Federation
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.types import Codec, Rule, Updates
 
 SKEWED = [("data", "skew"), ("data", "attack")]

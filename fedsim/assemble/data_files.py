@@ -14,7 +14,7 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, MissingFileError, nearest, shortened
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.named_files import Place
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.sources import sha256_of_data
 
 

@@ -27,7 +27,7 @@ from fedsim.engine.run import Policy, Run
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, platform, settle_threads
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client
 
 

@@ -16,7 +16,7 @@ from fedsim.fleet.selection import COLUMNS, FEEDBACK, HISTORY
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
 from fedsim.types import OWN_SAMPLES, Client, Rule
 

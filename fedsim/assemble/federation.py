@@ -17,7 +17,7 @@ from fedsim.data.splits import drawn_clients
 from fedsim.errors import DataError, PartitionError, TooLarge
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.sources import of_frame
 from fedsim.sources.arrays import per_token
 from fedsim.sources.mapped import take_rows

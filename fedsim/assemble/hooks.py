@@ -26,7 +26,7 @@ from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local, Timetable
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.types import AggregateStage, Aim, Batch, Client, Codec, Context, RowStage, Rule, Stage, Updates, Work
 
 Shape: Any = jax.ShapeDtypeStruct

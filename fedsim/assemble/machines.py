@@ -13,7 +13,7 @@ from fedsim.errors import DataError
 from fedsim.fleet import Cohort, Dropout, Fleet, Stragglers
 from fedsim.scenario.named_files import COHORT, FLEET, Place
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.sources.faults import LISTED
 from fedsim.sources.traces import participations_of
 

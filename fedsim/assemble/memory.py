@@ -15,7 +15,7 @@ from fedsim.fleet import Plan
 from fedsim.limits import require_memory
 from fedsim.machine import memory_now
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 
 REMEDY = {  # part -> where it comes from, and what to do
     "start_models": (("model",), "take a smaller model, or fewer seeds"),

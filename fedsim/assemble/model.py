@@ -23,7 +23,7 @@ from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
 from fedsim.models.modules import required
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.types import Model
 
 Shape: Any = jax.ShapeDtypeStruct

@@ -3,7 +3,7 @@
 from fedsim.assemble.adversary import adversary_of
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 
 
 def plans_of(

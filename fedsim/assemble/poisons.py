@@ -15,7 +15,7 @@ from fedsim.errors import PartitionError
 from fedsim.fleet import Adversary
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 
 METRIC = "attack_success"
 

@@ -8,7 +8,7 @@ from fedsim.errors import DataError, LinkError, Problem, ScenarioError, dotted
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.mending import touches
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 
 
 class Unknown:

@@ -13,7 +13,7 @@ from fedsim.data import Federation, Skew, numbers_of, refusal, skewed, with_own_
 from fedsim.errors import PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 
 
 def skewed_as_written(scenario: Scenario, federation: Federation, seed: int) -> Federation:

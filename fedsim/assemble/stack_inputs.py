@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.diagnostics import problems_of
 from fedsim.scenario.reader import Document
-from fedsim.scenario.schema import links_type, named_kinds
+from fedsim.scenario.sections import LISTS_OF_LINKS
 from fedsim.scenario.shorthand import mappings_of
 from fedsim.tree import Tree
 from fedsim.types import ServerLoss
@@ -104,10 +104,10 @@ def checked_links(section: str, written: Any) -> list[BaseModel]:
     Raises:
       ScenarioError: with every problem of it.
     """
-    links = links_type(section)
+    links = LISTS_OF_LINKS[section]
     listed = mappings_of([written] if isinstance(written, str | dict) else list(written), links)
     try:
-        return TypeAdapter(links_type(section, named_kinds(listed))).validate_python(listed)
+        return TypeAdapter(links).validate_python(listed)
     except ValidationError as error:
         document = Document({section: listed}, {}, section)
-        raise ScenarioError(problems_of(document, links, error.errors(), (section,)), section) from None
+        raise ScenarioError(problems_of(document, links, listed, error.errors(), (section,)), section) from None

@@ -17,7 +17,7 @@ from fedsim.compose import aggregate_line, as_stages, fresh_rows, labels, line, 
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.tree import Tree
 from fedsim.types import AggregateStage, Aim, Codec, Context, Rule, ServerLoss, Updates
 

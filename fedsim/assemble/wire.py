@@ -8,7 +8,7 @@ from fedsim.engine.footprint import coding_bytes
 from fedsim.errors import TooLarge
 from fedsim.limits import MOST, require_memory
 from fedsim.scenario.reader import Path
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client, Codec, Rule, forgetful, no_row
 
 Link = tuple[Path, Any, Any]  # path, section, what its factory made

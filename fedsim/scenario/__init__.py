@@ -3,4 +3,4 @@
 from fedsim.scenario.catalogue import catalogue as catalogue
 from fedsim.scenario.load import read as read
 from fedsim.scenario.plugins import enable as enable
-from fedsim.scenario.schema import Scenario as Scenario
+from fedsim.scenario.scenario import Scenario as Scenario

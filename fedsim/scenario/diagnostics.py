@@ -1,15 +1,23 @@
 """Pydantic's errors in our words, at their place in the file: what was found, what is allowed, what to do."""
 
 import re
-import types
-import typing
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 from fedsim.errors import MOST_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.limits import MOST
-from fedsim.scenario.annotations import annotation_of, nested_in, sections_in
+from fedsim.scenario import schema
+from fedsim.scenario.annotations import (
+    annotation_of,
+    fields_of,
+    item_of,
+    kinds_of,
+    names_of,
+    nested_in,
+    section_for,
+    sections_in,
+)
 from fedsim.scenario.expected import (
     SECTIONS_OF,
     advice,
@@ -18,13 +26,13 @@ from fedsim.scenario.expected import (
     joined,
     list_command,
     literal_words,
-    names_of,
     plain_types,
     type_in_words,
     value_in_words,
     with_article,
 )
-from fedsim.scenario.reader import Document, Path
+from fedsim.scenario.reader import Document, Path, value_at
+from fedsim.scenario.schema import Kind, Kinds
 from fedsim.scenario.shorthand import meant_as_call, short_keys
 from fedsim.synonyms import answer, synonym
 
@@ -34,39 +42,56 @@ ALIKE = 0.87  # of a word to one that may stand there: the words are short
 
 
 class Spot(NamedTuple):
-    """Where an error is: its path in the file, what may stand there, and the section that path ends in or runs out of."""
+    """Where an error is: its path in the file, what may stand there, and the section whose key it is or was to be."""
 
     path: Path
     annotation: Any
     section: Any = None
 
 
-def problems_of(document: Document, model: Any, errors: list[Any], above: Path = ()) -> list[Problem]:
+def problems_of(document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()) -> list[Problem]:
     """Pydantic's errors in our words, one line per place in the file.
 
     Args:
       document: as written.
-      model: that it was validated against.
+      annotation: that a value was validated by.
+      value: that was validated, shorthand written out.
       errors: pydantic's.
-      above: path of what was validated, where it is a part of the document.
+      above: path of the value, where it is a part of the document.
     """
-    texts = blamed(document, model, errors, above)
+    texts = blamed(document, annotation, value, errors, above)
     problems = [problem_at(document, path, text) for path, text in texts.items()]
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def blamed(document: Document, model: Any, errors: list[Any], above: Path = ()) -> dict[Path, str]:
+def blamed(document: Document, annotation: Any, value: Any, errors: list[Any], above: Path = ()) -> dict[Path, str]:
     """The paths that pydantic's errors are about, each with what to say of it; arguments as of `problems_of`."""
     texts: dict[Path, str] = {}
-    mistyped: set[Path] = set()  # where a value is of no kind that may stand there
     for error in errors[: 4 * MOST_PROBLEMS]:
-        path, text = _path_and_text(document, model, _locate(model, error["loc"], above), error)
+        spot = _spot(annotation, value, error["loc"])
+        path, text = _path_and_text(document, annotation, spot._replace(path=(*above, *spot.path)), error)
         texts.setdefault(path, text)
-        if text.startswith("should be"):
-            mistyped.add(path)
-    # of a list or mapping that may also be a number, its own entries are at fault, not that it is no number
-    outer = {path[:end] for path in texts for end in range(len(path))}
-    return {path: text for path, text in texts.items() if path not in mistyped & outer}
+    return texts
+
+
+def _spot(annotation: Any, value: Any, loc: Path) -> Spot:
+    """The place of an error: its location as far as it leads through keys; behind them pydantic names plain types."""
+    section = None
+    path: Path = ()
+    for part in loc:
+        item = item_of(annotation) if isinstance(value, list) else None
+        if item is not None:
+            annotation = item
+        else:
+            section = section_for(annotation, value)
+            if section is None:
+                break
+            if part not in names_of(section):
+                return Spot((*path, part), None, section)
+            annotation = annotation_of(fields_of(section)[str(part)])
+        path = (*path, part)
+        value = value_at(value, (part,))
+    return Spot(path, annotation, section)
 
 
 def in_order(document: Document, problems: Iterable[Problem]) -> list[Problem]:
@@ -90,16 +115,17 @@ def in_order(document: Document, problems: Iterable[Problem]) -> list[Problem]:
     return sorted(dict.fromkeys(problems), key=place)
 
 
-def meant_paths(path: Path, root: Any) -> set[Path]:
+def meant_paths(path: Path, root: Any, value: Any) -> set[Path]:
     """Where the value of an unknown key may have been meant to stand, so that what stands there is not what was meant.
 
     Args:
       path: of the key.
       root: annotation of the whole.
+      value: the whole.
     """
     key = str(path[-1])
-    section = _locate(root, path, ()).section
-    if isinstance(section, list) or section is None:
+    section = _spot(root, value, path).section
+    if section is None:
         return {path[:-1]}
     if other := synonym(key, *(["key:top"] if len(path) == 1 else []), "key"):
         return {tuple(other.ours.split("."))} if other.ours else set()
@@ -134,13 +160,10 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
             return path, _missing(document, spot)
         case "value_error":
             return path, str(error["ctx"]["error"])
-        case "union_tag_not_found":
-            return path, f"needs a kind: {{kind: NAME, ...}}{_kinds(spot.section)}"
-        case "union_tag_invalid":
-            written = _value_at(document, path)
-            if not isinstance(written, dict) and plain_types(spot.annotation):
-                return path, f"should be {type_in_words(spot.annotation)}, found {value_in_words(written)}"
-            return (*path, "kind") if isinstance(written, dict) else path, _no_kind(value["kind"], spot.section)
+        case schema.NO_KIND if not plain_types(spot.annotation):
+            return path, f"needs a kind: {{kind: NAME, ...}}{_names_of(kinds_of(spot.annotation))}"
+        case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
+            return _unknown_kind(document, spot, value)
         case "less_than_equal" | "greater_than_equal" if isinstance(value, int) and not -MOST <= value <= MOST:
             bounds = f"{type_in_words(spot.annotation)}, and at most {MOST}"
             return path, f"should be {bounds}, found {value_in_words(value)}"
@@ -162,7 +185,7 @@ def _given_twice(document: Document, path: Path) -> str:
 def _missing(document: Document, spot: Spot) -> str:
     """A key that must be given; where the link stands as a bare name, how to write it with its key."""
     *above, key = spot.path
-    link = _value_at(document, tuple(above))
+    link = value_at(document.values, above)
     if not isinstance(link, str):
         return f"is missing; write {key}: with {type_in_words(spot.annotation)}"
     kind = link.partition("(")[0].strip()
@@ -170,38 +193,38 @@ def _missing(document: Document, spot: Spot) -> str:
     return f"is missing; write {form}, where {key} is {type_in_words(spot.annotation)}"
 
 
-def _value_at(document: Document, path: Path) -> Any:
-    value: Any = document.values
-    for part in path:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
+def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[Path, str]:
+    """The path to blame and what to say of a name that is no kind."""
+    written = value_at(document.values, spot.path)
+    kinds = kinds_of(spot.annotation)
+    assert kinds is not None
+    text = _no_kind(kinds.spelled_out(value)["kind"], kinds)
+    return ((*spot.path, "kind") if isinstance(written, dict) else spot.path), text
 
 
-def _no_kind(kind: Any, sections: list[Any]) -> str:
-    """A name that is no kind of a section: a near miss, a kind that belongs elsewhere, or what there is."""
-    families = families_of(sections)
-    if not isinstance(kind, str):
-        return f"should be the name of {with_article(families)}, found {value_in_words(kind)}{_kinds(sections)}"
-    text = f"no {joined(families)} {value_in_words(kind)}"
-    factories = {s.__name__: FAMILIES[s.family][s.__name__] for s in sections if hasattr(s, "family")}
-    if call := meant_as_call(kind, factories):
+def _no_kind(name: Any, kinds: Kinds) -> str:
+    """A name that is no kind of a place: a near miss, a kind that belongs elsewhere, or what there is."""
+    families = families_of(kinds)
+    if not isinstance(name, str):
+        return f"should be the name of {with_article(families)}, found {value_in_words(name)}{_names_of(kinds)}"
+    text = f"no {joined(families)} {value_in_words(name)}"
+    factories = {kind.name: kind.factory for kind in kinds}
+    if call := meant_as_call(name, factories):
         return f"{text}; {call}"
-    elsewhere = [family for family in FAMILIES if ALIASES.get(kind, kind) in FAMILIES[family]]
+    elsewhere = [family for family in FAMILIES if ALIASES.get(name, name) in FAMILIES[family]]
     if elsewhere:
         family = elsewhere[0]
         return f"{text}; that is {with_article([family])}, which belongs into {SECTIONS_OF.get(family, family)}"
-    if known := synonym(kind, *(f"kind:{family}" for family in families), "kind"):
-        return f"{text}; {answer(known, value=kind)}"
-    near = nearest(kind, factories.keys() | {alias for alias, name in ALIASES.items() if name in factories})
-    return f"{text}; did you mean '{near}'?" if near else f"{text}{_kinds(sections)}{PLUGIN}"
+    if known := synonym(name, *(f"kind:{family}" for family in families), "kind"):
+        return f"{text}; {answer(known, value=name)}"
+    near = nearest(name, factories.keys() | {alias for alias, kind in ALIASES.items() if kind in factories})
+    return f"{text}; did you mean '{near}'?" if near else f"{text}{_names_of(kinds)}{PLUGIN}"
 
 
-def _kinds(sections: list[Any]) -> str:
-    kinds = (section.__name__ for section in sections if hasattr(section, "family"))
-    return did_you_mean("", kinds, list_command(families_of(sections)))
+def _names_of(kinds: Kinds | None) -> str:
+    """The kinds that there are."""
+    assert kinds is not None
+    return did_you_mean("", [kind.name for kind in kinds], list_command(families_of(kinds)))
 
 
 def _place_for(path: Path, section: Any, root: Any) -> str:
@@ -218,11 +241,10 @@ def _place_for(path: Path, section: Any, root: Any) -> str:
         return f"; it belongs into {' or '.join(below[:2])}"
     if nearest(key, known):
         return did_you_mean(key, known)
-    family = getattr(section, "family", None)
-    if family:
-        relatives = [s.__name__ for s in _sections(root) if s.family == family and key in names_of(s)]
-        if relatives and section.__name__ not in relatives:
-            return f" of {section.__name__}; it is one of {', '.join(relatives[:3])}{' ...' * (len(relatives) > 3)}"
+    if isinstance(section, Kind):
+        relatives = [kind.name for kind in _kinds_below(root) if kind.family == section.family and key in kind.keys]
+        if relatives and section.name not in relatives:
+            return f" of {section.name}; it is one of {', '.join(relatives[:3])}{' ...' * (len(relatives) > 3)}"
     elsewhere = [place or "the top level" for place in _holders(root, key)] if is_section(root) else []
     near = [place for place in elsewhere if place.split(".")[0] == path[0]] or elsewhere
     if near:
@@ -241,48 +263,10 @@ def _holders(annotation: Any, key: str, path: Path = (), depth: int = NESTED) ->
             yield from _holders(inner, key, (*path, name), depth - 1)
 
 
-def _sections(root: Any) -> Iterator[Any]:
+def _kinds_below(root: Any) -> Iterator[Kind]:
     """All kinds of all families at and below an annotation."""
     for section in sections_in(root):
-        if hasattr(section, "family"):
+        if isinstance(section, Kind):
             yield section
         for inner in nested_in(section).values():
-            yield from _sections(inner)
-
-
-def _locate(model: Any, loc: tuple, path: Path) -> Spot:
-    """A pydantic location, in which the names of union branches stand, -> where that is in the file."""
-    origin, arguments = typing.get_origin(model), typing.get_args(model)
-    if origin is Annotated:
-        inner = _locate(arguments[0], loc, path)
-        return inner if inner.path != path or loc else Spot(path, model, inner.section)
-    if is_section(model):
-        if not loc:
-            return Spot(path, model, model)
-        if loc[0] not in names_of(model):
-            return Spot((*path, loc[0]), None, model)
-        return _locate(annotation_of(model.model_fields[loc[0]]), loc[1:], (*path, loc[0]))
-    if origin is list and loc:
-        return _locate(arguments[0], loc[1:], (*path, loc[0]))
-    if origin in (Union, types.UnionType) and loc:
-        members = [member for member in arguments if member is not type(None)]
-        if len(members) == 1:  # pydantic names no branch
-            return _locate(members[0], loc, path)
-        for member in members:
-            if is_section(member) and member.__name__ == loc[0]:
-                return _locate(member, loc[1:], path)
-        return _branch(model, loc, path)
-    return Spot(path, model, list(sections_in(model)))
-
-
-def _branch(model: Any, loc: tuple, path: Path) -> Spot:
-    """A union of unlike things, of which a location names one in pydantic's way."""
-    label, rest = str(loc[0]), loc[1:]
-    for member in typing.get_args(model):
-        bare = typing.get_args(member)[0] if typing.get_origin(member) is Annotated else member
-        if label.startswith("list[") and typing.get_origin(bare) is list and rest:
-            return _locate(member, rest, path)
-        if label.startswith(("function", "tagged")) and list(sections_in(member)):
-            inner = _locate(member, rest, path)
-            return inner if rest else Spot(path, model, inner.section)
-    return Spot(path, model, list(sections_in(model)))
+            yield from _kinds_below(inner)

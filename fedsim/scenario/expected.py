@@ -1,18 +1,16 @@
 """What a key of a scenario may be, in words: read from its annotation, for the line that says it is something else."""
 
-import functools
 import re
 import types
 import typing
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, Union
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from fedsim.errors import shortened
 from fedsim.limits import MOST
+from fedsim.scenario.schema import Kinds
 
 NOUNS = {int: ("an integer", "integers"), float: ("a number", "numbers"), str: ("text", "texts")}
 SECTIONS_OF = {  # where the kinds of a family stand in a scenario
@@ -39,32 +37,6 @@ SECTIONS_OF = {  # where the kinds of a family stand in a scenario
 }
 
 
-Fields = dict[str, FieldInfo]
-
-
-class Described:
-    """What is known of a kind without a model of it; its fields are made when they are asked for, as few are.
-
-    Attributes:
-      family: of the kind.
-      names: its keys.
-      nested: those that are sections for every kind of the family -> their types.
-    """
-
-    def __init__(self, family: str, name: str, names: list[str], nested: dict[str, Any], make: Callable[[], Fields]):
-        self.family, self.__name__, self.names, self.nested, self.make = family, name, names, nested, make
-
-    @functools.cached_property
-    def model_fields(self) -> Fields:
-        return self.make()
-
-    def __call__(self) -> None:
-        """There only so that `Union` takes it for a type."""
-
-    def __repr__(self) -> str:
-        return self.__name__
-
-
 class InWords(str):
     """Metadata of an annotation: what the key may be, where its type says less or too much."""
 
@@ -79,17 +51,18 @@ def type_in_words(annotation: Any, many: bool = False) -> str:
     """
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        texts = [note for note in inside[1:] if isinstance(note, InWords)]
-        return texts[0] if texts else type_in_words(inside[0], many) + _bounds(inside[0], inside[1:])
+        for note in inside[1:]:
+            if isinstance(note, InWords):
+                return note
+            if isinstance(note, Kinds):
+                return _kinds(note, many)
+        return type_in_words(inside[0], many) + _bounds(inside[0], inside[1:])
     if origin is Literal:
         return joined([str(value) for value in inside])
     if origin is list:
         return f"{'lists' if many else 'a list'} of {type_in_words(inside[0], True)}"
     if origin in (Union, types.UnionType):
-        sections = [member for member in inside if hasattr(member, "family")]
-        plain = [member for member in inside if member is not type(None) and member not in sections]
-        kinds = [_kinds(sections, many)] if sections else []
-        return joined([*(type_in_words(member, many) for member in plain), *kinds])
+        return joined(type_in_words(member, many) for member in inside if member is not type(None))
     if annotation is bool:
         return "true or false"
     if is_section(annotation):
@@ -98,19 +71,13 @@ def type_in_words(annotation: Any, many: bool = False) -> str:
 
 
 def is_section(annotation: Any) -> bool:
-    """Whether an annotation is a mapping with known keys."""
-    return isinstance(annotation, Described) or (isinstance(annotation, type) and issubclass(annotation, BaseModel))
+    """Whether an annotation is a mapping whose keys are the same for all kinds."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def names_of(section: Any) -> typing.Iterable[str]:
-    """The keys of a section."""
-    return section.names if isinstance(section, Described) else section.model_fields
-
-
-def families_of(sections: typing.Iterable[Any]) -> list[str]:
-    """The families that the sections of a union belong to; a step on the aggregate is a stage in words."""
-    families = dict.fromkeys(section.family for section in sections if hasattr(section, "family"))
-    return [family for family in families if family != "aggregate_stage" or "stage" not in families]
+def families_of(kinds: Kinds) -> list[str]:
+    """The families of kinds that may stand somewhere; a step on the aggregate is a stage in words."""
+    return [family for family in kinds.families if family != "aggregate_stage" or "stage" not in kinds.families]
 
 
 def list_command(families: typing.Sequence[str]) -> str:
@@ -118,8 +85,8 @@ def list_command(families: typing.Sequence[str]) -> str:
     return "fedsim list" if len(families) != 1 else f"fedsim list {families[0]}s"
 
 
-def _kinds(sections: list[Any], many: bool) -> str:
-    families = families_of(sections)
+def _kinds(kinds: Kinds, many: bool) -> str:
+    families = families_of(kinds)
     if many:
         return f"{joined([family + 's' for family in families])} ({list_command(families)})"
     return f"{with_article(families)}, {{kind: NAME, ...}} or NAME alone ({list_command(families)})"

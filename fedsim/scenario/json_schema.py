@@ -11,7 +11,7 @@ import json
 import types
 import typing
 from importlib.metadata import version
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Optional, Union
 
 from annotated_types import MaxLen, MinLen
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, create_model
@@ -19,11 +19,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
-from fedsim.kinds import ALIASES, FAMILIES
+from fedsim.kinds import ALIASES
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.keys import short_field
-from fedsim.scenario.schema import SpelledOut, scenario_model, union
-from fedsim.scenario.sections import CLIENT_SGD
+from fedsim.scenario.schema import Kind, Kinds
+from fedsim.scenario.sections import CLIENT_SGD, METHODS, Spec
 
 Json = dict[str, Any]
 NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}  # `properties` tells it from other nameless schemas
@@ -41,12 +41,11 @@ def editor_schema(plugins: bool = True) -> Json:
     Args:
       plugins: whether kinds count that fedsim did not bring.
     """
-    model = scenario_model()
-    text = model.model_fields["method"]  # a scenario keeps its method as text, and takes any form of it
-    method: Any = union("method", also=("rule",)) | None
+    text = Spec.model_fields["method"]  # a scenario keeps its method as text, and takes any form of it
+    method: Any = Optional[Annotated[Any, METHODS]]  # noqa: UP045 (the operator knows no Annotated)
     field = Field(default=text.default, description=text.description)
     draft = Draft(plugins)
-    sections = draft.section(create_model("Scenario", __base__=model, method=(method, field)))
+    sections = draft.section(create_model("Scenario", __base__=Spec, method=(method, field)))
     sections["properties"]["method"]["examples"] = ["fedprox(mu=0.1)"]
     head = {"$schema": DRAFT, "$comment": f"optax {version('optax')}", "description": "A scenario of fedsim."}
     return {**head, **sections, "definitions": dict(sorted(draft.definitions.items()))}
@@ -91,11 +90,10 @@ class Draft:
         """What an annotation allows, where `notes` are its metadata."""
         origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
         for note in notes:
-            if isinstance(note, BeforeValidator):
-                if isinstance(note.func, SpelledOut):
-                    return self.kinds([m for m in inside if hasattr(m, "family")], note.func.kind)
-                if note.json_schema_input_type is not PydanticUndefined:
-                    return self.value(note.json_schema_input_type)
+            if isinstance(note, Kinds):
+                return self.kinds(note)
+            if isinstance(note, BeforeValidator) and note.json_schema_input_type is not PydanticUndefined:
+                return self.value(note.json_schema_input_type)
         if origin is Annotated:
             return self.value(inside[0], (*inside[1:], *notes))
         if origin in (Union, types.UnionType):
@@ -112,19 +110,21 @@ class Draft:
         schema = TypeAdapter(bounded).json_schema()
         return {"type": schema["type"], "enum": [schema["const"]]} if "const" in schema else schema
 
-    def kinds(self, models: list[Any], default: str) -> Json:
+    def kinds(self, place: Kinds) -> Json:
         """A name alone, or a mapping whose other keys depend on its `kind`."""
-        kinds = {self.kind(m): m for m in models if self.plugins or _factory(m).__module__.startswith("fedsim.")}
+        kinds = {
+            self.kind(kind): kind for kind in place if self.plugins or kind.factory.__module__.startswith("fedsim.")
+        }
         names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in kinds}
-        bare = [names[key] for key, model in kinds.items() if _required(model) == ["kind"]]
-        mappings = [model for model in kinds.values() if _required(model) != ["kind"]]
-        branches = [_branch(key, model, model.__name__ == default) for key, model in kinds.items()]
+        bare = [names[key] for key, kind in kinds.items() if _required(kind.model) == ["kind"]]
+        mappings = [kind for kind in kinds.values() if _required(kind.model) != ["kind"]]
+        branches = [_branch(key, kind, kind.name == place.default) for key, kind in kinds.items()]
         if mappings:
             refused = {"type": "string", "pattern": _pattern(mappings)}
             bare.append(refused if bare else {**refused, "errorMessage": NO_KIND})
             branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
         called = {"type": "string", "pattern": _called(list(kinds.values()))}
-        if {"optimizer", "schedule"} & {model.family for model in models}:  # many names, which depend on optax
+        if {"optimizer", "schedule"} & set(place.families):  # many names, which depend on optax
             called = self.shared(
                 "any_kind.call", {"description": IN_CALL, "type": "string", "pattern": CALLED.format(r"\w+")}
             )
@@ -132,23 +132,23 @@ class Draft:
             "type": ["string", "object"],
             "anyOf": [*bare, called, NOT_TEXT],
             "properties": {"kind": {"anyOf": list(names.values())}},
-            **({} if default else {"required": ["kind"]}),
+            **({} if place.default else {"required": ["kind"]}),
             "allOf": branches,
         }
 
-    def kind(self, model: Any) -> str:
+    def kind(self, kind: Kind) -> str:
         """One kind as a definition -> its name; keys that all kinds of a section have are definitions of their own."""
-        factory, family = _factory(model), model.family
+        family, factory = kind.family, kind.factory
         parameters = inspect.signature(factory).parameters
-        key = f"{family}.{factory.__name__}" + "".join(f".no_{p}" for p in parameters if p not in model.model_fields)
+        key = f"{family}.{kind.name}" + "".join(f".no_{p}" for p in parameters if p not in kind.keys)
         if key in self.definitions:
             return key
-        schema = self.definitions[key] = {"title": f"{family} {factory.__name__}"}
-        schema |= self.section(model)
+        schema = self.definitions[key] = {"title": f"{family} {kind.name}"}
+        schema |= self.section(kind.model)
         keys = schema["properties"]
         call = _call(factory, [p for p in parameters.values() if p.name in keys])
-        kind = {"description": f"{docs_of(factory).summary}\n{call}", "enum": _names(model)}
-        for name in [name for name in model.__base__.model_fields if name not in parameters]:
+        described = {"description": f"{docs_of(factory).summary}\n{call}", "enum": _names(kind)}
+        for name in [name for name in kind.common.model_fields if name not in parameters]:
             keys[name] = self.shared(f"any_{family}.{name}", keys.pop(name))
         for name in CLIENT_SGD if family == "client" else ():
             if name not in keys:
@@ -156,7 +156,7 @@ class Draft:
         for name in [name for name in keys if family == "optimizer" and "allOf" in keys[name]]:  # schedules, 58 times
             schedule = {"description": SCHEDULE, "anyOf": keys[name].pop("anyOf"), "allOf": keys[name]["allOf"]}
             keys[name] = {**keys[name], "allOf": [self.shared(f"any_{family}.{name}", schedule)]}
-        schema["properties"] = {"kind": kind, **{name: keys[name] for name in keys if name != "kind"}}
+        schema["properties"] = {"kind": described, **{name: keys[name] for name in keys if name != "kind"}}
         return key
 
     def shared(self, key: str, schema: Json) -> Json:
@@ -165,30 +165,26 @@ class Draft:
         return {"$ref": f"#/definitions/{key}"}
 
 
-def _factory(model: Any) -> Any:
-    return FAMILIES[model.family][model.__name__]
-
-
-def _names(model: Any) -> list[str]:
+def _names(kind: Kind) -> list[str]:
     """A kind's name and its aliases."""
-    return [model.__name__, *sorted(alias for alias, name in ALIASES.items() if name == model.__name__)]
+    return [kind.name, *sorted(alias for alias, name in ALIASES.items() if name == kind.name)]
 
 
-def _pattern(models: list[Any]) -> str:
-    return f"^({'|'.join(name for model in models for name in _names(model))})$"
+def _pattern(kinds: list[Kind]) -> str:
+    return f"^({'|'.join(name for kind in kinds for name in _names(kind))})$"
 
 
-def _called(models: list[Any]) -> str:
+def _called(kinds: list[Kind]) -> str:
     """`krum(f=2)`, of any of these kinds."""
-    return CALLED.format("|".join(name for model in models for name in _names(model)))
+    return CALLED.format("|".join(name for kind in kinds for name in _names(kind)))
 
 
-def _branch(key: str, model: Any, default: bool) -> Json:
+def _branch(key: str, kind: Kind, default: bool) -> Json:
     """What a mapping of this kind must be, besides."""
-    kind = {"properties": {"kind": {"type": "string", "pattern": _pattern([model])}}}
+    named = {"properties": {"kind": {"type": "string", "pattern": _pattern([kind])}}}
     # where the kind may be left out, an empty section is already one of that kind (and can be completed)
     mapping = {"type": ["object", "null"]} if default else {"type": "object", "required": ["kind"]}
-    return {"if": {**mapping, **kind}, "then": {"$ref": f"#/definitions/{key}"}}
+    return {"if": {**mapping, **named}, "then": {"$ref": f"#/definitions/{key}"}}
 
 
 def _required(model: Any) -> list[str]:

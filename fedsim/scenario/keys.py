@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from fedsim.kinds import FAMILIES
-from fedsim.scenario.annotations import annotation_of, nested_in, sections_in
-from fedsim.scenario.expected import names_of
-from fedsim.scenario.schema import per_registry, scenario_model
-from fedsim.scenario.sections import CLIENT_SGD
+from fedsim.scenario.annotations import annotation_of, fields_of, kinds_of, names_of, nested_in, sections_in
+from fedsim.scenario.schema import Kind, per_registry
+from fedsim.scenario.sections import CLIENT_SGD, ClientCommon, Spec
 
 
 class Key(NamedTuple):
@@ -30,9 +28,9 @@ class Key(NamedTuple):
 def keys() -> dict[tuple[str, ...], list[Key]]:
     """Path -> its keys: one that all kinds have first, then a key for each that kinds mean in their own way."""
     known: dict[tuple[str, ...], list[Key]] = {}
-    for path, section, field in _walk(scenario_model("described"), (), set()):
+    for path, section, field in _walk(Spec, (), set()):
         at = known.setdefault(path, [])
-        kinds = () if _is_common(section, path[-1]) else (section.__name__,)
+        kinds = () if _is_common(section, path[-1]) else (section.name,)
         same = next((key for key in at if bool(key.kinds) == bool(kinds) and _means(key.field) == _means(field)), None)
         if same is None:
             at.append(Key(path, field, kinds))
@@ -46,7 +44,7 @@ def keys() -> dict[tuple[str, ...], list[Key]]:
 @per_registry
 def key_names() -> set[str]:
     """The last words of all paths, without a model of any kind."""
-    names, sections = {*CLIENT_SGD}, [scenario_model("described")]
+    names, sections = {*CLIENT_SGD}, [Spec]
     while sections:
         section = sections.pop()
         names.update(names_of(section))
@@ -57,11 +55,13 @@ def key_names() -> set[str]:
 @per_registry
 def short_field(name: str) -> FieldInfo:
     """A key of `client` that is short for the sgd's of `client.optimizer`."""
-    client = next(sections_in(annotation_of(scenario_model("described").model_fields["client"])))
-    optimizers = sections_in(annotation_of(client.model_fields["optimizer"]))
-    sgd = next(section for section in optimizers if section.__name__ == "sgd")
-    text = f"{sgd.model_fields[name].description} Short for `optimizer: {{kind: sgd, {name}: ...}}`."
-    return FieldInfo.merge_field_infos(sgd.model_fields[name], description=text)
+    optimizers = kinds_of(annotation_of(ClientCommon.model_fields["optimizer"]))
+    assert optimizers is not None
+    sgd = optimizers.named_by("sgd")
+    assert sgd is not None
+    field = sgd.model.model_fields[name]
+    text = f"{field.description} Short for `optimizer: {{kind: sgd, {name}: ...}}`."
+    return FieldInfo.merge_field_infos(field, description=text)
 
 
 def _walk(annotation: Any, path: tuple[str, ...], seen: set) -> Iterator[tuple[tuple[str, ...], Any, FieldInfo]]:
@@ -69,7 +69,7 @@ def _walk(annotation: Any, path: tuple[str, ...], seen: set) -> Iterator[tuple[t
         if (path, section) in seen:
             continue
         seen.add((path, section))
-        for name, field in section.model_fields.items():
+        for name, field in fields_of(section).items():
             if name == "kind":
                 continue
             yield (*path, name), section, field
@@ -78,10 +78,7 @@ def _walk(annotation: Any, path: tuple[str, ...], seen: set) -> Iterator[tuple[t
 
 def _is_common(section: Any, name: str) -> bool:
     """Whether a key is one that a section has whatever its kind."""
-    return (
-        not hasattr(section, "family")
-        or name not in inspect.signature(FAMILIES[section.family][section.__name__]).parameters
-    )
+    return not isinstance(section, Kind) or name not in inspect.signature(section.factory).parameters
 
 
 def _means(field: FieldInfo) -> str:

@@ -18,7 +18,8 @@ from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.mending import METHOD, OWNED, attempted, in_sound_order, mended
 from fedsim.scenario.merge import with_method
 from fedsim.scenario.reader import MOST_BYTES, TOO_LARGE, Document, Path, parse
-from fedsim.scenario.schema import Scenario, named_kinds, scenario_model
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import Spec
 from fedsim.scenario.shipped import found
 from fedsim.scenario.shorthand import expanded, with_optimizer, written_out
 
@@ -45,24 +46,21 @@ def read(
     if isinstance(source, Scenario) and not edits and method is None and not data_roots:
         return source
     document = _document(source, data_roots)
-    model = scenario_model(named_kinds(document.values, edits))
-    document = expanded(document, model)
+    document = expanded(document, Spec)
     problems: list[Problem] = []
     for edit in edits:
-        change = lambda document, edit=edit: expanded(edited(document, edit), model)
+        change = lambda document, edit=edit: expanded(edited(document, edit), Spec)
         document = attempted(document, change, [_edited_path(edit)], problems)
     if method is not None or document.values.get("method") is not None:
         named = document.values["method"] if method is None else method
         merge = lambda document: with_method(document, named, replace=method is not None)
         document = attempted(document, merge, [METHOD] if method is None else OWNED, problems)
     complete = with_optimizer(document)  # only to be checked: `--set` and methods change the document as it is written
-    model = scenario_model(named_kinds(complete.values))  # a method may have brought others
     try:
-        scenario: Scenario | None = Scenario(model.model_validate(complete.values), document)
+        scenario: Scenario | None = Scenario(Spec.model_validate(complete.values), document)
     except ValidationError as error:
-        described = scenario_model("described")
-        problems += problems_of(complete, described, error.errors())
-        scenario, hidden = mended(document, described, error.errors())
+        problems += problems_of(complete, Spec, complete.values, error.errors())
+        scenario, hidden = mended(document, error.errors())
     else:
         scenario, hidden = in_sound_order(scenario)
     if problems or hidden:

@@ -13,8 +13,9 @@ from fedsim.errors import MOST_PROBLEMS, OrderError, Problem, ScenarioError
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.diagnostics import blamed, meant_paths, problem_at
 from fedsim.scenario.order import index_of_rule
-from fedsim.scenario.reader import Document, Path
-from fedsim.scenario.schema import Scenario, named_kinds, scenario_model
+from fedsim.scenario.reader import Document, Path, value_at
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import with_optimizer
 
 PASSES = 6  # a part that is left out may leave its section without what it needs, and so on upwards
@@ -26,12 +27,11 @@ NEUTRAL = {"kind": "clip", "norm": 1.0}  # stands for a link before the rule
 _ABSENT = object()
 
 
-def mended(document: Document, described: Any, errors: list[Any]) -> tuple[Scenario | None, list[Problem]]:
+def mended(document: Document, errors: list[Any]) -> tuple[Scenario | None, list[Problem]]:
     """A scenario of the parts that are not wrong, and the problems that the wrong ones hid.
 
     Args:
       document: as written.
-      described: the model that it was validated by, to be looked at.
       errors: pydantic's.
 
     Returns:
@@ -42,11 +42,11 @@ def mended(document: Document, described: Any, errors: list[Any]) -> tuple[Scena
     hidden: dict[Path, str] = {}
     for number in range(PASSES):
         complete = with_optimizer(document)
-        texts = blamed(complete, described, errors)
+        texts = blamed(complete, Spec, complete.values, errors)
         if number:
             hidden |= {path: text for path, text in texts.items() if not touches(document.broken, path)}
         for path in texts:
-            document = _without(document, _as_written(document, path), described)
+            document = _without(document, _as_written(document, path))
         scenario, errors = _validated(document)
         if scenario is not None:
             break
@@ -74,7 +74,7 @@ def in_sound_order(scenario: Scenario) -> tuple[Scenario | None, list[Problem]]:
                 if not touches(document.broken, ("server",)):
                     problems.append(problem_at(document, path, str(error)))
                 broken = {("server",)}
-                document = _without(document, ("server",), None)
+                document = _without(document, ("server",))
             repaired, _ = _validated(document._replace(broken=document.broken | broken))
             if repaired is None:
                 return None, problems
@@ -90,33 +90,22 @@ def touches(broken: Iterable[Path], path: Path) -> bool:
 def _validated(document: Document) -> tuple[Scenario | None, list[Any]]:
     """The scenario that a document is, or None and pydantic's errors."""
     complete = with_optimizer(document)
-    model = scenario_model(named_kinds(complete.values))
     try:
-        return Scenario(model.model_validate(complete.values), document), []
+        return Scenario(Spec.model_validate(complete.values), document), []
     except ValidationError as error:
         return None, error.errors()
 
 
 def _as_written(document: Document, path: Path) -> Path:
     """A path below `client.optimizer` in a document that has its keys in short."""
-    short = path[:2] == ("client", "optimizer") and value_at(document.values, path[:2]) is _ABSENT
+    short = path[:2] == ("client", "optimizer") and value_at(document.values, path[:2], _ABSENT) is _ABSENT
     return ("client", *path[2:]) if short else path
 
 
-def value_at(values: Any, path: Path) -> Any:
-    """The value at a path, or `_ABSENT`."""
-    for part in path:
-        try:
-            values = values[part]
-        except (KeyError, IndexError, TypeError):
-            return _ABSENT
-    return values
-
-
-def _without(document: Document, path: Path, described: Any) -> Document:
+def _without(document: Document, path: Path) -> Document:
     """The document without what is wrong at a path."""
     if path[-1:] == ("<key>",):  # a key that is not known: what it was to say, its neighbours do not
-        meant = meant_paths(path[:-1], described)
+        meant = meant_paths(path[:-1], Spec, document.values)
         return _put(document, path[:-1], _ABSENT)._replace(broken=document.broken | meant)
     part = _replaceable(document, path)
     if not part:
@@ -128,7 +117,7 @@ def _replaceable(document: Document, path: Path) -> Path:
     """The smallest part around a path without which the rest keeps its meaning: a key, or a link of wire or server."""
     if path[-1:] == ("kind",):
         path = path[:-1]
-    while path and value_at(document.values, path) is _ABSENT and path not in STAND_INS:
+    while path and value_at(document.values, path, _ABSENT) is _ABSENT and path not in STAND_INS:
         path = path[:-1]  # something is missing in it
     while len(path) > 1 and isinstance(path[-1], int) and not (len(path) == 2 and path[0] in LINKS):
         path = path[:-1]
@@ -161,7 +150,7 @@ def _put(document: Document, path: Path, value: Any) -> Document:
 
     def replaced(holder: Any, rest: Path) -> Any:
         key, *below = rest
-        known = value_at(holder, (key,))
+        known = value_at(holder, (key,), _ABSENT)
         if below:
             return _with(holder, key, replaced(known, tuple(below))) if known is not _ABSENT else holder
         return _with(holder, key, value)

@@ -5,7 +5,7 @@ A method owns `client.kind`, the rule, and what stands after it; a rule as a met
 
 import inspect
 import re
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -16,20 +16,11 @@ from fedsim.scenario.diagnostics import problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of
 from fedsim.scenario.reader import Document
-from fedsim.scenario.schema import Among, named_kinds, per_registry, union
+from fedsim.scenario.sections import METHODS
 from fedsim.scenario.shorthand import call_of, meant_as_call
 
-
-@per_registry
-def _kinds(among: Among = None) -> Any:
-    """Methods, and rules as such."""
-    return union("method", also=("rule",), among=among)
-
-
-@per_registry
-def _adapter(among: Among) -> TypeAdapter:
-    """What checks a method; made once, which takes as long as checking all else of a scenario."""
-    return TypeAdapter(_kinds(among))
+_METHOD = Annotated[Any, METHODS]
+_ADAPTER: TypeAdapter = TypeAdapter(_METHOD)
 
 
 def label_of(written: Any) -> str:
@@ -92,9 +83,10 @@ def _fragment(document: Document, written: Any) -> tuple[Any, dict[str, Any]]:
     """(checked section, what it stands for) of a method, or of a rule as one."""
     spelled = spelled_out(written, document)
     try:
-        section: Any = _adapter(named_kinds(spelled)).validate_python(spelled)
+        section: Any = _ADAPTER.validate_python(spelled)
     except ValidationError as error:
-        raise ScenarioError(problems_of(document, _kinds(), error.errors(), ("method",)), document.file) from None
+        problems = problems_of(document, _METHOD, spelled, error.errors(), above=("method",))
+        raise ScenarioError(problems, document.file) from None
     parameters = {name: value for name, value in section.model_dump().items() if name != "kind"}
     if section.family == "rule":
         return section, {"server": [{"kind": section.kind, **parameters}]}

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedsim.scenario.named_files import naming_files
 from fedsim.scenario.reader import Document
-from fedsim.scenario.schema import Scenario
+from fedsim.scenario.scenario import Scenario
 
 PATH = re.compile(r"""(?<![^\s=,;:'"()\[\]{}<>|])(?:/|~/|\.\./)[^\s,;:'"()\[\]{}<>|]+""")  # that leads out of a folder
 

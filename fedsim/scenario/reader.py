@@ -7,7 +7,7 @@ for every path.
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import yaml
@@ -64,6 +64,16 @@ class Document(NamedTuple):
     roots: tuple[str, ...] | None = None
     edits: tuple[tuple[Path, str], ...] = ()  # (path, as typed) of every `--set`
     broken: frozenset[Path] = frozenset()  # parts that were refused and left out, of a scenario that is checked on
+
+
+def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
+    """The value at a path below plain values; `absent` where there is none."""
+    for part in path:
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            return absent
+    return values
 
 
 def parse(text: str, file: str) -> Document:

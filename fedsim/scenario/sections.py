@@ -1,48 +1,31 @@
-"""The sections of a scenario that are the same whatever kind is chosen: the keys that no factory's signature declares."""
+"""The sections of a scenario: the keys that no factory's signature declares; the string below a key describes it."""
 
 import ast
-import functools
 import inspect
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import BaseModel, ConfigDict, model_validator
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fedsim.limits import MOST
+from fedsim.scenario.expected import InWords
+from fedsim.scenario.schema import SCHEDULES, ByForm, Kinds, Section
 
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")  # keys of `client` that are short for `client.optimizer`
+NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+BROADCAST = "a list of one codec at most (fedsim list codecs)"
+SEEDS = "a list of integers from 0 to 4294967295, or one integer: the first so many"
+MOST_SEEDS = 10_000
+EMPTY: Any = {}  # a section that is left out: all its keys are
 Count = Annotated[int, Ge(1), Le(MOST)]
 Index = Annotated[int, Ge(0), Le(MOST)]
 Seed = Annotated[int, Ge(0), Lt(2**32)]
-
-
-class Section(BaseModel):
-    """A mapping with known keys of exact types; the string below a key describes it."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        if cls.__module__ == __name__:
-            for name, text in _descriptions().get(cls.__name__, {}).items():
-                cls.model_fields[name].description = text
-
-
-@functools.cache
-def _descriptions() -> dict[str, dict[str, str]]:
-    """Class of this file -> key -> its description: read at once, where pydantic would read the file for every class."""
-    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    return {node.name: dict(_described(node.body)) for node in classes}
-
-
-def _described(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for key, text in itertools.pairwise(body):
-        if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            yield ast.unparse(key.target), inspect.cleandoc(str(text.value.value))
+Share = Annotated[float, Ge(0), Le(1)]
+ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 
 
 class TestClients(Section):
@@ -57,22 +40,22 @@ class DataCommon(Section):
 
     clients: Count = 100
     """How many clients the training samples are dealt to."""
-    partition: Any = "iid"
+    partition: Annotated[Any, Kinds("partition")] = "iid"
     """Who holds what."""
-    skew: Any = []
+    skew: list[Annotated[Any, Kinds("skew")]] = []
     """What makes the samples of every client differ, training and own test samples alike, in this order; other sets stay."""
-    attack: Any = []
+    attack: list[Annotated[Any, Kinds("data_attack")]] = []
     """What the attacker makes of the training samples of the clients of `fleet.malicious`, in this order, behind `skew`;
     all test samples, and the other sets, stay clean."""
-    augment: Any = []
+    augment: list[Annotated[Any, Kinds("augmentation")]] = []
     """What happens to the images of a batch in every local step, in this order, at random; never where a model is scored."""
-    test: Annotated[float, Ge(0), Lt(1)] | TestClients = 0.2
+    test: Annotated[ShareBelowOne | TestClients, ByForm()] = 0.2
     """Share of the samples to test on, stratified by label; data that brings a test set keeps its own. Or `{clients: 0.2}`:
     a share of the clients with samples, drawn by `data.seed`, never trains: their samples are the test set, and their own
     scores are over all of their samples."""
-    validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    validation: ShareBelowOne = 0.0
     """Share of the training samples that no client gets, stratified by label: to choose hyper-parameters by."""
-    client_test: Annotated[float, Ge(0), Lt(1)] = 0.0
+    client_test: ShareBelowOne = 0.0
     """Share of every client's samples kept for its own scores; at least one stays to train on."""
     server: Server = Server()
     """Samples that the server keeps and no client gets, drawn by `data.seed`: for rules that read them, `trust` and `zeno`, and
@@ -96,13 +79,13 @@ class ClientCommon(Section):
         }
     )
 
-    lr: Any = 0.1
+    lr: Annotated[Annotated[float, Ge(0)] | Annotated[Any, SCHEDULES], ByForm()] = 0.1
     """Client learning rate η_l: a number, or an optax schedule of rounds (or of local steps, see `lr_per`)."""
     lr_per: Literal["round", "step"] = "round"
     """What a schedule counts: rounds of the run, or local steps of the client's round."""
     batch: Count | Literal["full"] = 16
     """Samples per step; `full` = all of the client's."""
-    steps: Count | Annotated[list[Count], MinLen(1)] | None = None
+    steps: Annotated[Count | Annotated[list[Count], MinLen(1)] | None, ByForm()] = None
     """Local steps per round, one number or one per client."""
     epochs: Count | None = None
     """Passes over the client's samples per round (1 unless `steps` is given)."""
@@ -110,7 +93,7 @@ class ClientCommon(Section):
     """New order of samples every epoch."""
     drop_last: bool = False
     """Leave a short last batch out (a client with fewer samples than `batch` keeps its only one)."""
-    optimizer: Any = "sgd"
+    optimizer: Annotated[Any, Kinds("optimizer", without=("lr",))] = "sgd"
     """Any optax optimizer, with its other hyper-parameters."""
     optimizer_state: Literal["reset", "carry"] = "reset"
     """Whether the optimizer starts afresh each round, or goes on where the client's last round ended."""
@@ -130,7 +113,7 @@ class ModelCommon(Section):
 
 
 class Malicious(Section):
-    share: Annotated[float, Ge(0), Le(1)] | None = None
+    share: Share | None = None
     """A share of all clients."""
     count: Index | None = None
     """So many clients."""
@@ -141,29 +124,29 @@ class Malicious(Section):
 
 
 class Dropout(Section):
-    before: Annotated[float, Ge(0), Le(1)] = 0.0
+    before: Share = 0.0
     """Probability that a client of a round leaves before it gets the model."""
-    during: Annotated[float, Ge(0), Le(1)] = 0.0
+    during: Share = 0.0
     """That it leaves while it trains, at a moment drawn uniform."""
-    after: Annotated[float, Ge(0), Le(1)] = 0.0
+    after: Share = 0.0
     """That its message is sent and lost."""
 
 
 class Stragglers(Section):
-    share: Annotated[float, Ge(0), Le(1)]
+    share: Share
     """Of the clients of a round."""
     work: Literal["partial", "drop"] = "partial"
     """What becomes of a straggler's part: it is sent (`partial`), or the straggler is left out as late (`drop`)."""
 
 
 class Fleet(Section):
-    speed: Any = None
+    speed: Annotated[Annotated[Any, Kinds("speed")] | None, ByForm()] = None
     """Seconds of a local step; left out: one, for all clients."""
-    links: Any = None
+    links: Annotated[Annotated[Any, Kinds("link")] | None, ByForm()] = None
     """Bytes a second to the clients and back; left out: infinitely many."""
-    availability: Any = None
+    availability: Annotated[Annotated[Any, Kinds("availability")] | None, ByForm()] = None
     """Who can be reached when a round begins; left out: everybody."""
-    dropout: Annotated[float, Ge(0), Le(1)] | Dropout = 0.0
+    dropout: Annotated[Share | Dropout, ByForm()] = 0.0
     """Probability that a client of a round leaves while it trains, or `{before: 0.1, during: 0.1, after: 0.1}`."""
     deadline: Annotated[float, Gt(0)] | None = None
     """Seconds of the virtual clock after which a round ends, whoever is missing."""
@@ -173,7 +156,7 @@ class Fleet(Section):
     """The cohort is drawn so many times as large, and the round ends when as many as `cohort.size` have reported."""
     stragglers: Stragglers | None = None
     """Clients of a round that do 1 to E − 1 of their E epochs (or local steps) in the time of E, drawn anew in every round."""
-    malicious: Annotated[float, Ge(0), Le(1)] | list[Index] | Malicious = 0.0
+    malicious: Annotated[Share | list[Index] | Malicious, ByForm()] = 0.0
     """Clients that the attacker controls: a share, drawn once per seed, or these; `{count: 5}`, `{share: 0.2, per: round}`."""
 
 
@@ -233,6 +216,97 @@ class Compare(Section):
     margin: Annotated[float, Ge(0), Le(MOST)] | None = None
     """By how much a score may be worse and still count as the same where fewer bytes or seconds are told of; left out: 0.01
     of scores between 0 and 1, else 1 % of the baseline's mean."""
+
+
+def _first_seeds(value: Any) -> Any:
+    """A number of seeds -> the first so many; anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        return value
+    if value > MOST_SEEDS:
+        raise ValueError(f"the first {value} seeds are too many; at most {MOST_SEEDS}")
+    return list(range(value))
+
+
+def _in_order(seeds: list[int]) -> list[int]:
+    """Reports are sorted by seed, whatever ran first."""
+    ordered = sorted(seeds)
+    for one, other in itertools.pairwise(ordered):
+        if one == other:
+            raise ValueError(f"seed {one} stands here twice, and would be the same run; keep one")
+    return ordered
+
+
+SeedList = Annotated[list[Seed], MinLen(1), Field(json_schema_extra={"uniqueItems": True})]
+WrittenSeeds = Annotated[int, Ge(1), Le(MOST_SEEDS)] | SeedList
+Seeds = Annotated[
+    list[Seed],
+    MinLen(1),
+    BeforeValidator(_first_seeds, json_schema_input_type=WrittenSeeds),
+    AfterValidator(_in_order),
+    InWords(SEEDS),
+]
+BroadcastList = Annotated[list[Annotated[Any, Kinds("codec")]], MaxLen(1), InWords(BROADCAST)]
+WireList = list[Annotated[Any, Kinds("attack", "stage", "codec")]]
+ServerList = Annotated[list[Annotated[Any, Kinds("stage", "rule", "aggregate_stage", "optimizer")]], MinLen(1)]
+LISTS_OF_LINKS: dict[str, Any] = {"broadcast": BroadcastList, "wire": WireList, "server": ServerList}
+METHODS = Kinds("method", "rule")  # a rule as a method replaces the rule alone
+
+
+class Spec(Section):
+    """All sections of a scenario, in the order in which they are written out."""
+
+    name: Annotated[str, Field(pattern=NAME_PATTERN), InWords(NAME)]
+    """Of the run directory, unless `--out` says otherwise."""
+    rounds: Index = 100
+    """How often the server sends its model out."""
+    seeds: Seeds = [0]
+    """A run for each; a number n means the first n: 0, 1, ... n-1."""
+    method: str | None = None
+    """Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."""
+    data: Annotated[Any, Kinds("dataset", common=DataCommon)]
+    """Where samples come from, and which client holds which."""
+    model: Annotated[Any, Kinds("model", common=ModelCommon)] = "logistic"
+    """What is trained."""
+    fleet: Fleet = EMPTY
+    """The clients as machines, and who controls them."""
+    cohort: Annotated[Any, Kinds("cohort")] = "all"
+    """Who takes part in a round."""
+    schedule: Annotated[Any, Kinds("timetable")] = "sync"
+    """When the server steps."""
+    client: Annotated[Any, Kinds("client", common=ClientCommon, default="sgd")] = {}
+    """How one client trains."""
+    broadcast: BroadcastList = []
+    """The codec by which the server sends its model out; none: as it is."""
+    wire: WireList = []
+    """What happens to a message between client and server, in this order."""
+    server: ServerList = ["mean"]
+    """Stages, one rule, steps on the aggregate, optimisers, in this order."""
+    evaluate: Evaluate = EMPTY
+    """When the model is scored, and which score counts."""
+    compare: Compare = EMPTY
+    """What `fedsim compare` compares; `fedsim run` leaves it alone."""
+    numerics: Numerics = EMPTY
+    """Float type, widths and threads: what decides bits and speed."""
+    checkpoint: Checkpoint = EMPTY
+    """How often progress is committed to disk."""
+    on_nonfinite: Literal["drop", "stop", "keep"] = "drop"
+    """What happens to an update that is not finite."""
+    on_impossible: Literal["skip", "stop"] = "skip"
+    """What a round with too few clients for the rule does."""
+
+
+def _describe_keys(*sections: type[Section]) -> None:
+    """Give the keys of sections of this file the strings below them: read once, where pydantic would for every class."""
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    bodies = {node.name: node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    for section in sections:
+        for key, text in itertools.pairwise(bodies[section.__name__]):
+            if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                field = section.model_fields[ast.unparse(key.target)]
+                field.description = inspect.cleandoc(str(text.value.value))
+
+
+_describe_keys(*Section.__subclasses__())
 
 
 def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedsim.errors import ScenarioError
 from fedsim.kinds import ALIASES, FAMILIES
-from fedsim.scenario.annotations import annotation_of, is_list, sections_in
+from fedsim.scenario.annotations import annotation_of, fields_of, item_of, kinds_of, names_of, section_for, sections_in
 from fedsim.scenario.expected import plain_types
 from fedsim.scenario.reader import Document, Path, parse
 from fedsim.scenario.sections import CLIENT_SGD
@@ -106,23 +106,19 @@ def expanded(document: Document, model: Any) -> Document:
     return document._replace(values=mappings_of(document.values, model))
 
 
-def mappings_of(value: Any, annotation: Any, in_list: bool = False) -> Any:
+def mappings_of(value: Any, annotation: Any) -> Any:
     """A value of a scenario with every call in it as a mapping.
 
     Args:
       value: as written.
       annotation: of the place where it stands.
-      in_list: whether it is an item of the list that the annotation speaks of.
     """
-    sections = list(sections_in(annotation))
     if isinstance(value, list):
-        return [mappings_of(item, annotation, True) for item in value]
+        item = item_of(annotation)
+        return value if item is None else [mappings_of(one, item) for one in value]
     if isinstance(value, dict):
-        kind = ALIASES.get(str(value.get("kind")), value.get("kind"))
-        ordered = sorted(sections, key=lambda section: section.__name__ != kind)  # stable: its own keys first
-        return {key: _within(ordered, key, inner) for key, inner in value.items()}
-    kinds = any(hasattr(section, "family") for section in sections)
-    if not (kinds and isinstance(value, str) and "(" in value) or (is_list(annotation) and not in_list):
+        return {key: mappings_of(inner, _annotation_of_key(annotation, value, key)) for key, inner in value.items()}
+    if not (isinstance(value, str) and "(" in value and kinds_of(annotation)):
         return value
     try:
         call = call_of(value)
@@ -131,10 +127,12 @@ def mappings_of(value: Any, annotation: Any, in_list: bool = False) -> Any:
     return value if call is None else mappings_of(call, annotation)
 
 
-def _within(sections: list[Any], key: str, value: Any) -> Any:
-    """The value of a key, of the first section that knows the key."""
-    field = next((section.model_fields[key] for section in sections if key in section.model_fields), None)
-    return value if field is None else mappings_of(value, annotation_of(field))
+def _annotation_of_key(annotation: Any, mapping: dict, key: str) -> Any:
+    """What may stand at a key of a mapping; of a kind that is unknown, what the first one has there that knows the key."""
+    own = section_for(annotation, mapping)
+    sections = sections_in(annotation) if own is None else [own]
+    field = next((fields_of(section)[key] for section in sections if key in names_of(section)), None)
+    return None if field is None else annotation_of(field)
 
 
 def with_optimizer(document: Document) -> Document:

@@ -98,6 +98,7 @@ def integers() -> list[Integer]:
 
 
 SECTIONS = {
+    "Spec": "scenario",
     "DataCommon": "data",
     "Server": "data.server",
     "ClientCommon": "client",
@@ -111,7 +112,7 @@ SECTIONS = {
 
 
 def _of_sections() -> Iterator[Integer]:
-    """The integers of the sections, and the two that stand at the top of a scenario."""
+    """The integers of the sections."""
     classes = [*vars(sections_module).values(), sections_module.DataCommon.Server]
     for section in classes:
         if (
@@ -122,8 +123,6 @@ def _of_sections() -> Iterator[Integer]:
             for key, field in section.model_fields.items():
                 whole = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
                 yield from _integers("section", SECTIONS.get(section.__name__, section.__name__), key, whole)
-    yield from _integers("section", "scenario", "rounds", sections_module.Index)
-    yield from _integers("section", "scenario", "seeds", list[sections_module.Seed])
 
 
 def _integers(family: str, kind: str, name: str, annotation: Any) -> Iterator[Integer]:

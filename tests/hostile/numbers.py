@@ -30,7 +30,9 @@ from fedsim.assemble.experiment import numerics
 from fedsim.errors import DataError, ScenarioError
 from fedsim.machine import memory_now
 from fedsim.scenario import read
-from fedsim.scenario.schema import scenario_model, union
+from fedsim.scenario.annotations import annotation_of, kinds_of
+from fedsim.scenario.schema import Kinds
+from fedsim.scenario.sections import Spec
 
 WHOLE = [0, 1, -1, 10**9, 10**18, -(10**18)]
 REAL = [0.0, 1.0, -1.0, 1e9, 1e38, -1e38, 5e-324, 1e-40]
@@ -94,13 +96,12 @@ def cases(family: str) -> Iterator[Case]:
 
 
 def _of_sections() -> Iterator[Case]:
-    root = scenario_model()
-    for name, value in _extremes(root):
+    for name, value in _extremes(Spec):
         plays = name != "rounds" or (isinstance(value, int) and value <= 2)
         yield Case(f"{name} = {value}", {**TINY, name: value}, plays)
     commons = {"data": _model("dataset", "gaussian_blobs"), "client": _model("client", "sgd")}
     for name in ("data", "client", "fleet", "evaluate", "numerics", "checkpoint"):
-        model = commons.get(name) or root.model_fields[name].annotation
+        model = commons.get(name) or Spec.model_fields[name].annotation
         for key, value in _extremes(model):
             section = {**TINY.get(name, {}), key: value}
             if key == "epochs":
@@ -113,19 +114,9 @@ def _of_sections() -> Iterator[Case]:
 
 def _model(family: str, kind: str) -> type[BaseModel]:
     """The model of a kind, with what its family has in common."""
-    root = scenario_model()
     at = {"dataset": "data", "client": "client"}.get(family)
-    members = _members(root.model_fields[at].annotation) if at else _members(union(family))
-    return next(member for member in members if getattr(member, "__name__", "") == kind)
-
-
-def _members(annotation: Any) -> Iterator[Any]:
-    if typing.get_origin(annotation) in (Annotated, Union, types.UnionType):
-        inside = typing.get_args(annotation)
-        for member in inside[:1] if typing.get_origin(annotation) is Annotated else inside:
-            yield from _members(member)
-    else:
-        yield annotation
+    kinds = kinds_of(annotation_of(Spec.model_fields[at])) if at else Kinds(family)
+    return next(one.model for one in kinds if one.name == kind)
 
 
 def _asked(name: str, field: Any) -> bool:
