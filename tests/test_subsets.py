@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,3 +51,26 @@ def test_a_scenario_with_more_of_them_is_refused_before_anything_is_made(tmp_pat
         fedsim.ScenarioError, match=rf"server\[0\].f: minimum_diameter {TOO_MANY}, the cohort has 60; lower"
     ):
         fedsim.run(read(path))
+
+
+SIDE_BY_SIDE = """
+import fedsim
+values = {
+    "name": "side_by_side",
+    "rounds": 20,
+    "seeds": 2,
+    "data": {"kind": "digits", "clients": 16, "partition": "dirichlet(alpha=0.5)"},
+    "model": "mlp(hidden=[16])",
+    "cohort": "uniform(size=12)",
+    "client": {"steps": 4, "batch": 8},
+    "server": ["smallest_eigenvalue(f=2)"],
+}
+assert len(fedsim.run(values).rounds) == 2 * 21
+"""
+
+
+@pytest.mark.long
+def test_runs_that_close_their_rounds_at_once_on_two_threads_come_to_an_end():
+    """A batch of eigenvalues that XLA divides among two threads waits for ever there."""
+    environment = {**os.environ, "NPROC": "2"}
+    subprocess.run([sys.executable, "-c", SIDE_BY_SIDE], env=environment, timeout=120, check=True)
