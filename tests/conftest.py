@@ -37,6 +37,24 @@ def pytest_configure(config):
         config.option.markexpr = ""
 
 
+_durations: dict[str, float] = {}
+
+
+def pytest_runtest_logreport(report):
+    """Seconds of every case, its fixtures included, for `python -m tests.slowest`."""
+    _durations[report.nodeid] = _durations.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session):
+    """Keep them beside those of earlier runs, where this process is not a worker of another."""
+    if hasattr(session.config, "workerinput") or not _durations:
+        return
+    path = ROOT / ".pytest_cache" / "durations.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**known, **_durations}))
+
+
 SHARES = {12: 4, 6: 3, 3: 2}
 """Cases of a long test, at least -> one in so many is played."""
 
