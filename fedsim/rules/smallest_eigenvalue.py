@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import jax.numpy as jnp
-from jax import lax
 from annotated_types import Ge
+from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from fedsim.compose import alias, rule
