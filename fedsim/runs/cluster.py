@@ -19,8 +19,8 @@ from typing import Any
 from fedsim._version import __version__
 from fedsim.disk import files
 from fedsim.errors import Interrupted, LostError, ProcessError
+from fedsim.runs.commits import committed, number_of
 from fedsim.runs.filenames import Layout, label_of
-from fedsim.runs.journal import committed, number_of
 from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
 from fedsim.runs.terms import Terms
 from fedsim.runs.workers import Run

@@ -12,12 +12,12 @@ from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, Interrupted, LostError, ScenarioError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
+from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.dealt import with_dealt
 from fedsim.runs.environment import memory, numerical, surroundings
 from fedsim.runs.execute import Configuration, Ended, Watch, execute, listener
 from fedsim.runs.filenames import Layout, label_of, names_of
-from fedsim.runs.journal import committed
 from fedsim.runs.refusals import Compared, read_whole, refuse
 from fedsim.runs.run import Place, place_of, seal, seed_edits
 from fedsim.runs.sweep import cached_partition, swept
