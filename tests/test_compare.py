@@ -26,6 +26,7 @@ from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import workers
+from fedsim.runs.executor import runs_in, whole_runs
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.verdict import verdict
@@ -246,12 +247,10 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
 def test_processes_are_dealt_what_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
-    families = workers._families(cells, 2)
-    dealt = [
-        (cell.who["method"], cell.variant, seed) for f in families for p in f for cell in p.cells for seed in p.seeds
-    ]
-    assert sorted(dealt) == sorted((cell.method, cell.variant, seed) for cell in cells for seed in range(5))
-    kinds = [{(c.method, "sign_flip" in c.variant) for p in parts for c in p.cells} for parts in families]
+    families = workers._families(whole_runs(cells), 2)
+    dealt = [run for parts in families for part in parts for run in runs_in(part)]
+    assert sorted(dealt) == sorted(runs_in(whole_runs(cells)))
+    kinds = [{(c.method, "sign_flip" in c.variant) for part in parts for c, _ in part} for parts in families]
     assert len(families) == 4 and all(len(kind) == 1 for kind in kinds)  # what is data alone needs no other program
     assert workers._next(families, {}, 0) == 0 and workers._next(families, {0: 0}, 1) == 1
     assert workers._next(families, {0: 2, 1: 0}, 0) == 2  # its own
@@ -259,7 +258,8 @@ def test_processes_are_dealt_what_they_have_compiled():
     assert workers._next(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
     assert workers._next([[], []], {0: 0}, 0) is None
     alone = design_of(read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}).cells
-    assert [len(part.cells) for part in workers._families(alone, 2)[0]] == [1, 1, 1, 1]  # all processes have work
+    (parts,) = workers._families(whole_runs(alone), 2)
+    assert [len(part) for part in parts] == [1, 1, 1, 1]  # all processes have work
 
 
 @pytest.mark.long
