@@ -244,6 +244,32 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc")
+def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
+    """All processes end with the signal; what they have committed is gone on with."""
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    (tmp_path / "s.yaml").write_text(json.dumps({**SCENARIO, "rounds": 300, "checkpoint": {"rounds": 5}}))
+    words = ["compare", "s.yaml", "--methods", "fedavg,scaffold", "--seeds", "2", "--quiet", "--no-pictures"]
+    command = [sys.executable, "-m", "fedsim.cli", *words]
+    with subprocess.Popen(
+        [*command, "--jobs", "2", "--out", "two"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as parent:
+        while len({path.parent for path in tmp_path.glob("two/checkpoints/*/state-*")}) < 2:
+            assert parent.poll() is None
+            time.sleep(0.01)
+        spawned = list(spawned_by(parent.pid))
+        parent.send_signal(signal.SIGINT)
+        _, errors = parent.communicate(timeout=60)
+    assert parent.returncode == 130 and errors.count("\n") == 1 and "go on with: fedsim compare" in errors, errors
+    assert spawned and not any(Path(f"/proc/{pid}").exists() for pid in spawned)
+    assert json.loads((tmp_path / "two/run.json").read_text())["status"] == "interrupted"
+    for out, more in (("two", ["--jobs", "2", "--resume"]), ("one", [])):
+        done = subprocess.run([*command, *more, "--out", out], cwd=tmp_path, env=environment, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    assert bits(tmp_path / "one") == bits(tmp_path / "two") and leftovers(tmp_path / "two") == []
+
+
 def test_processes_are_dealt_what_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
