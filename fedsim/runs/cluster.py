@@ -84,8 +84,9 @@ class Cluster:
         for part in parts_of(runs, max(self.slots(), 1)):
             begun = {run: folder_content(self.layout.folder(*run)) for run in runs_in(part)}
             order = pickle.dumps(Order(self.terms, without_scenarios(part), begun))
-            with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
-                future = self.client.submit(play, order, key=f"fedsim-{uuid.uuid4()}", pure=False, retries=RETRIES)
+            with warnings.catch_warnings(action="ignore"):  # dask's, about large orders
+                key = f"fedsim-{uuid.uuid4()}"
+                future = self.client.submit(play, order, key=key, pure=False, retries=RETRIES)
             self.waiting[future] = part
 
     def as_ended(self, ask: Callable[[], bool]) -> Iterator[list[Run]]:
@@ -195,8 +196,10 @@ def _demand_certificates(name: str) -> None:
 
 
 def parts_of(runs: Part, slots: int) -> list[Part]:
-    """Runs in parts that are played one after another by each of the slots: neighbours of the grid together, which may train
-    by one program; seeds of one configuration apart only where a part would grow too large.
+    """Runs in parts that are played one after another by each of the slots.
+
+    Neighbours of the grid are together, which may train by one program; seeds of one configuration
+    are apart only where a part would grow too large.
 
     >>> [[(c, len(s)) for c, s in part] for part in parts_of([("a", (0, 1)), ("b", (0, 1)), ("c", (0,))], slots=1)]
     [[('a', 2)], [('b', 2)], [('c', 1)]]

@@ -1,6 +1,7 @@
 """The log of a run and its commits, as they lie on the disk: whoever reads them does it here.
 
-A run reads them to go on, `fedsim verify` to replay, and everybody else to look at what is there so far.
+A run reads them to go on, `fedsim verify` to replay, and everybody else to look at what is there so
+far.
 """
 
 import contextlib
@@ -21,12 +22,12 @@ LOG = "log.jsonl"
 
 
 def name_of(number: int) -> str:
-    """The file of a commit: at least six digits, so names of runs with more commits do not sort as text."""
+    """The file of a commit: at least six digits, so names of later commits do not sort as text."""
     return f"state-{number:06}.ckpt"
 
 
 def number_of(name: str) -> int:
-    """The number of a commit by the name of its file; −1 where that is no name that `name_of` gives.
+    """The number of a commit by the name of its file; −1 for a name that `name_of` does not give.
 
     >>> number_of("state-000012.ckpt"), number_of("state-1000000.ckpt"), number_of("state-12.ckpt")
     (12, 1000000, -1)
@@ -38,7 +39,8 @@ def number_of(name: str) -> int:
 def commits(folder: Path) -> list[Path]:
     """The commits in a folder, oldest first; other files that lie there are none."""
     with files.naming(folder):
-        return sorted((p for p in folder.iterdir() if number_of(p.name) >= 0), key=lambda p: number_of(p.name))
+        paths = [path for path in folder.iterdir() if number_of(path.name) >= 0]
+    return sorted(paths, key=lambda path: number_of(path.name))
 
 
 class Extent(NamedTuple):
@@ -76,7 +78,7 @@ class Commit(NamedTuple):
         return self.status in COMPLETED and self.round < rounds
 
     def extent(self, rounds: int) -> Extent:
-        """What of the log belongs to a run of so many rounds; the rest may be written over already."""
+        """What of the log belongs to a run of so many rounds; the rest may be overwritten."""
         return self.open if self.goes_on(rounds) else self.whole
 
 
@@ -155,14 +157,16 @@ class Committed(NamedTuple):
 
 
 def committed(folder: Path, rounds: int) -> Committed | None:
-    """What a journal holds up to its newest whole commit; None before the first one. Nothing is written or locked.
+    """What a journal holds up to its newest whole commit; None before the first one.
 
-    Another process may be writing there: it appends rows before the commit that names them, and deletes commits only
-    after newer ones. So whatever a commit names is there once the commit is, and where one is gone there is a newer one.
+    Nothing is written or locked. Another process may be writing there: it appends rows before the
+    commit that names them, and deletes commits only after newer ones. So whatever a commit names is
+    there once the commit is, and where one is gone there is a newer one.
 
     Args:
       folder: of the journal.
-      rounds: of the run: where it ended earlier and is to go on, what a longer run has not is left out.
+      rounds: of the run: where it ended earlier and is to go on, what a longer run has not is left
+        out.
 
     Raises:
       CheckpointError: when there are commits, and none can be read.

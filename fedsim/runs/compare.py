@@ -128,7 +128,7 @@ def compare(
             here = Sweep(devices, within, layout, listener(watch, log), partition)
             others: Executor | None = None
             if layout and on:
-                terms = terms_of(design.cells, base.document, record, device, devices)
+                terms = lambda: terms_of(cells, base.document, record, device, devices)
                 others = stack.enter_context(_cluster(on, layout, terms))
             elif layout and jobs > 1:
                 others = Workers(base.document, layout, jobs, device, threads, partition)
@@ -136,7 +136,8 @@ def compare(
                 record["names"] = layout.names
                 _open(place, record, design)
             try:
-                getattr(watch, "begin", lambda *_: None)(_configurations(cells), (others or here).slots())
+                begin = getattr(watch, "begin", lambda *_: None)
+                begin(_configurations(cells), (others or here).slots())
                 if layout and others:
                     left, ended = left_and_ended(whole_runs(cells), layout)
                     tell = _teller(watch, layout)
@@ -147,7 +148,8 @@ def compare(
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
-            comparison = Comparison(here.outcomes, design.scenario.resolved(), design.baseline, design.score)
+            resolved = design.scenario.resolved()
+            comparison = Comparison(here.outcomes, resolved, design.baseline, design.score)
             if place and layout:
                 _finish(place, layout, record, comparison, devices, pictures, started)
     return comparison
@@ -176,12 +178,12 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _cluster(on: Any, layout: Layout, terms: Terms) -> Iterator[Executor]:
-    """Workers that were compared with this machine."""
+def _cluster(on: Any, layout: Layout, terms: Callable[[], Terms]) -> Iterator[Executor]:
+    """Workers that were compared with this machine; the terms are made once there is a scheduler."""
     from fedsim.runs.cluster import Cluster, connected
 
     with connected(on) as (client, name):
-        yield Cluster(client, name, terms, layout)
+        yield Cluster(client, name, terms(), layout)
 
 
 def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
@@ -203,7 +205,10 @@ def _teller(watch: Watch | None, layout: Layout) -> Callable[[Sequence[Run]], No
 
 
 def _ended(layout: Layout, label: str, seed: int) -> Ended:
-    """A run that was played elsewhere, from its journal; one that is damaged is told of when it is read for its tables."""
+    """A run that was played elsewhere, from its journal.
+
+    One that is damaged is told of when it is read for its tables.
+    """
     done = None
     with contextlib.suppress(CheckpointError):
         done = committed(layout.folder(label, seed), rounds=0)  # as it is, whatever it may go on to

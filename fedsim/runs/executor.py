@@ -1,6 +1,7 @@
-"""What plays the runs of a comparison: this process, several of this machine, or the workers of a cluster.
+"""What plays the runs of a comparison.
 
-Every run goes into a journal of its own. Whoever has played it, it is read there afterwards.
+This process, several of this machine, or the workers of a cluster: all have one interface. Every
+run goes into a journal of its own, and is read there afterwards, whoever has played it.
 """
 
 import contextlib
@@ -47,7 +48,10 @@ class Executor(Protocol):
 
 
 def play(
-    executor: Executor, runs: Part, ask: Callable[[], bool], tell: Callable[[list[Run]], None] = lambda ended: None
+    executor: Executor,
+    runs: Part,
+    ask: Callable[[], bool],
+    tell: Callable[[list[Run]], None] = lambda ended: None,
 ) -> None:
     """Have runs played to their ends.
 
@@ -77,7 +81,8 @@ def whole_runs(cells: Sequence[Cell]) -> Part:
 def left_and_ended(runs: Part, layout: Layout) -> tuple[Part, list[Run]]:
     """Runs that have not ended, and those that have, by their journals.
 
-    A run whose journal is damaged is neither: it is left to this process, which says what is wrong with it.
+    A run whose journal is damaged is neither: it is left to this process, which says what is wrong
+    with it.
     """
     left: Part = []
     ended: list[Run] = []
@@ -116,4 +121,5 @@ def with_scenarios(part: Part, document: Document) -> Part:
     Raises:
       Failure: for what can be read where it was written, and not here.
     """
-    return [(cell._replace(scenario=read(document, cell.edits, cell.written)), seeds) for cell, seeds in part]
+    read_again = lambda cell: cell._replace(scenario=read(document, cell.edits, cell.written))
+    return [(read_again(cell), seeds) for cell, seeds in part]

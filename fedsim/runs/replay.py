@@ -84,15 +84,19 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
         if (folder / LOG).stat().st_size > end.whole.length:
             raise CorruptError(f"{end.path}: does not fit {LOG}, which goes on behind it")
     who = {"method": record["method"], "seed": seed}
-    return Recorded(layout=layout, who=who, tables=tables, commits=[commit.run for commit in (*before, end)])
+    states = [commit.run for commit in (*before, end)]
+    return Recorded(layout=layout, who=who, tables=tables, commits=states)
 
 
 def _of_this_run(path: Path, expected: dict[str, Any]) -> Commit:
     """A commit that is one of this run."""
     commit = read_commit(path)
-    others = differences(commit.identity, expected)
+    others = [
+        f"{path}: {field}: {one}, in the record {two}"
+        for field, one, two in differences(commit.identity, expected)
+    ]
     if others:
-        raise CheckpointError("\n".join(f"{path}: {field}: {one}, in the record {two}" for field, one, two in others))
+        raise CheckpointError("\n".join(others))
     if not isinstance(commit.run.values.get("first"), str) or commit.round < 0:
         raise CorruptError(f"{path}: is of no run")
     return commit

@@ -1,4 +1,7 @@
-"""How a process begins that another one has started to play runs: it ends with that one, and is set up as that one is."""
+"""How a process begins that another one has started to play runs.
+
+It ends with that one, and is set up as that one is.
+"""
 
 import ctypes
 import os
@@ -22,7 +25,13 @@ def compile_cache() -> dict[str, Any]:
 
 
 def begin(parent: int, plugins: tuple[str, ...], cache: dict[str, Any]) -> None:
-    """This process ends with its parent, knows its plug-ins, and finds the compiled programs that its parent would."""
+    """This process ends with its parent, knows its plug-ins, and finds what it has compiled.
+
+    Args:
+      parent: number of the process that started this one.
+      plugins: as `enable` takes them.
+      cache: of `compile_cache`.
+    """
     end_with(parent)
     import jax
 

@@ -1,4 +1,7 @@
-"""All cells of a grid, those that train by one program side by side; a cell that fails has the failure as its outcome."""
+"""All cells of a grid in this process, those that train by one program side by side.
+
+A cell that fails has the failure as its outcome.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +13,14 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.federation import federations_of
 from fedsim.data import Arrays, Federation
 from fedsim.engine.loop import MOST, alike
-from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError, exhausted, exit_code
+from fedsim.errors import (
+    CheckpointError,
+    DirectoryError,
+    Interrupted,
+    LockedError,
+    exhausted,
+    exit_code,
+)
 from fedsim.runs.comparison import Outcome
 from fedsim.runs.execute import Listener, Planned, execute
 from fedsim.runs.executor import Part, Run, play, runs_in
@@ -74,7 +84,8 @@ class Sweep:
                 self.found[i] = _failed(cell, error)
                 yield runs_in([(cell, seeds)])
                 continue
-            if waiting and (len(waiting) >= MOST or not _same_samples(planned, next(iter(waiting.values())))):
+            first = next(iter(waiting.values()), planned)
+            if len(waiting) >= MOST or not _same_samples(planned, first):
                 yield from self._played(waiting, ask)
                 waiting = {}
             waiting[i] = planned
@@ -90,8 +101,13 @@ class Sweep:
         with within():
             experiment = build(cell.scenario, devices=self.devices, partition=self.partition)
             record = {**record_of(experiment, self.devices, []), "method": cell.method}
-        wanted = [seed for seed in experiment.plans if seed in seeds]
-        return Planned(experiment=experiment, record=record, who=cell.who, numerics=within, seeds=wanted)
+        return Planned(
+            experiment=experiment,
+            record=record,
+            who=cell.who,
+            numerics=within,
+            seeds=[seed for seed in experiment.plans if seed in seeds],
+        )
 
     def _played(self, waiting: dict[int, Planned], ask: Callable[[], bool]) -> Iterator[list[Run]]:
         """Execute cells over the same samples, each together with all that train as it does."""
@@ -104,7 +120,7 @@ class Sweep:
             rest = {i: planned for i, planned in rest.items() if i not in group}
 
     def _executed(self, group: dict[int, Planned], ask: Callable[[], bool]) -> dict[int, Outcome]:
-        """Execute cells together; when that fails, each for itself, so that it is known which of them failed."""
+        """Execute cells together; when that fails, each for itself, to know which of them fail."""
         cells = {i: self.runs[i][0] for i in group}
         try:
             with next(iter(group.values())).numerics():
@@ -148,17 +164,21 @@ def played(
     with within(first.scenario) as devices:
         sweep = Sweep(devices, within, layout, None, partition or _partition_of_process())
         play(sweep, part, ask)
-    return {label_of(outcome.cell.who): outcome.reason for outcome in sweep.outcomes if outcome.result is None}
+    failed = [outcome for outcome in sweep.outcomes if outcome.result is None]
+    return {label_of(outcome.cell.who): outcome.reason for outcome in failed}
 
 
 def _same_samples(planned: Planned, other: Planned) -> bool:
-    """Whether two cells hold the same samples: others are built when these are done, so that few are in memory."""
+    """Whether two cells hold the same samples.
+
+    Cells over others are built when these are done, so that few samples are in memory.
+    """
     one, two = (next(iter(p.experiment.plans.values())).federation for p in (planned, other))
     return one.x is two.x
 
 
 def _alike(planned: Planned, other: Planned) -> bool:
-    """Whether two cells can be executed side by side; the seeds of one may have samples of their own."""
+    """Whether two cells can be executed side by side; a seed may have samples of its own."""
     one, two = planned.experiment, other.experiment
     same = one.scenario.spec.numerics == two.scenario.spec.numerics
     pairs = zip(one.plans.values(), two.plans.values(), strict=True)
@@ -167,18 +187,19 @@ def _alike(planned: Planned, other: Planned) -> bool:
 
 def _failed(cell: Cell, error: Exception) -> Outcome:
     """The outcome of a cell that cannot be run."""
-    reason = scrubbed(" ".join(str(error).split()), roots_of(cell.scenario.document)) or type(error).__name__
+    line = " ".join(str(error).split())
+    reason = scrubbed(line, roots_of(cell.scenario.document)) or type(error).__name__
     return Outcome(cell, None, reason, exit_code(error) == 8 or bool(exhausted(error)))
 
 
 def data_key(scenario: Scenario) -> str:
-    """What a data section says of how samples are dealt: its values, and which of them are written."""
+    """What a data section says of how samples are dealt: its values, and which are written."""
     data = scenario.spec.data
     return f"{data.kind} {data.model_dump_json()} {sorted(data.model_fields_set)}"
 
 
 def cached_partition() -> Partition:
-    """Federations for scenarios one after another: where the next one's data are the same, so are the arrays."""
+    """Federations for scenarios one after another: of the same data there are the same arrays."""
     last: dict[str, dict[int, Federation]] = {}
 
     def partition(scenario: Scenario, data: Arrays | None, dtype: Any) -> dict[int, Federation]:
