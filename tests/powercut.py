@@ -305,7 +305,8 @@ def gone_on_from(folder: Path, rounds: int) -> int:
     """Number of the commit that a run would go on from, in the folder of its seed; 0 = it would start anew."""
     from fedsim.disk.checkpoint import decode
     from fedsim.errors import CorruptError
-    from fedsim.runs.journal import Journal, commits
+    from fedsim.runs.commits import commits
+    from fedsim.runs.journal import Journal
 
     for path in commits(folder) if folder.is_dir() else ():
         try:

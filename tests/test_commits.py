@@ -8,7 +8,8 @@ from fedsim.disk.checkpoint import Snapshot
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.errors import CheckpointError
 from fedsim.runs import journal
-from fedsim.runs.journal import LOG, Journal, commits, name_of, number_of
+from fedsim.runs.commits import LOG, commits, name_of, number_of
+from fedsim.runs.journal import Journal
 
 IDENTITY = {"scenario": "this"}
 

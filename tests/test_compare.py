@@ -26,6 +26,7 @@ from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import workers
+from fedsim.runs.executor import runs_in, whole_runs
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.verdict import verdict
@@ -243,15 +244,39 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc")
+def test_interrupted_processes_leave_commits_and_nobody(tmp_path, root):
+    """All processes end with the signal; what they have committed is gone on with."""
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    (tmp_path / "s.yaml").write_text(json.dumps({**SCENARIO, "rounds": 300, "checkpoint": {"rounds": 5}}))
+    words = ["compare", "s.yaml", "--methods", "fedavg,scaffold", "--seeds", "2", "--quiet", "--no-pictures"]
+    command = [sys.executable, "-m", "fedsim.cli", *words]
+    with subprocess.Popen(
+        [*command, "--jobs", "2", "--out", "two"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as parent:
+        while len({path.parent for path in tmp_path.glob("two/checkpoints/*/state-*")}) < 2:
+            assert parent.poll() is None
+            time.sleep(0.01)
+        spawned = list(spawned_by(parent.pid))
+        parent.send_signal(signal.SIGINT)
+        _, errors = parent.communicate(timeout=60)
+    assert parent.returncode == 130 and errors.count("\n") == 1 and "go on with: fedsim compare" in errors, errors
+    assert spawned and not any(Path(f"/proc/{pid}").exists() for pid in spawned)
+    assert json.loads((tmp_path / "two/run.json").read_text())["status"] == "interrupted"
+    for out, more in (("two", ["--jobs", "2", "--resume"]), ("one", [])):
+        done = subprocess.run([*command, *more, "--out", out], cwd=tmp_path, env=environment, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    assert bits(tmp_path / "one") == bits(tmp_path / "two") and leftovers(tmp_path / "two") == []
+
+
 def test_processes_are_dealt_what_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
-    families = workers._families(cells, 2)
-    dealt = [
-        (cell.who["method"], cell.variant, seed) for f in families for p in f for cell in p.cells for seed in p.seeds
-    ]
-    assert sorted(dealt) == sorted((cell.method, cell.variant, seed) for cell in cells for seed in range(5))
-    kinds = [{(c.method, "sign_flip" in c.variant) for p in parts for c in p.cells} for parts in families]
+    families = workers._families(whole_runs(cells), 2)
+    dealt = [run for parts in families for part in parts for run in runs_in(part)]
+    assert sorted(dealt) == sorted(runs_in(whole_runs(cells)))
+    kinds = [{(c.method, "sign_flip" in c.variant) for part in parts for c, _ in part} for parts in families]
     assert len(families) == 4 and all(len(kind) == 1 for kind in kinds)  # what is data alone needs no other program
     assert workers._next(families, {}, 0) == 0 and workers._next(families, {0: 0}, 1) == 1
     assert workers._next(families, {0: 2, 1: 0}, 0) == 2  # its own
@@ -259,7 +284,8 @@ def test_processes_are_dealt_what_they_have_compiled():
     assert workers._next(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
     assert workers._next([[], []], {0: 0}, 0) is None
     alone = design_of(read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}).cells
-    assert [len(part.cells) for part in workers._families(alone, 2)[0]] == [1, 1, 1, 1]  # all processes have work
+    (parts,) = workers._families(whole_runs(alone), 2)
+    assert [len(part) for part in parts] == [1, 1, 1, 1]  # all processes have work
 
 
 @pytest.mark.long

@@ -18,11 +18,12 @@ from fedsim.disk.checkpoint import Snapshot
 from fedsim.errors import Interrupted
 from fedsim.report.figures import QUICK
 from fedsim.runs import derive, directory
+from fedsim.runs.commits import LOG
 from fedsim.runs.compare import _record
 from fedsim.runs.derive import rebuild
 from fedsim.runs.export import exported
 from fedsim.runs.filenames import label_of, layout_of, names_of
-from fedsim.runs.journal import LOG, Journal
+from fedsim.runs.journal import Journal
 from fedsim.runs.unfinished import axes_of
 from fedsim.scenario import read
 from fedsim.study.grid import design_of

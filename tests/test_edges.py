@@ -26,8 +26,9 @@ from fedsim.rules.divide_and_conquer import drawn
 from fedsim.rules.geometric_median import _search_points
 from fedsim.rules.krum import krum_scores
 from fedsim.rules.subsets import MOST, most_rows
-from fedsim.runs import directory, journal
-from fedsim.runs.journal import Journal, Pace, committed
+from fedsim.runs import commits, directory
+from fedsim.runs.commits import committed
+from fedsim.runs.journal import Journal, Pace
 from fedsim.study import pairing, standings, statistics
 from fedsim.study.breakdown import breakdown
 from fedsim.types import Context, by_samples, reported
@@ -317,7 +318,7 @@ def test_a_run_that_ended_is_read_whole_unless_it_is_to_go_on(tmp_path):
 
 def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
     ended(tmp_path)
-    log = tmp_path / journal.LOG
+    log = tmp_path / commits.LOG
     text = log.read_bytes()
     for spoiled in (text.replace(b"0.5", b"0.6"), text[:-1], b""):
         log.write_bytes(spoiled)
@@ -326,6 +327,9 @@ def test_a_log_that_was_damaged_or_cut_is_not_read(tmp_path):
                 read()
     log.write_bytes(text + b"never committed")
     assert committed(tmp_path, 1) and Journal(tmp_path, {}).last(1)
+    log.unlink()
+    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not fit log\.jsonl"):
+        committed(tmp_path, 1)
 
 
 def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):
@@ -341,15 +345,15 @@ def test_a_run_that_failed_in_its_middle_keeps_its_end(tmp_path):
 
 def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp_path, monkeypatch):
     ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", journal.commits
+    path, listed = tmp_path / "state-000001.ckpt", commits.commits
     path.write_bytes(b"nothing")
     asked = itertools.count()
 
-    def commits(folder):
+    def listed_again(folder):
         assert next(asked) < 4, "it looks for ever"
         return listed(folder)
 
-    monkeypatch.setattr(journal, "commits", commits)
+    monkeypatch.setattr(commits, "commits", listed_again)
     with pytest.raises(CheckpointError, match="is no fedsim checkpoint"):
         committed(tmp_path, 1)
     assert next(asked) == 2
@@ -357,10 +361,10 @@ def test_a_journal_that_nobody_can_read_is_said_to_be_so_once_it_holds_still(tmp
 
 def test_a_journal_whose_commits_change_meanwhile_is_read_again(tmp_path, monkeypatch):
     ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", journal.commits
+    path, listed = tmp_path / "state-000001.ckpt", commits.commits
     seen = iter([[tmp_path / "state-000000.ckpt"]])
     (tmp_path / "state-000000.ckpt").write_bytes(b"nothing")
-    monkeypatch.setattr(journal, "commits", lambda folder: next(seen, None) or listed(folder)[1:])
+    monkeypatch.setattr(commits, "commits", lambda folder: next(seen, None) or listed(folder)[1:])
     found = committed(tmp_path, 1)
     assert path.exists() and found and found.status == "done"
 
@@ -390,7 +394,7 @@ def test_of_three_commits_the_oldest_is_taken_away(tmp_path):
     newest = (tmp_path / "state-000002.ckpt").read_bytes()
     (tmp_path / "state-000003.ckpt").write_bytes(newest)  # as if the process had ended before it tidied up
     assert Journal(tmp_path, {}).last(2)
-    assert [path.name for path in journal.commits(tmp_path)] == ["state-000002.ckpt", "state-000003.ckpt"]
+    assert [path.name for path in commits.commits(tmp_path)] == ["state-000002.ckpt", "state-000003.ckpt"]
 
 
 @pytest.mark.parametrize(
@@ -475,9 +479,9 @@ def test_a_record_that_is_no_file_and_a_lock_whose_holder_says_nothing(tmp_path,
 
 
 def test_numbers_of_commits():
-    assert journal.number_of("state-000012.ckpt") == 12 and journal.number_of("state-1000000.ckpt") == 1_000_000
+    assert commits.number_of("state-000012.ckpt") == 12 and commits.number_of("state-1000000.ckpt") == 1_000_000
     others = ("state-12.ckpt", "state-0000012.ckpt", "state-000012.ckpt.tmp", "log.jsonl", "state--00012.ckpt")
-    assert [journal.number_of(name) for name in others] == [-1] * 5
+    assert [commits.number_of(name) for name in others] == [-1] * 5
 
 
 def test_commits_of_the_first_and_of_the_last_round_are_gone_on_from(tmp_path):

@@ -27,7 +27,8 @@ from fedsim.fleet.streams import Stream, generator
 from fedsim.rules.geometric_median import _search_shares
 from fedsim.rules.sorting import ascending, middle
 from fedsim.runs import directory
-from fedsim.runs.journal import Journal, Pace, commits, differences
+from fedsim.runs.commits import commits
+from fedsim.runs.journal import Journal, Pace, differences
 from fedsim.scenario import read
 from fedsim.study import pairing, standings, statistics
 from fedsim.types import Context

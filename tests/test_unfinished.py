@@ -19,10 +19,11 @@ import fedsim
 from fedsim.disk.checkpoint import Snapshot
 from fedsim.errors import CheckpointError, Interrupted
 from fedsim.report.mark import in_latex, in_markdown
-from fedsim.runs import derive, directory, journal
+from fedsim.runs import commits, derive, directory
+from fedsim.runs.commits import LOG, committed, name_of
 from fedsim.runs.derive import contents, page_of_runs, rebuild
 from fedsim.runs.export import exported
-from fedsim.runs.journal import LOG, Journal, committed, name_of
+from fedsim.runs.journal import Journal
 from fedsim.runs.unfinished import SoFar, demand_reachable, mark_of_runs
 from fedsim.scenario import read
 
@@ -58,7 +59,7 @@ def test_what_is_committed_is_read_and_nothing_else(tmp_path):
 
 
 def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, monkeypatch):
-    kept, listed = grown(tmp_path, [1, 2]), journal.commits
+    kept, listed = grown(tmp_path, [1, 2]), commits.commits
 
     def late(folder):
         """Between listing the commits and opening them there are two more, and these are gone."""
@@ -69,7 +70,7 @@ def test_a_commit_that_is_deleted_while_it_is_read_has_a_newer_one(tmp_path, mon
                 kept.commit(Snapshot({"round": r, "status": "running"}, {}), [])
         return paths
 
-    monkeypatch.setattr(journal, "commits", late)
+    monkeypatch.setattr(commits, "commits", late)
     assert reads(tmp_path) == ([1, 2, 3, 4], 4, "running")
 
 
@@ -105,7 +106,7 @@ def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule
     decay = {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 9}
     client = {"batch": 16, "epochs": 1}
     shorter = lambda **rate: read(tiny(rounds=5, client={**client, **rate}))
-    at = lambda round: [SoFar("0", {}, 0, 9, journal.Committed({}, round, "running"))]
+    at = lambda round: [SoFar("0", {}, 0, 9, commits.Committed({}, round, "running"))]
     demand_reachable(tmp_path, shorter(lr=0.1), at(5))
     demand_reachable(tmp_path, shorter(lr=decay, lr_per="step"), at(5))
     with pytest.raises(CheckpointError, match="seed 0: its last commit is of round 6, and rounds is 5"):
@@ -115,7 +116,7 @@ def test_a_run_can_be_made_shorter_but_not_below_its_commit_nor_under_a_schedule
 
 
 def test_the_mark_in_words():
-    so_far = lambda round, status="running": SoFar("", {}, 0, 200, journal.Committed({}, round, status))
+    so_far = lambda round, status="running": SoFar("", {}, 0, 200, commits.Committed({}, round, status))
     assert mark_of_runs([so_far(40)]) == "unfinished: 40 of 200 rounds"
     assert mark_of_runs([so_far(40), so_far(200, "done")]) == "unfinished: 40 to 200 of 200 rounds, 1 of 2 runs ended"
     assert mark_of_runs([SoFar("", {}, 0, 200, None)]) == "unfinished: 0 of 200 rounds"

@@ -14,6 +14,7 @@ from fedsim.report.paper_table import paper_table
 from fedsim.report.ranking import order_of
 from fedsim.report.results import metric_of, rows_of
 from fedsim.report.series import by_variant
+from fedsim.study.breakdown import untrained
 from fedsim.study.cost_axes import AXES, Axis
 from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.words import variation
@@ -109,11 +110,11 @@ def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataF
 
 
 def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:
-    """The mean score of the start models; None where it is not known."""
+    """The mean score of the start models of all variations together; None where it is not known."""
     if rounds is None or metric not in rounds:
         return None
-    start = rounds.loc[rounds["round"] == 0, metric].dropna()
-    return float(start.mean()) if len(start) else None
+    start = rounds.loc[rounds["round"] == 0, ["round", metric]]
+    return untrained(rows_of(start), metric).get("")
 
 
 def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:

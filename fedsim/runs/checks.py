@@ -12,9 +12,10 @@ from fedsim.engine.run import COMPLETED
 from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
+from fedsim.runs.commits import LOG
 from fedsim.runs.comparison import ordered
 from fedsim.runs.filenames import COMMITS, layout_of
-from fedsim.runs.journal import LOG, differences
+from fedsim.runs.journal import differences
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import Recorded, recorded
 from fedsim.runs.result import OPTIONAL, ORDER

@@ -19,12 +19,11 @@ from typing import Any
 from fedsim._version import __version__
 from fedsim.disk import files
 from fedsim.errors import Interrupted, LostError, ProcessError
+from fedsim.runs.commits import number_of
+from fedsim.runs.executor import Part, Run, runs_in, without_scenarios
 from fedsim.runs.filenames import Layout, label_of
-from fedsim.runs.journal import committed, number_of
 from fedsim.runs.remote import Folder, Order, compare_terms, folder_content, play
 from fedsim.runs.terms import Terms
-from fedsim.runs.workers import Run
-from fedsim.study.grid import Cell
 
 INSTALLATION = "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
 CERTIFICATES = "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__TLS__CLIENT__CERT and ...__TLS__CLIENT__KEY to its files"
@@ -35,24 +34,24 @@ LOOK = 5  # seconds between two looks whether there are workers
 ALONE = 60  # seconds without any worker after which no other is waited for
 LISTED = 3  # configurations that a line names
 
-Asked = list[tuple[Cell, tuple[int, ...]]]  # configurations, and the seeds of each
-
 
 class Cluster:
-    """Workers that can play the runs of a comparison.
+    """Workers of a cluster that can play the runs of a comparison; an `Executor`.
 
     Args:
       client: a `distributed.Client`.
       name: of the cluster in messages.
       terms: that every worker has to meet.
+      layout: of the run directory, which the caller holds.
 
     Raises:
-      ProcessError: when there is no worker, or one that does not meet them.
+      ProcessError: when there is no worker, or one that does not meet the terms.
       LostError: when one is lost meanwhile.
     """
 
-    def __init__(self, client: Any, name: str, terms: Terms):
-        self.client, self.name, self.terms = client, name, terms
+    def __init__(self, client: Any, name: str, terms: Terms, layout: Layout):
+        self.client, self.name, self.terms, self.layout = client, name, terms, layout
+        self.waiting: dict[Any, Part] = {}  # by future
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=PATIENCE)
         if not self.slots():
@@ -60,7 +59,7 @@ class Cluster:
         self._demand_same()
 
     def _demand_same(self) -> None:
-        order = pickle.dumps(Order(self.terms))
+        order = pickle.dumps(Order(self.terms, [], {}))
         answers = self.client.run(compare_terms, order, on_error="return")
         differing = [(worker, answers[worker]) for worker in sorted(answers) if answers[worker]]
         gone = [worker for worker, answer in differing if isinstance(answer, OSError)]
@@ -74,69 +73,51 @@ class Cluster:
             )  # to read the order
             raise ProcessError(f"{self.name}: worker {worker}{others}: {_short(answer)}{unable}")
 
-    def execute(
-        self,
-        cells: Sequence[Cell],
-        layout: Layout,
-        ask: Callable[[], bool],
-        ended: Callable[[Sequence[Run]], None] = lambda runs: None,
-    ) -> None:
-        """Have all runs played that have not ended, and write their files; one that fails fails again for the caller.
-
-        Args:
-          cells: of the grid.
-          layout: of the run directory, which the caller holds.
-          ask: whether to come to rest.
-          ended: called with the runs that have ended since.
-
-        Raises:
-          Interrupted: when `ask` said so.
-          LostError: when runs could not be played; all others have been by then.
-        """
-        asked = [(cell, tuple(cell.scenario.spec.seeds)) for cell in cells]
-        open_ = [(cell, tuple(seed for seed in seeds if not _ended(layout, cell, seed))) for cell, seeds in asked]
-        left = set(_named_runs(open_))
-        ended([run for run in _named_runs(asked) if run not in left])
-        waiting = {self._submitted(part, layout): part for part in parts_of(open_, max(self.slots(), 1))}
-        lost: dict[str, list[str]] = {}  # by reason
-        heard = time.monotonic()  # of a worker
-        try:
-            while waiting:
-                if ask():
-                    raise Interrupted(f"with {sum(map(_runs, waiting.values()))} runs to go")
-                done = [future for future in waiting if future.done()]
-                for future in done:
-                    part = waiting.pop(future)
-                    if reason := self._received(future, layout):
-                        lost.setdefault(reason, []).append(_named(part))
-                    ended(_named_runs(part))
-                if time.monotonic() > heard + LOOK and self.slots():
-                    heard = time.monotonic()
-                if time.monotonic() > heard + ALONE:
-                    lost["no worker is left"] = [_named(part) for part in waiting.values()]
-                    break
-                time.sleep(0 if done else 0.1)
-        finally:
-            with contextlib.suppress(Exception):  # the scheduler may be gone
-                self.client.cancel(list(waiting))
-        if lost:
-            reasons = (f"{reason}: {_few(parts)}" for reason, parts in lost.items())
-            raise LostError(f"{self.name}: {'; '.join(reasons)}")
-
     def slots(self) -> int:
         """Threads of all workers; none where the scheduler does not say."""
         with contextlib.suppress(OSError):
             return sum(self.client.nthreads().values())
         return 0
 
-    def _submitted(self, part: Asked, layout: Layout) -> Any:
-        begun = {run: folder_content(layout.folder(*run)) for run in _named_runs(part)}
-        cells = tuple(cell._replace(scenario=None) for cell, _ in part)  # pyright: ignore (it is read anew)
-        order = pickle.dumps(Order(self.terms, cells, begun))
-        with warnings.catch_warnings(action="ignore"):  # dask's, about orders with large commits
-            return self.client.submit(play, order, key=f"fedsim-{uuid.uuid4()}", pure=False, retries=RETRIES)
+    def submit(self, runs: Part) -> None:
+        """Order the runs in parts, each with what there is of it."""
+        for part in parts_of(runs, max(self.slots(), 1)):
+            begun = {run: folder_content(self.layout.folder(*run)) for run in runs_in(part)}
+            order = pickle.dumps(Order(self.terms, without_scenarios(part), begun))
+            with warnings.catch_warnings(action="ignore"):  # dask's, about large orders
+                key = f"fedsim-{uuid.uuid4()}"
+                future = self.client.submit(play, order, key=key, pure=False, retries=RETRIES)
+            self.waiting[future] = part
 
-    def _received(self, future: Any, layout: Layout) -> str:
+    def as_ended(self, ask: Callable[[], bool]) -> Iterator[list[Run]]:
+        """Runs as they end, with their files written; see `Executor`."""
+        lost: dict[str, list[str]] = {}  # by reason
+        heard = time.monotonic()  # of a worker
+        while self.waiting:
+            if ask():
+                raise Interrupted(f"with {sum(map(_count, self.waiting.values()))} runs to go")
+            done = [future for future in self.waiting if future.done()]
+            for future in done:
+                part = self.waiting.pop(future)
+                if reason := self._received(future):
+                    lost.setdefault(reason, []).append(_named(part))
+                yield runs_in(part)
+            if time.monotonic() > heard + LOOK and self.slots():
+                heard = time.monotonic()
+            if time.monotonic() > heard + ALONE:
+                lost["no worker is left"] = [_named(part) for part in self.waiting.values()]
+                break
+            time.sleep(0 if done else 0.1)
+        if lost:
+            reasons = (f"{reason}: {_few(parts)}" for reason, parts in lost.items())
+            raise LostError(f"{self.name}: {'; '.join(reasons)}")
+
+    def cancel(self) -> None:
+        """Take back what has not ended."""
+        with contextlib.suppress(Exception):  # the scheduler may be gone
+            self.client.cancel(list(self.waiting))
+
+    def _received(self, future: Any) -> str:
         """Write the files of a part -> why there are none, if so."""
         if future.status in ("cancelled", "lost"):
             return "the scheduler is gone"
@@ -144,9 +125,9 @@ class Cluster:
             return _short(future.exception())
         runs, failed = future.result()
         future.release()
-        for (label, seed), folder in runs.items():
+        for run, folder in runs.items():
             if folder:
-                _write(layout.folder(label, seed), folder)
+                _write(self.layout.folder(*run), folder)
         for label, reason in failed.items():
             warnings.warn(f"{label} failed on a worker ({reason}); trying it here", stacklevel=2)
         return ""
@@ -214,34 +195,33 @@ def _demand_certificates(name: str) -> None:
         raise ProcessError(f"{name}: dask's configuration names no certificate; {CERTIFICATES}")
 
 
-def parts_of(asked: Asked, slots: int) -> list[Asked]:
-    """Runs in parts that are played one after another by each of the slots: neighbours of the grid together, which may train
-    by one program; seeds of one configuration apart only where a part would grow too large.
+def parts_of(runs: Part, slots: int) -> list[Part]:
+    """Runs in parts that are played one after another by each of the slots.
+
+    Neighbours of the grid are together, which may train by one program; seeds of one configuration
+    are apart only where a part would grow too large.
 
     >>> [[(c, len(s)) for c, s in part] for part in parts_of([("a", (0, 1)), ("b", (0, 1)), ("c", (0,))], slots=1)]
     [[('a', 2)], [('b', 2)], [('c', 1)]]
     """
-    most = max(-(-_runs(asked) // (PARTS * slots)), 1)
-    parts: list[Asked] = []
-    for cell, seeds in asked:
+    most = max(-(-_count(runs) // (PARTS * slots)), 1)
+    parts: list[Part] = []
+    for cell, seeds in runs:
         for first in range(0, len(seeds), most):
             one = (cell, seeds[first : first + most])
-            if parts and _runs(parts[-1]) + len(one[1]) <= most:
+            if parts and _count(parts[-1]) + len(one[1]) <= most:
                 parts[-1].append(one)
             else:
                 parts.append([one])
     return parts
 
 
-def _runs(part: Asked) -> int:
+def _count(part: Part) -> int:
+    """How many runs there are."""
     return sum(len(seeds) for _, seeds in part)
 
 
-def _named_runs(part: Asked) -> list[Run]:
-    return [(label_of(cell.who), seed) for cell, seeds in part for seed in seeds]
-
-
-def _named(part: Asked) -> str:
+def _named(part: Part) -> str:
     """Configurations and seeds, in words."""
     (cell, seeds), (last, _) = part[0], part[-1]
     only = f", seeds {min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f", seed {min(seeds)}"
@@ -250,12 +230,6 @@ def _named(part: Asked) -> str:
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
-
-
-def _ended(layout: Layout, cell: Cell, seed: int) -> bool:
-    """Whether a run has come to its end."""
-    done = committed(layout.folder(label_of(cell.who), seed), cell.scenario.spec.rounds)
-    return done is not None and done.status != "running"
 
 
 def _write(folder: Path, content: Folder) -> None:

@@ -12,17 +12,19 @@ from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, Interrupted, LostError, ScenarioError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
+from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.dealt import with_dealt
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Configuration, Ended, Watch, execute, listener
+from fedsim.runs.execute import Configuration, Ended, Watch, listener
+from fedsim.runs.executor import Executor, Run, left_and_ended, play, whole_runs
 from fedsim.runs.filenames import Layout, label_of, names_of
-from fedsim.runs.journal import committed
 from fedsim.runs.refusals import Compared, read_whole, refuse
 from fedsim.runs.run import Place, place_of, seal, seed_edits
-from fedsim.runs.sweep import cached_partition, swept
+from fedsim.runs.sweep import Sweep, cached_partition
+from fedsim.runs.terms import Terms, terms_of
 from fedsim.runs.unfinished import demand_reachable, runs_of
-from fedsim.runs.workers import Run, execute_ahead, programs_of
+from fedsim.runs.workers import Workers, programs_of
 from fedsim.scenario.places import resolved_from, roots_of
 from fedsim.scenario.plugins import own_links
 from fedsim.study.grid import Cell, Design, design_of
@@ -122,26 +124,32 @@ def compare(
         with numerics(base, threads, device) as devices:
             design = with_dealt(design, partition)
             record = _record(design, devices)
-            cluster = stack.enter_context(_cluster(on, design, record, device, devices)) if on else None
+            within = lambda scenario: numerics(scenario, threads, device)
+            here = Sweep(devices, within, layout, listener(watch, log), partition)
+            others: Executor | None = None
+            if layout and on:
+                terms = lambda: terms_of(cells, base.document, record, device, devices)
+                others = stack.enter_context(_cluster(on, layout, terms))
+            elif layout and jobs > 1:
+                others = Workers(base.document, layout, jobs, device, threads, partition)
             if place and layout:
                 record["names"] = layout.names
                 _open(place, record, design)
             try:
-                processes = cluster.slots() if cluster else jobs
-                getattr(watch, "begin", lambda *_: None)(_configurations(cells), processes)
-                ended = _teller(watch, layout)
-                if cluster and layout:
-                    cluster.execute(cells, layout, ask, ended)
-                elif jobs > 1 and layout:
-                    execute_ahead(base.document, cells, layout, jobs, device, threads, ask, ended)
-                within = lambda scenario: numerics(scenario, threads, device)
-                run_all = lambda plans: execute(plans, layout, None, listener(watch, log), ask)
-                outcomes = swept(cells, devices, within, run_all, partition)
+                begin = getattr(watch, "begin", lambda *_: None)
+                begin(_configurations(cells), (others or here).slots())
+                if layout and others:
+                    left, ended = left_and_ended(whole_runs(cells), layout)
+                    tell = _teller(watch, layout)
+                    tell(ended)
+                    play(others, left, ask, tell)
+                play(here, whole_runs(cells), ask)  # what others have played is read
             except (Interrupted, LostError):
                 if place:
                     derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
                 raise
-            comparison = Comparison(outcomes, design.scenario.resolved(), design.baseline, design.score)
+            resolved = design.scenario.resolved()
+            comparison = Comparison(here.outcomes, resolved, design.baseline, design.score)
             if place and layout:
                 _finish(place, layout, record, comparison, devices, pictures, started)
     return comparison
@@ -170,13 +178,12 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _cluster(on: Any, design: Design, record: dict[str, Any], device: str | None, devices: list) -> Iterator[Any]:
-    """Workers that were compared with this machine."""
+def _cluster(on: Any, layout: Layout, terms: Callable[[], Terms]) -> Iterator[Executor]:
+    """Workers that were compared with this machine; the terms are made once there is a scheduler."""
     from fedsim.runs.cluster import Cluster, connected
-    from fedsim.runs.terms import terms_of
 
     with connected(on) as (client, name):
-        yield Cluster(client, name, terms_of(design.cells, design.scenario.document, record, device, devices))
+        yield Cluster(client, name, terms(), layout)
 
 
 def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
@@ -189,16 +196,19 @@ def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
     return configurations
 
 
-def _teller(watch: Watch | None, layout: Layout | None) -> Callable[[Sequence[Run]], None]:
+def _teller(watch: Watch | None, layout: Layout) -> Callable[[Sequence[Run]], None]:
     """What tells a `watch` of runs that were played elsewhere and have ended."""
     tell = getattr(watch, "ended", None)
-    if tell is None or layout is None:
+    if tell is None:
         return lambda runs: None
     return lambda runs: tell([_ended(layout, *run) for run in runs])
 
 
 def _ended(layout: Layout, label: str, seed: int) -> Ended:
-    """A run that was played elsewhere, from its journal; one that is damaged is told of when it is read for its tables."""
+    """A run that was played elsewhere, from its journal.
+
+    One that is damaged is told of when it is read for its tables.
+    """
     done = None
     with contextlib.suppress(CheckpointError):
         done = committed(layout.folder(label, seed), rounds=0)  # as it is, whatever it may go on to

@@ -5,24 +5,21 @@ rename, fsync of the folder. The rename is the only moment at which anything bec
 anywhere: what lies beyond the length that the newest commit names never happened.
 """
 
-import contextlib
 import hashlib
 import json
-import re
 import time
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot, decode, encode
+from fedsim.disk.checkpoint import Snapshot, encode
 from fedsim.disk.tables import Record
-from fedsim.engine.run import COMPLETED
 from fedsim.errors import CheckpointError, CorruptError
+from fedsim.runs.commits import LOG, commits, name_of, number_of, read_commit, read_log
 
 KEPT = 2  # commits
 PATIENCE = 50  # a commit that took t seconds is followed by 50 t seconds without one: at most 2 % of the time
-LOG = "log.jsonl"
 CHANGEABLE = ("rounds", "checkpoint", "compare")  # of a scenario, in a run that goes on
 
 
@@ -116,11 +113,11 @@ class Journal:
         paths, problems = commits(self.folder), []
         for path in paths[::-1]:
             try:
-                snapshot = self._read(path, rounds)
+                snapshot = self._goes_on_from(path, rounds)
                 self.number = max(number_of(p.name) for p in paths)
                 break
             except CorruptError as error:
-                problems.append(f"{path}: {error}")
+                problems.append(str(error))
         else:
             if problems:
                 ending = f"{self.folder}: nothing whole to go on from; --force starts anew"
@@ -132,35 +129,20 @@ class Journal:
             files.remove(path)
         return snapshot
 
-    def _read(self, path: Path, rounds: int) -> Snapshot:
-        assert self.folder is not None
+    def _goes_on_from(self, path: Path, rounds: int) -> Snapshot:
+        """Take over the rows of a commit -> the state of the run."""
         with files.naming(path):
-            whole = decode(path.read_bytes())
-        try:
-            identity, log, refers, run = (whole.values[name] for name in ("identity", "log", "files", "run"))
-            demand_same(identity, self.identity, str(path))
-            if not 0 <= int(run["round"]) <= rounds:
-                raise CorruptError(f"is of round {int(run['round'])}, and the run has {rounds}")
-            goes_on = run["status"] in COMPLETED and run["round"] < rounds  # and its end may be written over already
-            length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
-            text = b""
-            with files.naming(self.folder / LOG), contextlib.suppress(FileNotFoundError):
-                text = (self.folder / LOG).read_bytes()[:length]
-            if len(text) < length or hashlib.sha256(text).hexdigest() != sha:
-                raise CorruptError(f"does not fit {LOG}, which is damaged")
-            self.open, self.open_sha = int(log["open"]), hashlib.sha256(text[: int(log["open"])])
-            self.status, self.round = run["status"], run["round"]
-            self.records = {}
-            for line in text.splitlines():
-                table, record = json.loads(line)
-                self.records.setdefault(table, []).append(record)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            if isinstance(error, CheckpointError):
-                raise
-            raise CorruptError(f"is damaged: {type(error).__name__}: {error}") from None
+            commit = read_commit(path)
+        demand_same(commit.identity, self.identity, str(path))
+        if not 0 <= commit.round <= rounds:
+            raise CorruptError(f"{path}: is of round {commit.round}, and the run has {rounds}")
+        with files.naming(path.with_name(LOG)):
+            text, self.records = read_log(commit, commit.extent(rounds))
         self.length, self.sha, self.pending = len(text), hashlib.sha256(text), bytearray()
-        self.kept[path.name] = refers
-        return Snapshot(run, whole.arrays)
+        self.open, self.open_sha = commit.open.length, hashlib.sha256(text[: commit.open.length])
+        self.status, self.round = commit.status, commit.round
+        self.kept[path.name] = commit.refers
+        return commit.run
 
     def _tidy(self) -> None:
         """Delete what no kept commit refers to."""
@@ -171,83 +153,6 @@ class Journal:
             others = sorted(path for path in self.folder.iterdir() if path.name not in wanted)
         for path in others:
             files.remove(path)
-
-
-def name_of(number: int) -> str:
-    """The file of a commit: at least six digits, so names of runs with more commits do not sort as text."""
-    return f"state-{number:06}.ckpt"
-
-
-def number_of(name: str) -> int:
-    """The number of a commit by the name of its file; −1 where that is no name that `name_of` gives.
-
-    >>> number_of("state-000012.ckpt"), number_of("state-1000000.ckpt"), number_of("state-12.ckpt")
-    (12, 1000000, -1)
-    """
-    match = re.fullmatch(r"state-([0-9]{6,18})\.ckpt", name)
-    return int(match[1]) if match and name_of(int(match[1])) == name else -1
-
-
-def commits(folder: Path) -> list[Path]:
-    """The commits in a folder, oldest first; other files that lie there are none."""
-    with files.naming(folder):
-        return sorted((p for p in folder.iterdir() if number_of(p.name) >= 0), key=lambda p: number_of(p.name))
-
-
-class Committed(NamedTuple):
-    """What a run had committed when somebody else read its journal.
-
-    Attributes:
-      tables: its rows by table.
-      round: of the commit.
-      status: `running`, or how the run ended.
-    """
-
-    tables: dict[str, list[Record]]
-    round: int
-    status: str
-
-
-def committed(folder: Path, rounds: int) -> Committed | None:
-    """What a journal holds up to its newest whole commit; None before the first one. Nothing is written or locked.
-
-    Another process may be writing there: it appends rows before the commit that names them, and deletes commits only
-    after newer ones. So whatever a commit names is there once the commit is, and where one is gone there is a newer one.
-
-    Args:
-      folder: of the journal.
-      rounds: of the run: where it ended earlier and is to go on, what a longer run has not is left out.
-
-    Raises:
-      CheckpointError: when there are commits, and none can be read.
-    """
-    while folder.is_dir() and (paths := commits(folder)):
-        problems = []
-        for path in paths[::-1]:
-            try:
-                return _committed(path, rounds)
-            except FileNotFoundError:
-                continue
-            except (CheckpointError, LookupError, TypeError, ValueError, RecursionError) as error:
-                problems.append(f"{path}: {error}")
-        if paths == commits(folder):
-            raise CheckpointError("\n".join(problems))
-    return None
-
-
-def _committed(path: Path, rounds: int) -> Committed:
-    """What one commit names, and its rows."""
-    values = decode(path.read_bytes()).values
-    log, run, text = values["log"], values["run"], (path.parent / LOG).read_bytes()
-    goes_on = run["status"] in COMPLETED and run["round"] < rounds
-    length, sha = (int(log["open"]), log["open_sha256"]) if goes_on else (int(log["length"]), log["sha256"])
-    if len(text) < length or hashlib.sha256(text[:length]).hexdigest() != sha:
-        raise CorruptError(f"does not fit {LOG}, which is damaged")
-    tables: dict[str, list[Record]] = {}
-    for line in text[:length].splitlines():
-        table, row = json.loads(line)
-        tables.setdefault(table, []).append(dict(row))
-    return Committed(tables, int(run["round"]), "running" if goes_on else str(run["status"]))
 
 
 def demand_same(before: dict[str, Any], now: dict[str, Any], where: str) -> None:

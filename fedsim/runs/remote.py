@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from fedsim.runs.executor import Part, Run
     from fedsim.runs.terms import Terms
-    from fedsim.study.grid import Cell
 
 ORDER, ANSWER, SAID, RUN = "order", "answer.json", "said", "run"  # files of a part, beside one another
 Folder = dict[str, bytes]  # the files of a run's log and commits, by name
-Who = tuple[str, int]  # label of a configuration, and seed
 
 
 class Order(NamedTuple):
@@ -30,16 +29,18 @@ class Order(NamedTuple):
 
     Attributes:
       terms: of the comparison.
-      cells: configurations, without their scenarios.
-      begun: the runs, with what there is of each.
+      runs: configurations, without their scenarios, and the seeds of each.
+      begun: what there is of each run.
     """
 
     terms: "Terms"
-    cells: "tuple[Cell, ...]" = ()
-    begun: Mapping[Who, Folder] = {}
+    runs: "Part"
+    begun: "Mapping[Run, Folder]"
 
 
-def play(order: bytes, wanted: Callable[[], bool] | None = None) -> tuple[dict[Who, Folder], dict[str, str]]:
+def play(
+    order: bytes, wanted: Callable[[], bool] | None = None
+) -> "tuple[dict[Run, Folder], dict[str, str]]":
     """Play what was ordered, in a process that ends with this one -> (files of the runs; why by label, of what cannot be run).
 
     Args:
@@ -112,7 +113,7 @@ def folder_content(folder: Path) -> Folder:
 
 def main(name: str, parent: str) -> None:
     """Read an order, play it, and write the answer."""
-    from fedsim.runs.workers import end_with
+    from fedsim.runs.spawned import end_with
 
     end_with(int(parent))
     folder = Path(name)
@@ -127,22 +128,23 @@ def _answered(order: Order, folder: Path) -> dict[str, Any]:
     """Compare the terms, and play the runs where they are met."""
     from fedsim.assemble.experiment import numerics
     from fedsim.errors import Failure
+    from fedsim.runs.executor import with_scenarios
     from fedsim.runs.terms import differing
     from fedsim.scenario import read
 
     terms = order.terms
     with contextlib.suppress(OSError):  # it may not be there; then paths of data are not, either
         os.chdir(terms.directory)
-    with contextlib.ExitStack() as stack:
-        try:
-            _enable(terms, folder)
-            base = read(terms.document)
-            devices = stack.enter_context(numerics(base, terms.threads, terms.device))
-            cells = [cell._replace(scenario=read(terms.document, cell.edits, cell.written)) for cell in order.cells]
-        except Failure as error:  # what could be read where it was written cannot be read here
-            return {"differs": " ".join(str(error).split())}
-        lines = differing(terms, devices)
-        return {"differs": "; ".join(lines)} if lines else _executed(order, cells, devices, folder / RUN)
+    try:
+        _enable(terms, folder)
+        with numerics(read(terms.document), terms.threads, terms.device) as devices:
+            runs = with_scenarios(order.runs, terms.document)
+            lines = differing(terms, devices)
+    except Failure as error:  # what could be read where it was written cannot be read here
+        return {"differs": " ".join(str(error).split())}
+    if lines or not runs:
+        return {"differs": "; ".join(lines)}
+    return _played(order._replace(runs=runs), folder / RUN)
 
 
 def _enable(terms: "Terms", folder: Path) -> None:
@@ -158,28 +160,19 @@ def _enable(terms: "Terms", folder: Path) -> None:
         enable(plugin)
 
 
-def _executed(order: Order, cells: "list[Cell]", devices: list, path: Path) -> dict[str, Any]:
+def _played(order: Order, path: Path) -> dict[str, Any]:
     """Go on with the runs from what there is of them, and say which there are."""
-    from fedsim.assemble.experiment import numerics
-    from fedsim.runs.execute import execute
-    from fedsim.runs.filenames import Layout, label_of, names_of
-    from fedsim.runs.sweep import swept
+    from fedsim.runs.filenames import Layout, names_of
+    from fedsim.runs.sweep import played
 
     layout = Layout(path, names_of(label for label, _ in order.begun))
-    seeds: dict[str, list[int]] = {}
-    for (label, seed), files in order.begun.items():
-        seeds.setdefault(label, []).append(seed)
-        folder = layout.folder(label, seed)
+    for run, files in order.begun.items():
+        folder = layout.folder(*run)
         folder.mkdir(parents=True)
         for name, content in files.items():
             (folder / name).write_bytes(content)
-    within = lambda scenario: numerics(scenario, order.terms.threads, order.terms.device)
-    wanted_seeds = lambda plans: [planned._replace(seeds=seeds[label_of(planned.who)]) for planned in plans]
-    outcomes = swept(
-        cells, devices, within, lambda plans: execute(wanted_seeds(plans), layout, None, None, lambda: False)
-    )
-    failed = {label_of(outcome.cell.who): outcome.reason for outcome in outcomes if outcome.result is None}
-    places = [(label, seed, os.path.relpath(layout.folder(label, seed), path)) for label, seed in order.begun]
+    failed = played(order.runs, layout, order.terms.device, order.terms.threads)
+    places = [(*run, os.path.relpath(layout.folder(*run), path)) for run in order.begun]
     return {"runs": places, "failed": failed}
 
 

@@ -4,7 +4,6 @@ Nothing is written into that directory: what a replay needs of it is copied to a
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ import numpy as np
 
 from fedsim.assemble import Experiment
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot, decode, named
+from fedsim.disk.checkpoint import Snapshot, named
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.loop import events
@@ -26,9 +25,10 @@ from fedsim.engine.run import Quiesced, Run
 from fedsim.engine.store import OnDisk
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
+from fedsim.runs.commits import LOG, Commit, commits, read_commit, read_log
 from fedsim.runs.filenames import Layout, layout_of
 from fedsim.runs.final_tables import add_final_tables
-from fedsim.runs.journal import LOG, Journal, commits, differences
+from fedsim.runs.journal import Journal, differences
 from fedsim.runs.record import identity
 from fedsim.runs.result import OPTIONAL
 
@@ -76,41 +76,30 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> Recorded:
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
     with files.naming(folder):
-        text = (folder / LOG).read_bytes()
-    tables: dict[str, list[Record]] = {}
-    try:
-        snapshots = [_fitting(name, text, identity(record, seed), last=name == paths[-1]) for name in paths]
-        for line in text.splitlines():
-            table, row = json.loads(line)
-            tables.setdefault(table, []).append(dict(row))
-    except CheckpointError:
-        raise
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CorruptError(f"{folder}: is damaged: {type(error).__name__}: {error}") from None
+        *before, end = [_of_this_run(name, identity(record, seed)) for name in paths]
+        for commit in before:
+            # a run that was made longer took back the lines after its former end
+            read_log(commit, commit.whole if commit.status == "running" else commit.open)
+        tables = read_log(end, end.whole).tables
+        if (folder / LOG).stat().st_size > end.whole.length:
+            raise CorruptError(f"{end.path}: does not fit {LOG}, which goes on behind it")
     who = {"method": record["method"], "seed": seed}
-    return Recorded(layout=layout, who=who, tables=tables, commits=snapshots)
+    states = [commit.run for commit in (*before, end)]
+    return Recorded(layout=layout, who=who, tables=tables, commits=states)
 
 
-def _fitting(path: Path, text: bytes, expected: dict[str, Any], last: bool) -> Snapshot:
-    """A commit of this run whose log this is."""
-    with files.naming(path):
-        blob = path.read_bytes()
-    try:
-        whole = decode(blob)
-    except CheckpointError as error:
-        raise type(error)(f"{path}: {error}") from None
-    was, log, state = (whole.values[name] for name in ("identity", "log", "run"))
-    other = [f"{path}: {field}: {one}, in the record {two}" for field, one, two in differences(was, expected)]
-    if other:
-        raise CheckpointError("\n".join(other))
-    if not isinstance(state["first"], str) or int(state["round"]) < 0:
+def _of_this_run(path: Path, expected: dict[str, Any]) -> Commit:
+    """A commit that is one of this run."""
+    commit = read_commit(path)
+    others = [
+        f"{path}: {field}: {one}, in the record {two}"
+        for field, one, two in differences(commit.identity, expected)
+    ]
+    if others:
+        raise CheckpointError("\n".join(others))
+    if not isinstance(commit.run.values.get("first"), str) or commit.round < 0:
         raise CorruptError(f"{path}: is of no run")
-    # a run that was made longer took back the lines after its former end
-    longer = not last and state["status"] != "running"
-    length, sha = (int(log["open"]), log["open_sha256"]) if longer else (int(log["length"]), log["sha256"])
-    if length > len(text) or (last and length < len(text)) or hashlib.sha256(text[:length]).hexdigest() != sha:
-        raise CorruptError(f"{path}: does not fit {LOG}")
-    return Snapshot(state, whole.arrays)
+    return commit
 
 
 def replayed(was: Recorded, experiment: Experiment, whole: bool) -> Iterator[tuple[str, list[str]]]:

@@ -12,9 +12,9 @@ import pandas as pd
 from fedsim.disk import tables
 from fedsim.disk.tables import Record
 from fedsim.errors import CheckpointError, dotted
+from fedsim.runs.commits import Committed, committed
 from fedsim.runs.comparison import ordered
 from fedsim.runs.filenames import label_of, layout_of
-from fedsim.runs.journal import Committed, committed
 from fedsim.runs.result import OPTIONAL, ORDER
 from fedsim.scenario import Scenario
 from fedsim.scenario.sections import sections_within

@@ -1,213 +1,202 @@
-"""Several processes that execute the runs of a grid, each run into a journal of its own, which the parent reads.
+"""Several processes of this machine that play the runs of a comparison.
 
-The parent is one of them: it has imported everything, and plays its first part while the others start.
+This process is one of them: it has imported everything, and plays its first part while the others
+start.
 
-What compiles to the same programs is a family, and mostly stays with the process that has compiled it: then all of them
-together compile about as much as one process would. A family is dealt in parts, a few seeds of all of its cells, so that
-the processes end at about the same time.
+What compiles to the same programs is a family, and mostly stays with the process that has compiled
+it: then all of them together compile about as much as one process would. A family is dealt in
+parts, a few seeds of all of its cells, so that the processes end at about the same time.
 """
 
 import contextlib
-import ctypes
-import functools
 import multiprocessing
 import os
-import signal
-import sys
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import ProcessPoolExecutor as Processes
+from concurrent.futures import ThreadPoolExecutor as Threads
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from fedsim.engine.loop import MOST
-from fedsim.runs.filenames import Layout, label_of
+from fedsim.errors import Interrupted
+from fedsim.runs.executor import Part, Run, runs_in, with_scenarios, without_scenarios
+from fedsim.runs.filenames import Layout
+from fedsim.runs.spawned import begin, compile_cache
+from fedsim.runs.sweep import Partition, played
+from fedsim.scenario.plugins import ENABLED
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
 
-CACHE = (  # settings of JAX
-    "jax_compilation_cache_dir",
-    "jax_persistent_cache_min_compile_time_secs",
-    "jax_persistent_cache_min_entry_size_bytes",
-)
-PDEATHSIG = 1  # of Linux' prctl: a signal when the parent dies, whatever killed it
+LOOK = 0.5  # seconds between two looks whether to come to rest
 
 
-Run = tuple[str, int]  # the label of its configuration, and its seed
+class Workers:
+    """Processes of this machine that play runs; an `Executor`.
 
-
-class Part(NamedTuple):
-    """Runs that one process executes side by side, where that can be."""
-
-    cells: list[Cell]  # of one family, without their scenarios, which each process reads for itself
-    seeds: tuple[int, ...]
-
-
-def execute_ahead(
-    document: Document,
-    cells: Sequence[Cell],
-    layout: Layout,
-    jobs: int,
-    device: str | None,
-    threads: int | None,
-    ask: Callable[[], bool],
-    ended: Callable[[Sequence[Run]], None] = lambda runs: None,
-) -> None:
-    """Execute all runs that are not finished yet, so many at a time; a run that fails fails again for the caller.
+    A run that fails, or whose process is gone, has no end in its journal: whoever asked for it has
+    to play it itself.
 
     Args:
       document: the scenario without its grid.
-      cells: of the grid.
       layout: of the run directory, which the caller holds.
       jobs: processes, this one among them.
       device: as `devices_of` takes it.
       threads: of XLA's pool.
-      ask: whether to come to rest.
-      ended: called with the runs that have ended since.
+      partition: as of `cached_partition`, for this process.
     """
-    from fedsim.scenario.plugins import ENABLED
 
-    families, latest = _families(cells, jobs), dict[int, int]()  # process -> family
-    play = functools.partial(_execute, document=document, layout=layout, device=device, threads=threads)
-    context, begin = multiprocessing.get_context("spawn"), (os.getpid(), tuple(ENABLED), _cache())
-    parent, lock = jobs - 1, threading.Lock()
-    workers = [ProcessPoolExecutor(1, context, _begin, begin) for _ in range(parent)]
+    def __init__(
+        self,
+        document: Document,
+        layout: Layout,
+        jobs: int,
+        device: str | None,
+        threads: int | None,
+        partition: Partition,
+    ):
+        self.play = partial(_play, document=document, layout=layout, device=device, threads=threads)
+        self.jobs = jobs
+        self.partition = partition
+        self.resting = threading.Event()  # this process comes to rest
+        self.processes: list[Processes] = []  # the others, each alone in its pool
+        self.here = Threads(1)  # of this process
+        self.families: list[list[Part]] = []  # parts that nobody plays yet
+        self.latest: dict[int, int] = {}  # process -> the family of its latest part
+        self.going: dict[Future[None], tuple[int, Part]] = {}  # process and part
 
-    def take(process: int) -> Part | None:
-        with lock:
-            family = None if ask() else _next(families, latest, process)
-            if family is None:
-                return None
-            latest[process] = family
-            return families[family].pop()
+    def slots(self) -> int:
+        """How many processes there are."""
+        return self.jobs
 
-    def play_all(process: int) -> None:
-        while (part := take(process)) is not None:
-            runs = play(part=part, ask=ask) if process == parent else workers[process].submit(play, part=part).result()
-            with lock:
-                ended(runs)
+    def submit(self, runs: Part) -> None:
+        """Deal out the runs, and start the other processes."""
+        self.families = _families(runs, self.jobs)
+        if not self.families:
+            return
+        context = multiprocessing.get_context("spawn")
+        setting = (os.getpid(), tuple(ENABLED), compile_cache())
+        for _ in range(self.jobs - 1):
+            self.processes.append(Processes(1, context, begin, setting))
+        for process in self.processes:  # which end with the thread that started them: this one
+            process.submit(os.getpid)
 
-    try:
-        for worker in workers:  # which end with the thread that started them: this one
-            worker.submit(os.getpid)
-        with ThreadPoolExecutor(parent) as feeding:
-            playing = [feeding.submit(play_all, worker) for worker in range(parent)]
-            try:
-                play_all(parent)
-                while not ask() and wait(playing, timeout=0.5).not_done:
-                    pass
-            finally:
-                with lock:
-                    families.clear()  # after an error nothing new is begun
-                for process in [p for worker in workers for p in (worker._processes or {}).values()] if ask() else []:
-                    process.terminate()  # what they have committed stays
-        for played in playing if not ask() else ():
-            try:
-                played.result()
-            except BrokenProcessPool:
-                warnings.warn("a process of the comparison is gone; going on without it", stacklevel=2)
-    finally:
-        for worker in workers:
-            worker.shutdown(wait=True, cancel_futures=True)
+    def as_ended(self, ask: Callable[[], bool]) -> Iterator[list[Run]]:
+        """Runs as they end; see `Executor`."""
+        rest = lambda: ask() or self.resting.is_set()
+        play_here = partial(self.play, ask=rest, partition=self.partition)
+        players = [partial(process.submit, self.play) for process in self.processes]
+        players.append(partial(self.here.submit, play_here))
+        for number, player in enumerate(players):
+            self._hand_out(number, player)
+        while self.going:
+            if ask():
+                raise Interrupted(f"with {self._count()} runs to go")
+            done, _ = wait(self.going, LOOK, FIRST_COMPLETED)
+            for future in done:
+                number, part = self.going.pop(future)
+                try:
+                    future.result()
+                except BrokenProcessPool:
+                    _warn_of_lost()
+                    continue
+                self._hand_out(number, players[number])
+                yield runs_in(part)
+
+    def cancel(self) -> None:
+        """End the other processes, at once where they play; this one comes to rest."""
+        self.families.clear()
+        self.resting.set()
+        for pool in self.processes if self.going else ():
+            for process in list((pool._processes or {}).values()):
+                process.terminate()  # what it has committed stays
+        for pool in (*self.processes, self.here):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _hand_out(self, number: int, player: Callable[[Part], Future[None]]) -> None:
+        """The next part for a process that has none, as long as there is one."""
+        family = _next(self.families, self.latest, number)
+        if family is None:
+            return
+        part = self.families[family].pop()
+        try:
+            self.going[player(part)] = number, part
+            self.latest[number] = family
+        except BrokenProcessPool:
+            self.families[family].append(part)
+            _warn_of_lost()
+
+    def _count(self) -> int:
+        """How many runs have not ended."""
+        waiting = [part for parts in self.families for part in parts]
+        going = [part for _, part in self.going.values()]
+        return sum(len(runs_in(part)) for part in (*waiting, *going))
 
 
-def _families(cells: Sequence[Cell], jobs: int) -> list[list[Part]]:
-    """The runs of a grid in parts, those that compile to the same programs together."""
-    families: dict[Any, list[Cell]] = {}
-    for cell in cells:
-        families.setdefault(programs_of(cell), []).append(cell)
-    least, dealt = max(-(-2 * jobs // len(families)), 2), []  # parts of each, so that the last ones can be shared
-    for family in families.values():
-        seeds = list(dict.fromkeys(seed for cell in family for seed in cell.scenario.spec.seeds))
-        count = max(-(-len(seeds) * len(family) // MOST), least)  # of about as many runs as train side by side
-        by_seed = min(count, len(seeds))
-        by_cell = min(-(-count // by_seed), len(family))
-        named = [cell._replace(scenario=None) for cell in family]  # which each process reads for itself
-        dealt.append(
-            [Part(named[j::by_cell], tuple(seeds[i::by_seed])) for i in range(by_seed) for j in range(by_cell)]
-        )
-    return dealt
+def _warn_of_lost() -> None:
+    warnings.warn("a process of the comparison is gone; going on without it", stacklevel=2)
+
+
+def _families(runs: Part, jobs: int) -> list[list[Part]]:
+    """Runs in parts, those that compile to the same programs together."""
+    families: dict[Hashable, Part] = {}
+    for cell, seeds in runs:
+        families.setdefault(programs_of(cell), []).append((cell, seeds))
+    if not families:
+        return []
+    least = max(-(-2 * jobs // len(families)), 2)  # so that the last parts can be shared
+    return [_parts(without_scenarios(family), least) for family in families.values()]
+
+
+def _parts(family: Part, least: int) -> list[Part]:
+    """A family in parts of about as many runs as train side by side, `least` of them if it can be."""
+    seeds = list(dict.fromkeys(seed for _, own in family for seed in own))
+    count = max(-(-len(seeds) * len(family) // MOST), least)
+    by_seed = min(count, len(seeds))
+    by_cell = min(-(-count // by_seed), len(family))
+    parts = []
+    for i in range(by_seed):
+        chosen = set(seeds[i::by_seed])
+        for j in range(by_cell):
+            part = [
+                (cell, tuple(seed for seed in own if seed in chosen))
+                for cell, own in family[j::by_cell]
+            ]
+            parts.append([(cell, own) for cell, own in part if own])
+    return [part for part in parts if part]
 
 
 def programs_of(cell: Cell) -> Hashable:
-    """What decides which programs a cell compiles to: equal cells are equal here, and few others."""
+    """What decides the programs that a cell compiles to: equal for equal cells, and few others."""
     from fedsim.assemble.programs import Written, client_key
 
     spec = cell.scenario.spec
-    links = tuple(tuple(map(Written, sections)) for sections in (spec.wire, spec.server, spec.broadcast))
+    chains = (spec.wire, spec.server, spec.broadcast)
+    links = tuple(tuple(map(Written, chain)) for chain in chains)
     return client_key(spec.client), *links, repr((spec.model, spec.schedule, spec.numerics))
 
 
-def _next(families: Sequence[Sequence[Part]], latest: Mapping[int, int], worker: int) -> int | None:
-    """The family of the next part of a worker: its own, or else one that nobody has compiled, or that has most left."""
+def _next(
+    families: Sequence[Sequence[Part]], latest: Mapping[int, int], process: int
+) -> int | None:
+    """The family of a process' next part.
+
+    Its own, or else one that nobody has compiled, or that has most left.
+    """
     left = [family for family, parts in enumerate(families) if parts]
-    if latest.get(worker) in left:
-        return latest[worker]
+    if latest.get(process) in left:
+        return latest[process]
     fresh = [family for family in left if family not in latest.values()]
     return max(fresh or left, key=lambda family: len(families[family]), default=None)
 
 
-def _cache() -> dict[str, Any]:
-    """Where this process keeps compiled programs, and which."""
-    import jax
+def _play(part: Part, *, document: Document, **how: Any) -> None:
+    """Play a part.
 
-    return {name: jax.config.values[name] for name in CACHE}
-
-
-def _begin(parent: int, plugins: tuple[str, ...], cache: dict[str, Any]) -> None:
-    """Each worker ends with its parent, knows its plug-ins, and finds the compiled programs that its parent would."""
-    end_with(parent)
-    import jax
-
-    for name, value in cache.items():
-        jax.config.update(name, value)
-    from fedsim.scenario import enable
-
-    for plugin in plugins:
-        enable(plugin)
-
-
-def end_with(parent: int) -> None:
-    """This process leaves Ctrl-C to its parent, and ends with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _execute(
-    document: Document,
-    part: Part,
-    layout: Layout,
-    device: str | None,
-    threads: int | None,
-    ask: Callable[[], bool] = bool,
-) -> list[Run]:
-    """Execute some cells under some of their seeds, side by side where they can be -> which runs.
-
-    A failure is left to the parent, which has it again, with its reason, when it reads the journals.
+    A failure is left to the parent, which has it again, with its reason, when it plays the run.
     """
-    from fedsim.assemble.experiment import numerics
-    from fedsim.runs.execute import execute
-    from fedsim.runs.sweep import swept
-    from fedsim.scenario import read
-
-    within = lambda scenario: numerics(scenario, threads, device)
-    cells = [cell._replace(scenario=read(document, cell.edits, cell.written)) for cell in part.cells]
-    wanted_seeds = lambda plans: [
-        planned._replace(seeds=[s for s in planned.seeds if s in part.seeds]) for planned in plans
-    ]
-    run_all = lambda plans: execute(wanted_seeds(plans), layout, None, None, ask)
-    with contextlib.suppress(Exception), within(cells[0].scenario) as devices:
-        swept(cells, devices, within, run_all, _partition())
-    return [(label_of(cell.who), seed) for cell in cells for seed in cell.scenario.spec.seeds if seed in part.seeds]
-
-
-@functools.cache
-def _partition() -> Any:
-    """One for all parts of this process: mostly they are over the same samples."""
-    from fedsim.runs.sweep import cached_partition
-
-    return cached_partition()
+    with contextlib.suppress(Exception):
+        played(with_scenarios(part, document), **how)

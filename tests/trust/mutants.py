@@ -15,7 +15,7 @@ MODULES = {
         "rules/geometric_median", "rules/horvitz_thompson", "rules/krum", "rules/mean", "rules/mean_over_all",
         "rules/median", "rules/nova", "rules/q_fair", "rules/sorting", "rules/trimmed_mean",
     ),
-    "persistence": ("disk/checkpoint", "disk/rowfile", "runs/journal", "disk/files"),
+    "persistence": ("disk/checkpoint", "disk/rowfile", "runs/commits", "runs/journal", "disk/files"),
     "statistics": ("study/statistics", "study/pairing", "study/standings", "study/breakdown"),
     "plan": ("fleet/plan", "fleet/selection"),
 }  # fmt: skip

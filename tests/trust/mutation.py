@@ -84,6 +84,7 @@ PERSISTENCE = (
     "disk/checkpoint",
     "disk/rowfile",
     "engine/store",
+    "runs/commits",
     "runs/journal",
     "disk/files",
     "runs/directory",
