@@ -29,6 +29,7 @@ from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, claims_
 from fedsim.study.cost_axes import BYTES, TIME, in_bytes, leads, timed
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.costs import costs, direction, groups, name_of, on_front
+from fedsim.study.findings import findings_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval, median_interval
 from fedsim.study.words import attacks, call_of, codec_axes, variation
@@ -122,7 +123,7 @@ def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
     assert len(rows) == 4 and "front" not in rows[0] and rows[0]["reached"] == 6
     assert (
         figures_of_costs(BYTES, rows, pd.DataFrame(same), {}) == []
-        and cost_lines(BYTES, rows, summary(), same, "dense", "final") == []
+        and lines_from({"bytes": rows, "summary": summary(), "rounds": same}) == []
     )
     assert costs(BYTES, [{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
 
@@ -179,7 +180,7 @@ def test_a_run_that_diverged_stops_no_clock():
 def test_seconds_are_in_sentences_where_machines_decide_them():
     runs, played = aimed(), clocked()
     rows = costs(TIME, runs, played, "final")
-    equal, saved, soonest = cost_lines(TIME, rows, runs, played, "dense", "final", FLEET)
+    equal, saved, soonest = lines_from({"seconds": rows, "summary": runs, "rounds": played}, TIME, FLEET)
     start = (
         "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
     )
@@ -190,13 +191,14 @@ def test_seconds_are_in_sentences_where_machines_decide_them():
     assert saved.startswith(f"cast takes 4 times fewer virtual seconds than dense; {cannot}")
     assert soonest.startswith("To the target cast takes fewest virtual seconds, 6 s (95 % 6 s to 6 s) in the median")
     assert equal.endswith("which is not sure).") and soonest.endswith("which is not sure.")  # 3 * 2 / 2**6 is too much
-    many = aimed(8), clocked(8)
-    equal, _, soonest = cost_lines(TIME, costs(TIME, *many, "final"), *many, "dense", "final", FLEET)
+    many = {"summary": aimed(8), "rounds": clocked(8)}
+    more = {**many, "seconds": costs(TIME, *many.values(), "final")}
+    equal, _, soonest = lines_from(more, TIME, FLEET)
     assert [(one.kind, one.who, one.p) for one in claims_of([equal, soonest])] == [
         (IN_TIME, "top_k", 3 * 2 / 2**8),
         (SOONER, "cast", 3 * 2 / 2**8),
     ]
-    assert cost_lines(TIME, rows, runs, played, "dense", "final", {"fleet": {}}) == []
+    assert lines_from({"seconds": rows, "summary": runs, "rounds": played}, TIME, {"fleet": {}}) == []
     assert timed({"compare": {"vary": {"schedule": ["sync", "fedbuff"]}}}) and not leads(TIME, FLEET)
 
 
@@ -226,7 +228,12 @@ def test_lost_messages_are_paid_for_by_those_that_count():
 
 
 def lines_of(runs, axis=BYTES, scenario=None):
-    return cost_lines(axis, costs(axis, runs, rounds(), "final"), runs, rounds(), "dense", "final", scenario)
+    tables_of = {axis.table: costs(axis, runs, rounds(), "final")}
+    return lines_from({**tables_of, "summary": runs, "rounds": rounds()}, axis, scenario)
+
+
+def lines_from(tables_of, axis=BYTES, scenario=None):
+    return cost_lines(findings_of({"compare": [], **tables_of}, "dense", "final", scenario))[axis]
 
 
 def close(runs: list[dict]) -> list[dict]:
@@ -312,8 +319,8 @@ def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
     tables_of = {axis.table: costs(axis, runs, clocked(), "final") for axis in (BYTES, TIME)}
     scenario = {**FLEET, "compare": {"vary": {"wire": [[], ["cast"]]}}}
     few = [row for row in tables_of["bytes"] if row["method"] in ("dense", "cast")]
-    about = (few, runs, clocked(), "dense", "final", scenario)
-    alone, both = (cost_lines(BYTES, *about, tables=known) for known in (None, {**tables_of, "bytes": few}))
+    about = {"summary": runs, "rounds": clocked(), "bytes": few}
+    alone, both = (lines_from({**known, **about}, scenario=scenario) for known in ({}, tables_of))
     sure = [next(one for one in claims_of(lines) if one.kind == SAME_SCORE) for lines in (alone, both)]
     assert sure[1].p == pytest.approx(3 * sure[0].p)
 

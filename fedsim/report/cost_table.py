@@ -8,7 +8,7 @@ from fedsim.report.results import Cell, Row, amount
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, Axis
 from fedsim.study.costs import cost, direction, groups, name_of, ordered, reference_of
 from fedsim.study.summary import in_words
-from fedsim.study.words import variation
+from fedsim.study.words import words_of
 
 
 class CostTable(NamedTuple):
@@ -41,16 +41,17 @@ def cost_tables(axis: Axis, rows: Sequence[Row], baseline: str, scenario: Mappin
       scenario: as in `run.json`, for the names of what varies.
     """
     tables = []
+    words = words_of(scenario)
     for rest, group in groups(axis, rows).items():
         way = direction(axis, group)
         these = ordered(group, way)
-        names = [name_of(axis, row, group, scenario) for row in these]
+        names = [name_of(axis, row, group, words) for row in these]
         reference = reference_of(group, baseline, way)
         cells = [
             _cells(axis, i + 1, name, row, reference, way)
             for i, (name, row) in enumerate(zip(names, these, strict=True))
         ]
-        title = variation(rest, scenario) if rest else ""
+        title = words(rest) if rest else ""
         tables.append(CostTable(title, way, these, names, [*cells[0]], [[*row.values()] for row in cells]))
     return tables
 

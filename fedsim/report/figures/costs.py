@@ -15,7 +15,7 @@ from fedsim.report.results import Row
 from fedsim.study.cost_axes import TIME, WAYS, Axis
 from fedsim.study.costs import cost, direction, front_of, groups, name_of, ordered
 from fedsim.study.summary import in_words, is_share
-from fedsim.study.words import variation
+from fedsim.study.words import variation, words_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +102,8 @@ def _points(axis: Axis, rows: Sequence[Row], way: str, scenario: Mapping[str, An
     ]
     front = len(rows) if axis.equal else sum(bool(row.get("front")) for row in rows)
     look = lambda place: looks[place] if place < min(front, STRONG) else None
-    return [Point(i + 1, name_of(axis, row, rows, scenario), row, look(i)) for i, row in enumerate(ordered(rows, way))]
+    words = words_of(scenario)
+    return [Point(i + 1, name_of(axis, row, rows, words), row, look(i)) for i, row in enumerate(ordered(rows, way))]
 
 
 def _curves(axis: Axis, axes: "Axes", points: Sequence[Point], rounds: pd.DataFrame, way: str) -> None:

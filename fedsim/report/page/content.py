@@ -14,6 +14,7 @@ from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, rows_of
 from fedsim.study.cost_axes import AXES, leads
+from fedsim.study.findings import findings_of
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
 from fedsim.study.worst_case import by_attack
@@ -132,7 +133,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "left_out": left_out.left_out(clients, names, scenario),
         "attacks": attacks.grids(result.runs, names, result.score, scenario),
         "forests": pictures.forests(result.compared, names, scenario),
-        "table": table_of(result.runs, result.compared, result.score, scenario),
+        "table": table_of(result.runs, result.compared, result.score, scenario, result.standings),
         "spreads": pictures.spreads(clients, names, scenario),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
@@ -154,8 +155,9 @@ def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) 
     record, runs, score, chance = sources[0].record, result.runs, result.score, result.chance
     lines, over = list(record.get("verdict") or []) if len(sources) == 1 else [], not mark_of(record)
     if result.baseline and not lines and runs:
-        lines = verdict(result.compared, runs, result.baseline, score, chance, result.scenario)
-        lines[:1] = [lines[0] if over else f"So far: {lines[0]}"]
+        tables = {"compare": result.compared, "summary": runs}
+        first, *others = verdict(findings_of(tables, result.baseline, score, result.scenario, chance)).lines
+        lines = [first if over else f"So far: {first}", *others]
     several = len(result.names) > 1 or len({row.get("variant") for row in runs}) > 1
     dots = pictures.scores(runs, result.standings, result.names, result.baseline, score, chance, result.scenario)
     return {

@@ -7,24 +7,31 @@ import pandas as pd
 
 from fedsim.report.page.strips import breakable
 from fedsim.report.results import Cell, Row, metric_of, results, times
+from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
 from fedsim.study.words import axis, variation
 
 
 def table_of(
-    runs: Sequence[Row], compared: Sequence[Row], score: str, scenario: Mapping[str, Any]
+    runs: Sequence[Row],
+    compared: Sequence[Row],
+    score: str,
+    scenario: Mapping[str, Any],
+    by_variation: Mapping[str, Sequence[Standing]],
 ) -> dict[str, Any] | None:
-    """The results of all methods: head, rows of cells, and how many of the first columns are words.
+    """The results of all methods: head, rows of cells, how many of the first columns are words, and up to which
+    they are numbers.
 
     Args:
       runs: the rows of `summary.csv`.
       compared: those of `compare.csv`, none where nothing is compared.
       score: `final`, `best` or `mean_last_k`.
       scenario: as in `run.json`.
+      by_variation: the standings of methods, whose verdicts are the last column.
     """
     if not runs:
         return None
-    rows, metric = results(runs, compared or None, score), in_words(metric_of(runs))
+    rows, metric = results(runs, compared or None, score, by_variation=by_variation), in_words(metric_of(runs))
     means = f"{metric}, mean of last {runs[0].get('k')}" if score == "mean_last_k" else f"{score} {metric}"
     titles = {"score": means, "variant": "variation", "tuned": "chosen"}
     if "variant" in rows[0]:
@@ -43,6 +50,7 @@ def table_of(
         "head": [titles.get(name, name) for name in rows[0]],
         "rows": [[*row.values()] for row in rows],
         "words": words,
+        "numbers": len(rows[0]) - ("verdict" in rows[0]),
     }
 
 
