@@ -38,8 +38,10 @@ def beside(variant: str | None, path: str) -> str:
     return ", ".join(part for part in parts if part.partition("=")[0].strip() != path)
 
 
-def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Record]:
-    """Every method along the share of malicious clients: the rows of `breakdown.csv`; none for fewer than three shares.
+def breakdowns(
+    compared: Sequence[Record], rounds: Iterable[Record], path: str = AXIS, least: int = LEAST
+) -> list[Record]:
+    """Every method along an axis: the rows of `breakdown.csv`, whose axis is the share of malicious clients.
 
     A method of which it is not sure that training gains anything at all, after Holm over all of them, neither holds nor
     falls anywhere.
@@ -47,13 +49,15 @@ def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Rec
     Args:
       compared: rows of `compare.csv`.
       rounds: rows of `rounds.csv`, for the score of the untrained model.
+      path: of the axis.
+      least: values along it that make a curve; of methods with fewer there are no rows.
     """
     groups: dict[tuple[str, str], dict[float, Record]] = {}
     for row in compared:
-        value = _number(row.get(AXIS))
+        value = _number(row.get(path))
         if value is not None and row.get("metric"):
-            groups.setdefault((beside(row.get("variant"), AXIS), row["method"]), {})[value] = row
-    groups = {who: rows for who, rows in groups.items() if len(rows) >= LEAST}
+            groups.setdefault((beside(row.get("variant"), path), row["method"]), {})[value] = row
+    groups = {who: rows for who, rows in groups.items() if len(rows) >= least}
     if not groups:
         return []
     metric = next(str(row["metric"]) for rows in groups.values() for row in rows.values())
