@@ -52,7 +52,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     view = _table([titles.get(name, name) for name in names], left=("method", "variant", "verdict"))
     for row in results(summary, compare, comparison.score, variants, comparison.standings):
         row["variant"] = (variation(str(row.get("variant", ("",))[0]), comparison.scenario), "")
-        view.add_row(*(row[name][0] for name in names))
+        view.add_row(*(row.get(name, ("",))[0] for name in names))
     _print(view, 150)
     print()
     for line in lines:

@@ -51,6 +51,7 @@ def results(
       by_variation: the standings of methods, whose verdicts are a column; left out: without it.
     """
     standing = {(s.method, name): s for name, group in (by_variation or {}).items() for s in group}
+    standing = standing if any(one.verdict for one in standing.values()) else {}
     keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
     differences = None if compare is None else {_key(row): row for row in others(compare)}
     runs = by(summary, "method", "variant")
