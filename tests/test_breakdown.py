@@ -6,8 +6,10 @@ import pytest
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.study.breakdown import breakdown_lines, breakdowns, untrained
+from fedsim.study.attack_lines import breakdown_lines
+from fedsim.study.breakdown import breakdowns, untrained
 from fedsim.study.claims import claims_of
+from fedsim.study.findings import findings_of
 from fedsim.study.worst_case import worst_cases
 
 MEANS = {  # by attack and method, along the axis
@@ -33,6 +35,11 @@ def starts(made):
     return [{**ROUNDS[0], "variant": row["variant"]} for row in made]
 
 
+def lines_of(made):
+    rows_of_table = breakdowns(made, starts(made))
+    return breakdown_lines(findings_of({"compare": [], "summary": [], "breakdown": rows_of_table}, "mean"))
+
+
 def test_the_score_of_the_start_models_is_the_mean_of_round_0():
     assert untrained(ROUNDS, "test_accuracy") == {"": 0.1} and untrained(ROUNDS, "test_loss") == {}
 
@@ -44,10 +51,10 @@ def test_a_method_falls_where_half_of_its_gain_is_lost():
 
 
 def test_of_several_attacks_the_worst_counts():
-    lines = breakdown_lines(breakdowns(rows(), starts(rows())))
+    lines = lines_of(rows())
     start = "By the means, half of what training gains is lost along the share of malicious clients"
     assert lines == [f"{start} under the worst of 2 attacks: mean from 0.2, median from 0.4."]
-    (line,) = breakdown_lines(breakdowns(rows(["[sign_flip]"]), starts(rows(["[sign_flip]"]))))
+    (line,) = lines_of(rows(["[sign_flip]"]))
     assert line.endswith("mean from 0.2; not median.")
 
 
@@ -58,7 +65,7 @@ def test_where_training_surely_gains_nothing_no_method_holds_or_falls():
         row["sd"] = 0.6 if row["method"] == "mean" else row["sd"]
     table = pd.DataFrame(breakdowns(made, starts(made))).set_index("method")
     assert table.loc["mean", ["holds", "falls"]].isna().all() and table.loc["median", "holds"] == 0.4
-    (line,) = breakdown_lines(breakdowns(made, starts(made)))
+    (line,) = lines_of(made)
     assert line.endswith("no method; training gains nothing for sure: mean.")
     assert [claim.who for claim in claims_of([line])] == ["median"]
 

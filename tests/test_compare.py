@@ -28,8 +28,8 @@ from fedsim.report.results import rows_of
 from fedsim.runs import workers
 from fedsim.runs.executor import runs_in, whole_runs
 from fedsim.scenario import read
+from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
-from fedsim.study.verdict import verdict
 from fedsim.study.words import variation
 
 SCENARIO = {
@@ -369,8 +369,8 @@ def kept_run(out):
     """Made by the scenario of that name (test_readme says so), as far as it is asked here."""
     record, summary = json.loads((out / "run.json").read_text()), rows_of(read_table(out, "summary"))
     tables = {"rounds": read_table(out, "rounds"), "table": read_table(out, "compare")}
-    lines = verdict(rows_of(tables["table"]), summary, KEPT[out.name], record["score"])
-    return SimpleNamespace(**tables, verdict=lines, baseline=KEPT[out.name])
+    found = findings_of({"compare": rows_of(tables["table"]), "summary": summary}, KEPT[out.name], record["score"])
+    return SimpleNamespace(**tables, standings=found.standings, baseline=KEPT[out.name])
 
 
 def scores(rounds, keys, last):
@@ -408,6 +408,5 @@ def test_a_shipped_comparison_says_the_truth_about_what_comes_out(name, root):
             test = stats.ttest_rel(mine["test_accuracy"], mine["test_accuracy_base"])
             assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval(0.95)), abs=1e-12)
             sure = row["p_adjusted"] < 0.05
-            begins = f"With {variation(said['variant'])}: surely " if "variant" in said else "Surely "
-            lines = [line for line in found.verdict if line.startswith(begins) and f" {said['method']} (" in line]
-            assert bool(lines) == sure, key
+            (standing,) = [s for s in found.standings[said.get("variant", "")] if s.method == said["method"]]
+            assert standing.verdict.startswith("surely ") == sure, key

@@ -16,11 +16,13 @@ from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import ScenarioError
-from fedsim.report.cost_table import cost_tables
+from fedsim.report.about import about
+from fedsim.report.cost_table import cost_table
 from fedsim.report.derived import derived_files
 from fedsim.report.figures.costs import figures_of_costs
 from fedsim.report.page.charts import byte_axes, charts
 from fedsim.report.paper_table import paper_table
+from fedsim.report.pictures.costs import cost_pictures
 from fedsim.report.results import results
 from fedsim.report.tables import for_paper
 from fedsim.runs.checks import of_comparison
@@ -29,6 +31,7 @@ from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, claims_
 from fedsim.study.cost_axes import BYTES, TIME, in_bytes, leads, timed
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.costs import costs, direction, groups, name_of, on_front
+from fedsim.study.findings import findings_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval, median_interval
 from fedsim.study.words import attacks, call_of, codec_axes, variation
@@ -36,6 +39,7 @@ from fedsim.study.words import attacks, call_of, codec_axes, variation
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
 REPORTS = Path(__file__).parents[1] / "reports"
 KEPT = REPORTS / "compression"
+ABOUT = about({}, [{"metric": "test_accuracy"}])
 SCORES = {"dense": 0.9, "cast": 0.899, "top_k": 0.7, "bad": 0.6}
 UP = {"dense": 400, "cast": 200, "top_k": 10, "bad": 300}
 
@@ -121,8 +125,8 @@ def test_where_all_send_the_same_there_is_a_table_of_targets_alone():
     rows = costs(BYTES, summary(), same, "final")
     assert len(rows) == 4 and "front" not in rows[0] and rows[0]["reached"] == 6
     assert (
-        figures_of_costs(BYTES, rows, pd.DataFrame(same), {}) == []
-        and cost_lines(BYTES, rows, summary(), same, "dense", "final") == []
+        figures_of_costs(BYTES, rows, pd.DataFrame(same), about({})) == []
+        and lines_from({"bytes": rows, "summary": summary(), "rounds": same}) == []
     )
     assert costs(BYTES, [{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
 
@@ -179,7 +183,7 @@ def test_a_run_that_diverged_stops_no_clock():
 def test_seconds_are_in_sentences_where_machines_decide_them():
     runs, played = aimed(), clocked()
     rows = costs(TIME, runs, played, "final")
-    equal, saved, soonest = cost_lines(TIME, rows, runs, played, "dense", "final", FLEET)
+    equal, saved, soonest = lines_from({"seconds": rows, "summary": runs, "rounds": played}, TIME, FLEET)
     start = (
         "In equal time, until the first run of a seed ends, top_k comes furthest, to test accuracy 0.700; dense: 0.000"
     )
@@ -190,13 +194,14 @@ def test_seconds_are_in_sentences_where_machines_decide_them():
     assert saved.startswith(f"cast takes 4 times fewer virtual seconds than dense; {cannot}")
     assert soonest.startswith("To the target cast takes fewest virtual seconds, 6 s (95 % 6 s to 6 s) in the median")
     assert equal.endswith("which is not sure).") and soonest.endswith("which is not sure.")  # 3 * 2 / 2**6 is too much
-    many = aimed(8), clocked(8)
-    equal, _, soonest = cost_lines(TIME, costs(TIME, *many, "final"), *many, "dense", "final", FLEET)
+    many = {"summary": aimed(8), "rounds": clocked(8)}
+    more = {**many, "seconds": costs(TIME, *many.values(), "final")}
+    equal, _, soonest = lines_from(more, TIME, FLEET)
     assert [(one.kind, one.who, one.p) for one in claims_of([equal, soonest])] == [
         (IN_TIME, "top_k", 3 * 2 / 2**8),
         (SOONER, "cast", 3 * 2 / 2**8),
     ]
-    assert cost_lines(TIME, rows, runs, played, "dense", "final", {"fleet": {}}) == []
+    assert lines_from({"seconds": rows, "summary": runs, "rounds": played}, TIME, {"fleet": {}}) == []
     assert timed({"compare": {"vary": {"schedule": ["sync", "fedbuff"]}}}) and not leads(TIME, FLEET)
 
 
@@ -208,7 +213,7 @@ def test_what_a_round_is_told_to_be_is_compared_and_machines_are_not():
 
 def test_curves_over_seconds_are_at_the_same_times_for_all_seeds():
     rows = costs(TIME, aimed(), clocked(), "final")
-    (figure,) = figures_of_costs(TIME, rows, pd.DataFrame(clocked()), {"name": "seconds", **FLEET})
+    (figure,) = figures_of_costs(TIME, rows, pd.DataFrame(clocked()), about({"name": "seconds", **FLEET}))
     above, below = figure.axes
     x, y = next(line for line in above.lines if line.get_label() == "cast").get_data()
     assert x.max() == 6.0 and y[0] == pytest.approx(0.0) and y[-1] == pytest.approx((0.899 / 3 + 5 * 0.899) / 6)
@@ -226,7 +231,12 @@ def test_lost_messages_are_paid_for_by_those_that_count():
 
 
 def lines_of(runs, axis=BYTES, scenario=None):
-    return cost_lines(axis, costs(axis, runs, rounds(), "final"), runs, rounds(), "dense", "final", scenario)
+    tables_of = {axis.table: costs(axis, runs, rounds(), "final")}
+    return lines_from({**tables_of, "summary": runs, "rounds": rounds()}, axis, scenario)
+
+
+def lines_from(tables_of, axis=BYTES, scenario=None):
+    return cost_lines(findings_of({"compare": [], **tables_of}, "dense", "final", scenario))[axis]
 
 
 def close(runs: list[dict]) -> list[dict]:
@@ -312,8 +322,8 @@ def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
     tables_of = {axis.table: costs(axis, runs, clocked(), "final") for axis in (BYTES, TIME)}
     scenario = {**FLEET, "compare": {"vary": {"wire": [[], ["cast"]]}}}
     few = [row for row in tables_of["bytes"] if row["method"] in ("dense", "cast")]
-    about = (few, runs, clocked(), "dense", "final", scenario)
-    alone, both = (cost_lines(BYTES, *about, tables=known) for known in (None, {**tables_of, "bytes": few}))
+    about = {"summary": runs, "rounds": clocked(), "bytes": few}
+    alone, both = (lines_from({**known, **about}, scenario=scenario) for known in ({}, tables_of))
     sure = [next(one for one in claims_of(lines) if one.kind == SAME_SCORE) for lines in (alone, both)]
     assert sure[1].p == pytest.approx(3 * sure[0].p)
 
@@ -321,9 +331,11 @@ def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
 def test_mb_to_target_is_one_number_on_a_page():
     """In the table of costs, in that of results and in those of papers: the median, and who never arrives counts."""
     runs = [{**row, "rounds_to_target": 2 if row["bytes_to_target"] else None} for row in summary()]
-    (table,) = cost_tables(BYTES, costs(BYTES, runs, rounds(), "final"), "dense", {})
-    column = table.head.index("MB to target")
-    of_costs = {name: cells[column][0].split(" (")[0] for name, cells in zip(table.names, table.cells, strict=True)}
+    (picture,) = cost_pictures(BYTES, costs(BYTES, runs, rounds(), "final"), "dense", ABOUT)
+    head, cells = cost_table(picture)
+    column = head.index("MB to target")
+    names = [point.name for point in picture.points]
+    of_costs = {name: row[column][0].split(" (")[0] for name, row in zip(names, cells, strict=True)}
     assert of_costs == {"dense": "0.4", "cast": "0.2", "top_k": "∞", "bad": "∞"}
     wanted = {**of_costs, "top_k": "∞ (3 of 6)", "bad": "not reached"}
     assert {row["method"][0]: row["MB to target"][0] for row in results(runs, None, "final")} == wanted
@@ -367,7 +379,7 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
 
 def test_the_figure_has_curves_and_a_front():
     rows = costs(BYTES, summary(), rounds(), "final")
-    (figure,) = figures_of_costs(BYTES, rows, pd.DataFrame(rounds()), {"name": "bytes"})
+    (figure,) = figures_of_costs(BYTES, rows, pd.DataFrame(rounds()), about({"name": "bytes"}))
     above, below = figure.axes
     curves = {line.get_label(): line for line in above.lines}
     assert set(curves) == set(SCORES) and above.get_xscale() == below.get_xscale() == "log"
@@ -384,7 +396,7 @@ def test_points_that_coincide_share_their_numbers():
     runs, sent = summary(), rounds()
     twins = [{**r, "method": "twin"} for r in runs if r["method"] == "cast"]
     again = [{**r, "method": "twin"} for r in sent if r["method"] == "cast"]
-    (figure,) = figures_of_costs(BYTES, costs(BYTES, runs + twins, sent + again, "final"), None, {"name": "bytes"})
+    (figure,) = figures_of_costs(BYTES, costs(BYTES, runs + twins, sent + again, "final"), None, about({"name": "bytes"}))
     assert "2, 3" in {text.get_text() for text in figure.axes[0].texts}
 
 
@@ -397,7 +409,7 @@ def test_axes_of_bytes_are_there_where_messages_differ():
     assert [axis for axis, _ in byte_axes(frame)] == ["bytes", "up", "down"]
     assert [axis for axis, _ in byte_axes(frame[frame["method"] == "cast"])] == ["bytes"]
     looks = {name: f"s{i} d{i}" for i, name in enumerate(SCORES)}
-    _, data = charts(frame, looks, {}, "test_accuracy")
+    _, data = charts(frame, looks, ABOUT)
     assert data["axes"][0] == {"round": [0, 1, 2, 3], "bytes": [0, 8000, 16000, 24000], "up": [0, 4000, 8000, 12000],
                                "down": [0, 4000, 8000, 12000], "seconds": [0, 1, 2, 3]}  # fmt: skip
 
@@ -407,16 +419,17 @@ def test_bytes_behind_entropy_codes_are_one_picture():
     frame["a/entropy_bytes"] = np.where((frame["method"] == "cast") & (frame["round"] > 0), 7.0, np.nan)
     frame["b/entropy_bytes"] = np.where((frame["method"] == "top_k") & (frame["round"] > 0), 9.0, np.nan)
     looks = dict.fromkeys(SCORES, "s0 d0")
-    shown, data = charts(frame, looks, {}, "test_accuracy")
+    shown, data = charts(frame, looks, ABOUT)
     (group,) = [group for group in shown if group["words"] == "bytes of a message behind an entropy code"]
     curves = data["charts"][group["panels"][0]["id"]]["curves"]
     assert [(c["name"], c["mean"]) for c in curves] == [("cast", [7.0] * 3), ("top_k", [9.0] * 3)]
 
 
 def test_the_table_of_a_paper_names_the_front_and_the_saving():
-    (table,) = cost_tables(BYTES, costs(BYTES, summary(), rounds(), "final"), "dense", {})
-    assert table.names == ["dense", "cast", "top_k", "bad"]
-    cells = [dict(zip(table.head, (shown for shown, _ in cell), strict=True)) for cell in table.cells]
+    (picture,) = cost_pictures(BYTES, costs(BYTES, summary(), rounds(), "final"), "dense", ABOUT)
+    assert [point.name for point in picture.points] == ["dense", "cast", "top_k", "bad"]
+    head, rows = cost_table(picture)
+    cells = [dict(zip(head, (shown for shown, _ in row), strict=True)) for row in rows]
     assert [c["× fewer"] for c in cells] == ["baseline", "2", "40", "1.33"] and [c["front"] for c in cells] == [
         "yes"
     ] * 3 + [""]

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from fedsim.report import figures
+from fedsim.report.about import about
 from fedsim.report.figures.drawing import style
 from fedsim.report.series import diverged, tracks
 from fedsim.study.label_skew import LabelCounts
@@ -54,6 +55,14 @@ def counts(clients, labels, seed=0):
     return LabelCounts(np.arange(clients), list(range(labels)), drawn)
 
 
+def curves(frame, scenario):
+    return figures.files_of(figures.pages_of_curves(frame, about(scenario)), "curves")
+
+
+def partition(held, scenario):
+    return figures.files_of([figures.figure_of_partition(held, about(scenario))], "partition")
+
+
 def drawn(axes):
     """Data of the lines of some axes by what they show."""
     return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines}
@@ -69,7 +78,7 @@ def words(figure):
 def test_a_panel_for_every_variation():
     """Of the metric alone, in the same colours, with the methods named once."""
     frames = [rows(name, seeds=3).assign(variant=f"lr={lr}") for lr in (0.1, 1) for name in ("fedavg", "median")]
-    figure = figures.figure_of_curves(pd.concat(frames), SCENARIO)
+    figure = figures.figure_of_curves(pd.concat(frames), about(SCENARIO))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedavg", "median"]
     first, second = (
@@ -85,7 +94,7 @@ def test_differences_are_drawn_where_the_table_has_them():
         {**one, "method": "krum", "variant": "lr=0.1", "p_adjusted": 0.2},
         {**one, "method": "median", "variant": "lr=1", "difference": None, "p_adjusted": None},
     ]
-    figure = figures.figure_of_differences(pd.DataFrame(table), SCENARIO)
+    (figure,) = figures.pages_of_differences(table, about(SCENARIO))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
     above, below = figure.axes
     marks = [line for line in above.lines if line.get_label() == "difference"]
@@ -97,7 +106,7 @@ def test_differences_are_drawn_where_the_table_has_them():
 
 def test_lines_are_the_rows_of_one_seed():
     frame = rows()
-    accuracy, losses = figures.figure_of_curves(frame, SCENARIO).axes
+    accuracy, losses = figures.figure_of_curves(frame, about(SCENARIO)).axes
     assert drawn(accuracy)["test_accuracy"] == (frame["round"].tolist(), frame["test_accuracy"].tolist())
     assert drawn(losses)["test_loss"] == (frame["round"].tolist(), frame["test_loss"].tolist())
     assert drawn(losses)["train_loss"] == (frame["round"].tolist()[1:], frame["train_loss"].tolist()[1:])
@@ -109,13 +118,13 @@ def test_lines_are_the_rows_of_one_seed():
 def test_lines_are_the_same_from_a_file(tmp_path):
     frame = rows(seeds=2)
     frame.to_csv(tmp_path / "rounds.csv", index=False)
-    one, other = (figures.curves(f, SCENARIO) for f in (frame, pd.read_csv(tmp_path / "rounds.csv")))
+    one, other = (curves(f, SCENARIO) for f in (frame, pd.read_csv(tmp_path / "rounds.csv")))
     assert one == other and list(one) == ["curves.png", "curves.svg", "curves.pdf"]
 
 
 def test_two_seeds_are_thin_and_their_mean_bold():
     frame = rows(seeds=2)
-    lines = drawn(figures.figure_of_curves(frame, SCENARIO).axes[0])
+    lines = drawn(figures.figure_of_curves(frame, about(SCENARIO)).axes[0])
     each = [frame[frame["seed"] == s]["test_accuracy"].to_numpy() for s in (0, 1)]
     assert lines["test_accuracy, seed 0"][1] == each[0].tolist()
     assert lines["test_accuracy, seed 1"][1] == each[1].tolist()
@@ -124,7 +133,7 @@ def test_two_seeds_are_thin_and_their_mean_bold():
 
 def test_three_seeds_are_a_mean_and_a_band_from_the_lowest_to_the_highest():
     frame = rows(seeds=3)
-    axes = figures.figure_of_curves(frame, SCENARIO).axes[0]
+    axes = figures.figure_of_curves(frame, about(SCENARIO)).axes[0]
     wide = frame.pivot(index="round", columns="seed", values="test_accuracy")
     assert drawn(axes)["test_accuracy"][1] == pytest.approx(wide.mean(axis=1).tolist())
     corners = axes.collections[0].get_paths()[0].vertices
@@ -135,7 +144,7 @@ def test_three_seeds_are_a_mean_and_a_band_from_the_lowest_to_the_highest():
 
 def test_every_method_has_a_line_a_colour_and_its_name():
     frame = pd.concat([rows("fedavg"), rows("median", test_loss=[3.0, 2, 1, 1, 1])])
-    figure = figures.figure_of_curves(frame, SCENARIO)
+    figure = figures.figure_of_curves(frame, about(SCENARIO))
     assert [axes.get_ylabel() for axes in figure.axes] == [
         "test accuracy (share)",
         "test loss per sample",
@@ -149,7 +158,7 @@ def test_every_method_has_a_line_a_colour_and_its_name():
 def test_a_line_ends_where_its_seed_diverged_and_the_mean_where_the_first_did():
     losses = [[2.0, 1, 0.5, 0.4, 0.3], [2.0, 1, 9, float("inf"), float("nan")], [2.0, 1, 1, 1, float("inf")]]
     frame = rows(seeds=3, test_loss=losses)
-    accuracy, below = figures.figure_of_curves(frame, SCENARIO).axes
+    accuracy, below = figures.figure_of_curves(frame, about(SCENARIO)).axes
     assert diverged(tracks(frame, ("test_loss",))[0]) == [1, 2]
     assert drawn(below)["test_loss, seed 1"] == ([0, 1, 2], [2, 1, 9])
     assert drawn(below)["test_loss, seed 0"] == ([0, 1, 2, 3, 4], losses[0])
@@ -159,13 +168,13 @@ def test_a_line_ends_where_its_seed_diverged_and_the_mean_where_the_first_did():
 
 
 def test_a_gap_in_the_middle_is_bridged():
-    axes = figures.figure_of_curves(rows(train_loss=[None, 2.0, None, 1.0, 0.5]), SCENARIO).axes[1]
+    axes = figures.figure_of_curves(rows(train_loss=[None, 2.0, None, 1.0, 0.5]), about(SCENARIO)).axes[1]
     assert drawn(axes)["train_loss"] == ([1, 3, 4], [2, 1, 0.5])
 
 
 @pytest.mark.parametrize(("losses", "scale"), [([1.0, 1, 1, 1, 0.02], "linear"), ([1e5, 1, 1, 1, 1e-6], "log")])
 def test_losses_over_more_than_two_decades_are_on_a_logarithmic_scale(losses, scale):
-    axes = figures.figure_of_curves(rows(test_loss=losses), SCENARIO).axes
+    axes = figures.figure_of_curves(rows(test_loss=losses), about(SCENARIO)).axes
     assert axes[0].get_yscale() == "linear" and axes[1].get_yscale() == scale
 
 
@@ -180,12 +189,12 @@ def test_losses_over_more_than_two_decades_are_on_a_logarithmic_scale(losses, sc
     ],
 )
 def test_the_target_is_a_line_where_its_metric_is(evaluate, place):
-    axes = figures.figure_of_curves(rows(), {**SCENARIO, "evaluate": evaluate}).axes
+    axes = figures.figure_of_curves(rows(), about({**SCENARIO, "evaluate": evaluate})).axes
     assert [n for n, one in enumerate(axes) if "target" in drawn(one)] == ([] if place is None else [place])
 
 
 def test_without_accuracy_the_target_is_of_the_test_loss():
-    figure = figures.figure_of_curves(rows(test_accuracy=[None] * 5), SCENARIO)
+    figure = figures.figure_of_curves(rows(test_accuracy=[None] * 5), about(SCENARIO))
     assert drawn(figure.axes[0])["target"][1] == [0.5, 0.5]
 
 
@@ -210,20 +219,20 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("scenario", [SCENARIO, {}], ids=["scenario", "no scenario"])
 def test_any_frame_can_be_drawn(name, scenario):
-    files = figures.curves(ODD[name], scenario)
+    files = curves(ODD[name], scenario)
     assert files["curves.png"].startswith(b"\x89PNG") and files["curves.svg"].endswith(b"</svg>\n")
 
 
 def test_small_print_says_what_was_run():
-    said = " ".join(words(figures.figure_of_curves(rows(seeds=3), SCENARIO)))
+    said = " ".join(words(figures.figure_of_curves(rows(seeds=3), about(SCENARIO))))
     assert "small" in said and "4 rounds, 30 clients, 6 a round (uniform); 3 seeds: mean and range" in said
     for cohort, phrase in (({"kind": "all"}, "all in every round"), ({"kind": "poisson", "rate": 0.1}, "at rate 0.1")):
-        assert phrase in " ".join(words(figures.figure_of_curves(rows(), {**SCENARIO, "cohort": cohort})))
+        assert phrase in " ".join(words(figures.figure_of_curves(rows(), about({**SCENARIO, "cohort": cohort}))))
 
 
 def test_bars_and_map_are_the_counts_of_every_client():
     held = counts(5, 3)
-    bars, map_, _ = figures.figure_of_partition(held, SCENARIO).axes
+    bars, map_, _ = figures.figure_of_partition(held, about(SCENARIO)).axes
     assert [bar.get_height() for bar in bars.patches] == held.sizes.tolist()
     written = {tuple(map(round, text.get_position())): int(text.get_text()) for text in map_.texts}
     assert written == {(k, c): n for (k, c), n in np.ndenumerate(held.samples)}
@@ -234,26 +243,26 @@ def test_bars_and_map_are_the_counts_of_every_client():
 
 
 def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
-    map_ = figures.figure_of_partition(LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]])), {}).axes[1]
+    map_ = figures.figure_of_partition(LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]])), about({})).axes[1]
     pixels = np.asarray(map_.images[0].get_array(), int)[0]
     assert pixels[0, :3].tolist() == [255, 255, 255] and pixels[len(pixels) // 2, 0] < 240
 
 
 def test_of_10_000_clients_200_are_drawn_and_it_is_said():
     held = counts(10_000, 10)
-    figure = figures.figure_of_partition(held, SCENARIO)
+    figure = figures.figure_of_partition(held, about(SCENARIO))
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert len(heights) == 200 and heights[0] == held.sizes[0] and heights[-1] == held.sizes[-1]
     assert "10,000 clients (shown: 200, evenly chosen)" in " ".join(words(figure)).replace("\n", " ")
 
 
 def test_targets_that_are_no_classes_have_bars_only():
-    figure = figures.figure_of_partition(LabelCounts(np.arange(3), [], np.array([[4], [0], [9]])), SCENARIO)
+    figure = figures.figure_of_partition(LabelCounts(np.arange(3), [], np.array([[4], [0], [9]])), about(SCENARIO))
     assert [[bar.get_height() for bar in axes.patches] for axes in figure.axes] == [[4, 0, 9]]
 
 
 def test_the_partition_is_named_with_its_parameters_and_seed():
-    said = " ".join(words(figures.figure_of_partition(counts(30, 4), SCENARIO, seed=7)))
+    said = " ".join(words(figures.figure_of_partition(counts(30, 4), about(SCENARIO), seed=7)))
     assert "dirichlet (alpha 0.3), 30 clients, " in said and "seed 7" in said
 
 
@@ -273,14 +282,14 @@ def test_the_partition_is_named_with_its_parameters_and_seed():
     ids=["1x1", "1x300", "nobody", "empty", "empty targets", "huge", "hostile", "gaps"],
 )
 def test_any_partition_can_be_drawn(held):
-    files = figures.partition(held, SCENARIO)
+    files = partition(held, SCENARIO)
     assert list(files) == ["partition.png", "partition.svg", "partition.pdf"] and files["partition.png"].startswith(
         b"\x89PNG"
     )
 
 
 def test_names_are_drawn_as_they_are():
-    figure = figures.figure_of_curves(pd.concat([rows(name) for name in HOSTILE]), {**SCENARIO, "name": "$n_1$"})
+    figure = figures.figure_of_curves(pd.concat([rows(name) for name in HOSTILE]), about({**SCENARIO, "name": "$n_1$"}))
     texts = figure.legends[0].get_texts()
     assert [text.get_text() for text in texts][:4] == HOSTILE[:4]
     assert texts[4].get_text() == r"\x1b[31mred\n" and len(texts[-1].get_text()) == 40
@@ -294,11 +303,14 @@ TWICE = """
 import hashlib, json, sys
 import pandas as pd, numpy as np
 from fedsim.report import figures, partition_text
+from fedsim.report.about import about
 from fedsim.study.label_skew import LabelCounts
 assert not [name for name in sys.modules if name.startswith("matplotlib")]
 frame = pd.read_csv(sys.argv[1])
 held = LabelCounts(np.arange(40), list(range(5)), np.random.default_rng(0).poisson(3, (40, 5)))
-files = figures.curves(frame, json.loads(sys.argv[2])) | figures.partition(held, {"name": "p"})
+pages = figures.pages_of_curves(frame, about(json.loads(sys.argv[2])))
+picture = figures.figure_of_partition(held, about({"name": "p"}))
+files = figures.files_of(pages, "curves") | figures.files_of([picture], "partition")
 assert "matplotlib.pyplot" not in sys.modules
 print(json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()}))
 """
@@ -330,7 +342,7 @@ def test_bytes_are_the_same_in_another_process_whatever_the_user_has_set_up_and_
 
 
 def test_no_version_and_no_date_is_in_the_files():
-    files = figures.curves(rows(), SCENARIO) | figures.partition(counts(4, 3), SCENARIO)
+    files = curves(rows(), SCENARIO) | partition(counts(4, 3), SCENARIO)
     for content in files.values():
         assert b"atplotlib v" not in content and b"Software" not in content and b"dc:date" not in content
 
@@ -340,15 +352,15 @@ def test_settings_and_log_levels_of_others_are_left_as_they_were():
 
     log = logging.getLogger("matplotlib")
     before = dict(matplotlib.rcParams), log.level
-    hashlib.sha256(figures.curves(rows(), SCENARIO)["curves.png"])
-    figures.partition(counts(4, 3), SCENARIO)
+    hashlib.sha256(curves(rows(), SCENARIO)["curves.png"])
+    partition(counts(4, 3), SCENARIO)
     assert (dict(matplotlib.rcParams), log.level) == before
 
 
 def test_both_figures_take_no_time():
     frame, held = rows(rounds=100, seeds=5), counts(200, 10)
-    figures.partition(counts(2, 2), SCENARIO)  # imports matplotlib
+    partition(counts(2, 2), SCENARIO)  # imports matplotlib
     started = time.process_time()
-    figures.curves(frame, SCENARIO)
-    figures.partition(held, SCENARIO)
+    curves(frame, SCENARIO)
+    partition(held, SCENARIO)
     assert time.process_time() - started < 3  # 0.5 s when nobody else is working

@@ -11,6 +11,7 @@ from fedsim.report.page import heat_map, strips
 from fedsim.report.page.plot import looks
 from fedsim.report.page.scales import Axis
 from fedsim.runs.record_form import malformed
+from fedsim.study.findings import findings_of
 from fedsim.study.label_skew import LabelCounts
 from fedsim.study.pairing import against
 from fedsim.study.verdict import verdict
@@ -221,4 +222,5 @@ def test_what_is_tuned_stands_in_a_column_of_its_axis():
     written = record(kind="compare", baseline="base", score="final", cells=[])
     text = page.page_of([page.Source(written, tables_of(rows))]).decode()
     assert '<th scope="col">client learning rate</th>' in text and '<td data-sort="client.lr=0.3">0.3</td>' in text
-    assert verdict(against(rows, "base", "final"), rows, "base")[0] in html.unescape(text)
+    tables = {"compare": against(rows, "base", "final"), "summary": rows}
+    assert verdict(findings_of(tables, "base")).lines[0] in html.unescape(text)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsim.report import derived, figures
+from fedsim.report.about import about
 from fedsim.report.figures import marks
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import pages_of_differences
@@ -55,13 +56,19 @@ def table(means, path="fleet.malicious", values=SHARES, **more):
         "diverged": 0,
         **more,
     }
-    return pd.DataFrame(
-        [
-            {"method": name, "variant": f"{path}={value:g}", path: value, "mean": mean, **head}
-            for name, of_one in means.items()
-            for value, mean in zip(values, of_one, strict=True)
-        ]
-    )
+    return [
+        {"method": name, "variant": f"{path}={value:g}", path: value, "mean": mean, **head}
+        for name, of_one in means.items()
+        for value, mean in zip(values, of_one, strict=True)
+    ]
+
+
+def scores_of(rows, scenario, start=None, order=()):
+    """Figures of the scores against the one axis, with the break-down points that follow from them."""
+    path = figures.axis_of(scenario)
+    starts = [{"round": 0, "variant": row["variant"], row["metric"]: start} for row in rows if start is not None]
+    fallen = derived.fallen_of(None, rows, starts, path)
+    return figures.figures_of_scores(rows, about(scenario, order=order), fallen, start)
 
 
 def varied(values, path="fleet.malicious"):
@@ -92,7 +99,7 @@ def test_of_two_equal_curves_both_are_to_be_seen():
     """The upper one is dashed and thinner, and its markers stand elsewhere."""
     frame = rounds(["fedavg"], last=21)
     figure = figures.figure_of_curves(
-        pd.concat([frame, frame.assign(method="fedprox")]), SCENARIO, ["fedavg", "fedprox"]
+        pd.concat([frame, frame.assign(method="fedprox")]), about(SCENARIO, order=["fedavg", "fedprox"])
     )
     below, above = strong(figure.axes[0])
     assert below.get_ydata().tolist() == above.get_ydata().tolist()
@@ -102,24 +109,25 @@ def test_of_two_equal_curves_both_are_to_be_seen():
 
 def test_the_legend_stands_in_the_order_of_the_result():
     order = ["c", "a", "b"]
-    figure = figures.figure_of_curves(rounds(["a", "b", "c"]), SCENARIO, order)
+    figure = figures.figure_of_curves(rounds(["a", "b", "c"]), about(SCENARIO, order=order))
     assert legend(figure) == order
     colours = {line.get_color(): line.get_ydata()[-1] for line in strong(figure.axes[0])}
     assert sorted(colours, key=COLOURS.index) == list(COLOURS[:3])
     assert colours[COLOURS[1]] == max(colours.values())  # a, the best of them
     summary = pd.DataFrame(
         {"method": ["a", "b", "c"], "seed": 0, "metric": "test_accuracy", "final": [0.5, 0.7, 0.9], "diverged": 0}
-    )
-    drawn = {}
+    ).assign(rounds_to_target=None)
+    drawn = []
     record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "curves", lambda rounds, scenario, order, mark: drawn.setdefault("order", order) and {})
-        list(derived._figures({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record, {"mark": ""}))
-    assert drawn["order"] == ["a", "c", "b"]
+        patch.setattr(derived.page, "page_of", lambda sources: b"")
+        patch.setattr(figures, "pages_of_curves", lambda rounds, shown: drawn.append(shown.order) or [])
+        derived.derived_files({"rounds": rounds(["a", "b", "c"]), "summary": summary}, record)
+    assert drawn == [["a", "c", "b"]]
 
 
 def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
-    figure = figures.figure_of_curves(rounds(MANY), SCENARIO, MANY)
+    figure = figures.figure_of_curves(rounds(MANY), about(SCENARIO, order=MANY))
     axes = figure.axes[0]
     lines = [line for line in axes.lines if line.get_label() == "test_accuracy"]
     assert len(lines) == 16 and len(strong(axes)) == 8
@@ -132,7 +140,7 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
 @pytest.mark.parametrize(("count", "across", "pages"), [(3, 1, 1), (8, 2, 1), (12, 3, 1), (40, 3, 2)])
 def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
     variants = [f"fleet.malicious={i}" for i in range(count)]
-    drawn = pages_of_curves(rounds(["a", "b"], variants, seeds=1, last=3), SCENARIO, ["a", "b"])
+    drawn = pages_of_curves(rounds(["a", "b"], variants, seeds=1, last=3), about(SCENARIO, order=["a", "b"]))
     assert len(drawn) == pages and sum(len(figure.axes) for figure in drawn) == count
     for figure in drawn:
         assert figure.get_figwidth() == WIDE and figure.get_figheight() <= HIGH + 0.2
@@ -147,7 +155,7 @@ def test_differences_of_many_variations_fit_pages():
     means = {name: [0.5] * 4 for name in MANY}
     for place, part in enumerate(
         drawn := pages_of_differences(
-            table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0), SCENARIO, MANY[::-1]
+            table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0), about(SCENARIO, order=MANY[::-1])
         )
     ):
         assert part.get_figheight() <= HIGH and len(drawn) == 2 and len(part.axes) == 2, place
@@ -157,7 +165,7 @@ def test_differences_of_many_variations_fit_pages():
 
 def test_scores_stand_against_the_axis_with_their_interval():
     means = {"mean": [0.9, 0.8, 0.2, 0.1], "median": [0.88, 0.87, 0.86, 0.85]}
-    figure = figures.figure_of_scores(table(means), varied(SHARES), 0.1, ["mean", "median"])
+    (figure,) = scores_of(table(means), varied(SHARES), 0.1, ["mean", "median"])
     (axes,) = figure.axes
     curves = [line for line in axes.lines if line.get_label() == "score"]
     assert [(list(line.get_xdata()), list(line.get_ydata())) for line in curves] == [
@@ -175,7 +183,7 @@ def test_scores_stand_against_the_axis_with_their_interval():
 
 def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
     rates = [0.001, 0.01, 0.1, 1]
-    figure = figures.figure_of_scores(
+    (figure,) = scores_of(
         table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates), varied(rates, "client.lr")
     )
     assert figure.axes[0].get_xscale() == "log" and figure.axes[0].get_xlabel() == "client.lr, log"
@@ -202,13 +210,15 @@ def test_scores_are_drawn_where_exactly_one_axis_is_numeric(vary, path):
 
 
 def test_runs_without_a_mean_leave_a_gap():
-    frame = table({"a": [0.9, np.nan, 0.5, 0.4], "b": [np.nan] * 4})
-    frame.loc[frame["method"] == "b", "sd"] = np.nan
-    (axes,) = figures.figure_of_scores(frame, varied(SHARES), 0.1).axes
+    rows = table({"a": [0.9, None, 0.5, 0.4], "b": [None] * 4})
+    rows = [{**row, "sd": None} if row["method"] == "b" else row for row in rows]
+    (figure,) = scores_of(rows, varied(SHARES), 0.1)
+    (axes,) = figure.axes
     lines = [line for line in axes.lines if line.get_label() == "score"]
     assert list(lines[0].get_xdata()) == [0, 0.2, 0.3] and not len(lines[1].get_xdata())
     losses = table({"a": [0.1, 0.2, np.inf, np.inf]}, metric="test_loss")
-    (axes,) = figures.figure_of_scores(losses, varied(SHARES), 2.3).axes
+    (figure,) = scores_of(losses, varied(SHARES), 2.3)
+    (axes,) = figure.axes
     assert list(axes.lines[0].get_xdata()) == [0, 0.1]
 
 
@@ -241,7 +251,7 @@ def test_a_loss_without_bound_is_broken_down():
 
 def test_runs_that_diverged_with_a_finite_loss_are_marked():
     frame = derived._marked(rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}])
-    axes = figures.figure_of_curves(frame, SCENARIO).axes[0]
+    axes = figures.figure_of_curves(frame, about(SCENARIO)).axes[0]
     crosses = [line for line in axes.lines if line.get_label() == "test_accuracy, diverged"]
     assert len(crosses) == 1 and list(crosses[0].get_xdata()) == [4]
 
@@ -249,5 +259,5 @@ def test_runs_that_diverged_with_a_finite_loss_are_marked():
 @pytest.mark.long
 def test_scores_have_the_same_bytes_again():
     means = {name: [0.9 - 0.02 * i, 0.7, 0.5, 0.3] for i, name in enumerate(MANY)}
-    one, other = (figures.scores(table(means), varied(SHARES), 0.1, MANY) for _ in range(2))
+    one, other = (figures.files_of(scores_of(table(means), varied(SHARES), 0.1, MANY), "scores") for _ in range(2))
     assert one == other and list(one) == ["scores.png", "scores.svg", "scores.pdf"]

@@ -15,6 +15,7 @@ from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Poison, poisoned, with_triggered
 from fedsim.errors import ScenarioError
+from fedsim.report.about import about
 from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
 from fedsim.scenario import read
@@ -337,7 +338,7 @@ def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples()
 def test_the_page_has_a_panel_and_says_what_is_attacked():
     rows = [{"method": "mean", "seed": 0, "round": r, "test_loss": 1.0, "attack_success": 0.1 * r} for r in range(3)]
     table = pd.DataFrame(rows).assign(bytes_up=0.0, bytes_down=0.0, virtual_seconds=0.0)
-    groups, data = charts.charts(table, {"mean": "m0"}, {}, "test_loss")
+    groups, data = charts.charts(table, {"mean": "m0"}, about({}, [{"metric": "test_loss"}]))
     assert [group["words"] for group in groups] == ["test loss", "attack success"] and data["charts"][1]["share"]
     record = {"scenario": read({"name": "page", "data": {"kind": "digits", "attack": ["label_random"]}}).resolved()}
     assert ("attack on data", "label_random") in setting.setting(record)["steps"]

@@ -10,6 +10,7 @@ from fedsim.scenario.sections import ClientCommon, DataCommon, Fleet, Numerics, 
 from fedsim.study import words
 from fedsim.study.claims import BETTER as BETTER_OR_WORSE
 from fedsim.study.claims import claims_of
+from fedsim.study.findings import findings_of
 from fedsim.study.pairing import against
 from fedsim.study.standings import chance_levels, standings
 from fedsim.study.verdict import verdict
@@ -27,8 +28,14 @@ def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dic
     ]
 
 
+def said(rows, baseline="base", chance=None, **more):
+    tables = {"compare": against(rows, baseline, "final"), "summary": rows}
+    found = findings_of(tables, baseline, chance=chance)
+    return verdict(found._replace(**more))
+
+
 def lines_of(rows, baseline="base", **more):
-    return verdict(against(rows, baseline, "final"), rows, baseline, **more)
+    return said(rows, baseline, **more).lines
 
 
 def test_one_headline_then_what_is_sure_and_what_is_level():
@@ -168,6 +175,49 @@ def test_sentences_say_as_data_what_they_claim():
     assert json.loads(json.dumps(lines)) == lines  # to everything else they are texts
 
 
+def test_a_verdict_is_a_headline_and_at_most_five_sentences_of_one_weight_together():
+    """Of nine variations none is picked out: what is left out stands in the column, and its claims are counted."""
+    values = [0.1 * i for i in range(1, 10)]
+    rows = []
+    for i, value in enumerate(values):
+        better = [score + i / 1000 for score in BETTER]
+        rows += rows_of({"base": BASE, "better": better, "level": LEVEL}, variant=f"client.lr={value:.1f}")
+    more = [{**row, "seed": seed} for row in rows for seed in (row["seed"], row["seed"] + 7)]
+    about = said(more)
+    assert about.lines[0].startswith("better has the best mean in all 9 variations") and len(about.lines) == 1
+    assert {standing.verdict for group in about.standings.values() for standing in group} == {
+        "",
+        "surely better",
+        "not told apart",
+    }
+    assert len({claim.where for claim in about.claims if claim.kind == BETTER_OR_WORSE}) == 9
+    few = said([row for row in more if row["variant"] < "client.lr=0.3"])
+    assert [line.weight.name for line in few.lines] == ["HEADLINE", "SURE", "LEVEL", "SURE", "REPEATED"]
+
+
+def test_the_column_says_of_every_method_what_came_of_it():
+    chance = {"": 0.12}
+    scores = {"base": BETTER, "level": [b - 0.001 * (i % 2) for i, b in enumerate(BETTER)], "less": [0.1] * 7}
+    rows = rows_of({**scores, "wild": BASE, "gone": BASE, "idle": BASE})
+    for row in rows:
+        row["diverged"] = int(row["method"] == "wild")
+        row |= {"status": "failed", "metric": None, "final": None} if row["method"] == "gone" else {}
+        row |= {"status": "not_run", "final": None} if row["method"] == "idle" else {}
+    about = said(rows, chance=chance)
+    assert {standing.method: standing.verdict for standing in about.standings[""]} == {
+        "base": "",
+        "level": "not told apart",
+        "less": "surely worse, at chance level",
+        "wild": "surely worse, diverged",
+        "gone": "failed",
+        "idle": "not run",
+    }
+    table = results(rows, against(rows, "base", "final"), "final", by_variation=about.standings)
+    assert {row["method"][0]: row["verdict"][0] for row in table} == {
+        standing.method: standing.verdict for standing in about.standings[""]
+    }
+
+
 def test_headlines_of_regressions_name_r2_and_mae():
     rows = rows_of({"base": BETTER, "less": BASE}, "test_loss")
     errors = {("", "base"): "R² 0.71, MAE 0.52", ("", "less"): "R² 0.8, MAE 0.4"}
@@ -246,7 +296,8 @@ def test_the_baselines_own_row_changes_nothing():
         {**dict.fromkeys(table[0]), "method": "base", "baseline": "base", "seeds": 7},
         *(r for r in table if r["method"] != "base"),
     ]
-    assert verdict(own, rows, "base") == verdict([row for row in own if row["method"] != "base"], rows, "base")
+    one, other = (findings_of({"compare": part, "summary": rows}, "base") for part in (own, own[1:]))
+    assert verdict(one) == verdict(other)
     assert results(rows, own, "final") == results(rows, own[1:], "final")
 
 

@@ -9,14 +9,17 @@ import pytest
 from scipy import stats
 
 import fedsim
+from fedsim.report.about import about
 from fedsim.report.derived import derived_files
 from fedsim.report.figures import figures_of_attacks
 from fedsim.report.results import rows_of
+from fedsim.study.attack_lines import worst_case_lines
 from fedsim.study.claims import claims_of
 from fedsim.study.conclusions import conclusions
 from fedsim.study.exchange import beyond, exchanged, worst_apart
+from fedsim.study.findings import findings_of
 from fedsim.study.statistics import interval
-from fedsim.study.worst_case import by_attack, parted, worst_case_lines, worst_cases
+from fedsim.study.worst_case import by_attack, parted, worst_cases
 
 SCORES = {  # by attack and method, for alpha 1; one less for alpha 0.1
     "[]": {"a": 0.9, "b": 0.9, "c": 0.1},
@@ -47,6 +50,11 @@ def summary(seeds=8):
     return rows
 
 
+def lines_of(rows):
+    worst = worst_cases(rows, "final")
+    return worst_case_lines(findings_of({"compare": [], "summary": rows, "worst": worst}, "a"))
+
+
 def test_the_worst_attack_is_that_of_the_lowest_mean_and_no_attack_is_none():
     rows = summary()
     table = pd.DataFrame(worst_cases(rows, "final"))
@@ -75,7 +83,7 @@ def test_a_run_that_diverged_is_the_worst_there_is():
 
 
 def test_sentences():
-    lines = worst_case_lines(worst_cases(summary(), "final"))
+    lines = lines_of(summary())
     assert lines[0].startswith("Under the worst of 2 attacks, with partition α 1: b keeps test accuracy 0.6 (gaussian")
     assert "on the wire), surely more than 2 of 2; a keeps 0.2 (sign flip scale 5" in lines[0] and len(lines) == 2
 
@@ -118,14 +126,14 @@ def test_a_choice_of_attacks_makes_no_difference_sure(fares):
 
 
 def test_what_is_surely_more_is_a_claim():
-    claims = claims_of(worst_case_lines(worst_cases(summary(), "final")))
+    claims = claims_of(lines_of(summary()))
     assert {(claim.who, claim.whom) for claim in claims} == {("b", "a"), ("b", "c")} and len(claims) == 4
-    assert not claims_of(worst_case_lines(worst_cases(summary(seeds=7), "final")))  # 12 / 2**7 is too much
+    assert not claims_of(lines_of(summary(seeds=7)))  # 12 / 2**7 is too much
 
 
 def test_where_attacks_do_not_vary_there_is_nothing():
     rows = [row for row in summary() if row["wire"] != "[gaussian]"]
-    assert by_attack(rows) == {} and worst_cases(rows, "final") == [] and figures_of_attacks(rows, {}, "final") == []
+    assert by_attack(rows) == {} and worst_cases(rows, "final") == [] and figures_of_attacks(rows, about({}, rows)) == []
     assert parted("") == ("", "") and parted("fleet.malicious=0.2") == ("fleet.malicious=0.2", "")
     assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
 
@@ -142,7 +150,7 @@ def test_codecs_on_the_wire_are_no_attacks():
 
 
 def test_figure_has_a_number_for_every_pair():
-    first, second = figures_of_attacks(summary(), {"name": "grid"}, "final", ["c", "a", "b"])
+    first, second = figures_of_attacks(summary(), about({"name": "grid"}, summary(), order=["c", "a", "b"]))
     (axes,) = first.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["c", "a", "b"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["sign flip scale 5", "gaussian"]

@@ -64,8 +64,10 @@ def compare_command(out: Path | None, open_page: bool, quiet: bool, as_json: boo
         console.verdict(comparison, folder)
     if open_page:
         options.show_page(folder / "report.html")
-    for edge in comparison.edges if quiet or as_json else ():  # else they stand among the sentences
-        click.echo(f"fedsim: {edge}", err=True)
+    told = [] if quiet or as_json else comparison.verdict
+    for edge in comparison.edges:
+        if edge not in told:
+            click.echo(f"fedsim: {edge}", err=True)
     for run, reason in comparison.reasons.items():
         click.echo(f"fedsim: {run}: {reason}", err=True)
     if comparison.status != "done":

@@ -47,12 +47,12 @@ def verdict(comparison: Comparison, out: Path) -> None:
     summary, compare = comparison.records["summary"], comparison.records["compare"]
     variants = list(dict.fromkeys(outcome.cell.who.get("variant") for outcome in comparison.outcomes))
     varied = ["variant"] if comparison.varied else []
-    names = ["method", *varied, "runs", "score", "sd", "difference", "95 %", "p (Holm)", "better in"]
+    names = ["method", *varied, "runs", "score", "sd", "difference", "95 %", "p (Holm)", "better in", "verdict"]
     titles = {"score": f"{comparison.score} {metric_of(summary)}"}
-    view = _table([titles.get(name, name) for name in names], left=("method", "variant"))
-    for row in results(summary, compare, comparison.score, variants):
+    view = _table([titles.get(name, name) for name in names], left=("method", "variant", "verdict"))
+    for row in results(summary, compare, comparison.score, variants, comparison.standings):
         row["variant"] = (variation(str(row.get("variant", ("",))[0]), comparison.scenario), "")
-        view.add_row(*(row[name][0] for name in names))
+        view.add_row(*(row.get(name, ("",))[0] for name in names))
     _print(view, 150)
     print()
     for line in lines:

@@ -7,17 +7,18 @@ import pandas as pd
 
 from fedsim.disk.tables import LISTED
 from fedsim.report import figures, page, tables
-from fedsim.report.cost_table import cost_tables
+from fedsim.report.about import About, about
+from fedsim.report.cost_table import cost_table
 from fedsim.report.latex import plain
 from fedsim.report.mark import in_latex, in_markdown, mark_of
 from fedsim.report.paper_table import paper_table
+from fedsim.report.pictures.costs import CostPicture, cost_pictures
 from fedsim.report.ranking import order_of
-from fedsim.report.results import metric_of, rows_of
+from fedsim.report.results import Row, rows_of
 from fedsim.report.series import by_variant
-from fedsim.study.breakdown import untrained
-from fedsim.study.cost_axes import AXES, Axis
+from fedsim.study.breakdown import AXIS, breakdowns, untrained
+from fedsim.study.cost_axes import AXES
 from fedsim.study.label_skew import counts_of_rows
-from fedsim.study.words import variation
 
 PAGE = "report.html"
 
@@ -34,72 +35,92 @@ def derived_files(
     """
     summary, compared, score = frames.get("summary"), frames.get("compare"), record.get("score", "final")
     mark = mark_of(record)
-    pictures = _figures(frames, record, {"mark": mark, "formats": drawn}) if drawn else ()
-    files = {f"figures/{name}": content for name, content in pictures}
-    if summary is not None and score in summary and len(summary):
-        rows = (rows_of(summary), None if compared is None else rows_of(compared))
+    runs = [] if summary is None or score not in summary else rows_of(summary)
+    order = order_of(runs, record.get("baseline"), score) if runs else []
+    shown = about(record["scenario"], runs, score, order)
+    files: dict[str, bytes] = {}
+    for name, pages in _figures(frames, runs, shown) if drawn else ():
+        made = figures.files_of(pages, name, mark, drawn)
+        files |= {f"figures/{file}": content for file, content in made.items()}
+    if summary is not None and runs:
+        rows = runs, None if compared is None else rows_of(compared)
         table = tables.for_paper(summary, compared, score)
         files["tables/summary.tex"] = in_latex(paper_table(*rows, score, record["scenario"]), mark).encode()
         files["tables/summary.md"] = in_markdown(tables.markdown(table), mark).encode()
     for axis in AXES:
         if (spent := frames.get(axis.table)) is not None and len(spent):
-            files |= _cost_tables(axis, rows_of(spent), record, mark)
+            files |= _cost_tables(cost_pictures(axis, rows_of(spent), record.get("baseline") or "", shown), mark)
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
-def _cost_tables(
-    axis: Axis, rows: Sequence[Mapping[str, Any]], record: Mapping[str, Any], mark: str
-) -> dict[str, bytes]:
+def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]:
     """`tables/bytes.tex` and `tables/bytes.md`; those of a second variation as `bytes-2.tex`, and so on."""
     files = {}
-    parts = cost_tables(axis, [dict(row) for row in rows], record.get("baseline") or "", record["scenario"])
-    for place, part in enumerate(parts, 1):
-        name = f"tables/{axis.table}" if place == 1 else f"tables/{axis.table}-{place}"
-        table = pd.DataFrame([[shown for shown, _ in row] for row in part.cells], columns=part.head)
-        title = f"{part.title}. " if part.title else ""
-        about = f"{title}{axis.note}"
-        files[f"{name}.tex"] = in_latex(f"% {plain(about)} Needs booktabs.\n{tables.latex(table)}", mark).encode()
-        files[f"{name}.md"] = in_markdown(f"{about}\n\n{tables.markdown(table)}", mark).encode()
+    for place, picture in enumerate(pictures, 1):
+        name = f"tables/{picture.axis.table}" if place == 1 else f"tables/{picture.axis.table}-{place}"
+        head, cells = cost_table(picture)
+        table = pd.DataFrame([[shown for shown, _ in row] for row in cells], columns=head)
+        title = f"{picture.title}. " if picture.title else ""
+        note = f"{title}{picture.axis.note}"
+        files[f"{name}.tex"] = in_latex(f"% {plain(note)} Needs booktabs.\n{tables.latex(table)}", mark).encode()
+        files[f"{name}.md"] = in_markdown(f"{note}\n\n{tables.markdown(table)}", mark).encode()
     return files
 
 
 def _figures(
-    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], form: Mapping[str, Any]
-) -> Iterator[tuple[str, bytes]]:
-    rounds, partition, compared, summary = (frames.get(name) for name in ("rounds", "partition", "compare", "summary"))
-    scenario, score = record["scenario"], record.get("score", "final")
-    rows = [] if summary is None or score not in summary else rows_of(summary)
-    order = order_of(rows, record.get("baseline"), score) if rows else []
+    frames: Mapping[str, pd.DataFrame], runs: Sequence[Row], shown: About
+) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Figures by the name of their files, each on as many pages as it needs."""
+    rounds, partition, compared = (frames.get(name) for name in ("rounds", "partition", "compare"))
     if rounds is not None and len(rounds):
-        yield from figures.curves(_marked(rounds, rows), scenario, order, **form).items()
+        yield "curves", figures.pages_of_curves(_marked(rounds, runs), shown)
     if partition is not None and len(partition):
-        variant, first = next(iter(by_variant(partition).items()))
-        clients = by_variant(frames["clients"]).get(variant) if "clients" in frames else None
-        counts = counts_of_rows(first, _clients(clients, scenario["data"].get("clients")))
-        seed = int(first["seed"].iloc[0]) if "seed" in first and len(scenario["seeds"]) > 1 else None
-        yield from figures.partition(counts, _as_dealt(scenario, variant), seed, **form).items()
+        yield "partition", [_figure_of_partition(partition, frames.get("clients"), shown)]
     if (first := frames.get("machines")) is not None and len(first):
-        yield from figures.machines(first, scenario, order, **form).items()
-    if rows:
-        yield from figures.attacks(rows, scenario, score, order, **form).items()
+        yield "machines", figures.figures_of_machines(first, shown)
+    if runs:
+        yield "attacks", figures.figures_of_attacks(runs, shown)
     for axis in AXES:
         if (spent := frames.get(axis.table)) is not None and len(spent):
-            yield from figures.costs(axis, rows_of(spent), rounds, scenario, **form).items()
+            yield axis.table, figures.figures_of_costs(axis, rows_of(spent), rounds, shown)
     if compared is None or not len(compared):
         return
-    if set(compared["method"]) - set(compared["baseline"]):
-        yield from figures.differences(compared, scenario, order, **form).items()
-    path = figures.axis_of(scenario)
-    if path in compared and len(compared["mean"].dropna()):
-        yield from figures.scores(compared, scenario, _untrained(rounds, metric_of(rows)), order, **form).items()
+    rows = rows_of(compared)
+    yield "differences", figures.pages_of_differences(rows, shown)
+    path = figures.axis_of(shown.scenario)
+    if path is not None and path in compared and len(compared["mean"].dropna()):
+        starts = rows_of(pd.DataFrame(rounds[rounds["round"] == 0])) if rounds is not None else []
+        fallen = fallen_of(frames.get("breakdown"), rows, starts, path)
+        yield "scores", figures.figures_of_scores(rows, shown, fallen, _untrained(starts, shown.metric))
 
 
-def _as_dealt(scenario: Mapping[str, Any], variant: str) -> Mapping[str, Any]:
+def fallen_of(
+    table: pd.DataFrame | None, compared: Sequence[Row], starts: Sequence[Row], path: str
+) -> Sequence[Row]:
+    """Where methods fall along the axis of the scores: `breakdown.csv`, where that is its axis; else made likewise."""
+    if path == AXIS and table is not None and len(table):
+        return rows_of(table)
+    return breakdowns(compared, starts, path, least=2)
+
+
+def _figure_of_partition(partition: pd.DataFrame, clients: pd.DataFrame | None, shown: About) -> Any:
+    """The partition of the first variation and the first seed."""
+    variant, first = next(iter(by_variant(partition).items()))
+    section = shown.scenario["data"]
+    listed = None if clients is None else by_variant(clients).get(variant)
+    counts = counts_of_rows(first, _clients(listed, section.get("clients")))
+    several = "seed" in first and len(shown.scenario["seeds"]) > 1
+    seed = int(first["seed"].iloc[0]) if several else None
+    return figures.figure_of_partition(counts, shown._replace(scenario=_as_dealt(shown, variant)), seed)
+
+
+def _as_dealt(shown: About, variant: str) -> Mapping[str, Any]:
     """The scenario with the partition of one variation, in the variation's own words where the partition varies."""
+    scenario = shown.scenario
     vary = (scenario.get("compare") or {}).get("vary") or {}
     if not any(path == "data.partition" or path.startswith("data.partition.") for path in vary):
         return scenario
-    return {**scenario, "data": {**scenario["data"], "partition": {"kind": variation(variant, scenario)}}}
+    return {**scenario, "data": {**scenario["data"], "partition": {"kind": shown.words(variant)}}}
 
 
 def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -109,12 +130,10 @@ def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataF
     return rounds.assign(diverged=[int(run in lost) for run in zip(*(rounds[key] for key in keys), strict=True)])
 
 
-def _untrained(rounds: pd.DataFrame | None, metric: str) -> float | None:
+def _untrained(starts: Sequence[Row], metric: str) -> float | None:
     """The mean score of the start models of all variations together; None where it is not known."""
-    if rounds is None or metric not in rounds:
-        return None
-    start = rounds.loc[rounds["round"] == 0, ["round", metric]]
-    return untrained(rows_of(start), metric).get("")
+    together = [{"round": 0, metric: row.get(metric)} for row in starts]
+    return untrained(together, metric).get("")
 
 
 def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:

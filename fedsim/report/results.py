@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.study.pairing import others
-from fedsim.study.standings import wins
+from fedsim.study.standings import Standing, wins
 from fedsim.study.summary import larger_is_better, median_to_target, ran
 
 NEVER = 1e300  # where a target that was not reached is sorted
@@ -35,7 +35,11 @@ def by(rows: Sequence[Row], *names: str) -> dict[tuple, list[Row]]:
 
 
 def results(
-    summary: Sequence[Row], compare: Sequence[Row] | None, score: str, variants: Sequence[Any] = ()
+    summary: Sequence[Row],
+    compare: Sequence[Row] | None,
+    score: str,
+    variants: Sequence[Any] = (),
+    by_variation: Mapping[str, Sequence[Standing]] | None = None,
 ) -> list[dict[str, Cell]]:
     """A row per method (and variation), the baseline and then the best first, cells by column; `score` is a mean.
 
@@ -44,7 +48,10 @@ def results(
       compare: those of `compare.csv`, where there is one.
       score: `final`, `best` or `mean_last_k`.
       variants: in their order; left out: as they appear.
+      by_variation: the standings of methods, whose verdicts are a column; left out: without it.
     """
+    standing = {(s.method, name): s for name, group in (by_variation or {}).items() for s in group}
+    standing = standing if any(one.verdict for one in standing.values()) else {}
     keys = [name for name in ("method", "variant", "tuned") if any(name in row for row in summary)]
     differences = None if compare is None else {_key(row): row for row in others(compare)}
     runs = by(summary, "method", "variant")
@@ -62,6 +69,9 @@ def results(
             difference = differences.get(key)
             row |= _difference(difference)
             row["better in"] = _wins(difference, group, runs, score, better) if difference else ("", "")
+            if standing:
+                said = standing[key[0], key[1] or ""].verdict
+                row["verdict"] = (said, said)
         mean: Any = row["score"][1]
         worse = math.inf if mean == "" else -mean if better else mean
         ranked.append(((variants.index(key[1]), differences is not None and key in differences, worse), row))

@@ -11,15 +11,12 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import Layout, label_of, names_of
 from fedsim.runs.result import OPTIONAL, ORDER, Result, State, Tables
-from fedsim.study.breakdown import breakdown_lines, breakdowns, untrained
 from fedsim.study.conclusions import conclusions
-from fedsim.study.cost_axes import AXES, leads
-from fedsim.study.cost_lines import cost_lines
+from fedsim.study.findings import findings_of
 from fedsim.study.grid import Cell
-from fedsim.study.regression import errors_of
 from fedsim.study.standings import chance_levels
-from fedsim.study.tuning import Trial, edges, settings, tuned
-from fedsim.study.verdict import verdict
+from fedsim.study.tuning import Trial, tuned
+from fedsim.study.verdict import Verdict, verdict
 
 MORE = {
     "compare": tables.COMPARE,
@@ -72,8 +69,9 @@ class Comparison(Tables):
       seconds: a row per method and variation, as in `seconds.csv`: what its score takes in virtual seconds; empty where all
         take the same.
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
-      verdict: the table in sentences, the headline first.
-      edges: those of them that warn of a setting at the edge of what was tried.
+      standings: of the methods by variation, the best first, each with what is to be said of it.
+      verdict: the table in at most six sentences, the headline first.
+      edges: sentences that warn of a setting at the edge of what was tried, whether they are among those or not.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
       outcomes: every configuration that is reported, with its result.
@@ -91,8 +89,10 @@ class Comparison(Tables):
         self.records["tuning"] = tuning
         rounds = self.records["rounds"]
         self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied, rounds)
-        self.edges = edges(tuning, self.tuned)
-        self.verdict = said(self.records, self.partition, scenario, baseline, score, self.tuned)
+        about = said(self.records, self.partition, scenario, baseline, score, self.tuned)
+        self.standings = about.standings
+        self.verdict = about.lines
+        self.edges = about.edges
         self.reasons = dict(self._reasons())
         self.status = "incomplete" if self.reasons else "done"
 
@@ -231,32 +231,20 @@ def said(
     baseline: str,
     score: str,
     tuned: Sequence[str],
-) -> list[str]:
-    """The tables of a comparison in sentences, the headline first.
+) -> Verdict:
+    """The tables of a comparison in sentences, the headline first, with all that they claim.
 
     Args:
-      records: the rows of `compare`, `summary`, `rounds`, `bytes`, `seconds` and `tuning`.
+      records: the rows of all of its tables.
       partition: the columns of `partition.csv`.
       scenario: resolved.
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
       tuned: paths that were tuned.
     """
-    compared, summary, tuning = (records[name] for name in ("compare", "summary", "tuning"))
-    metric = next((str(row["metric"]) for row in summary if row.get("metric")), "")
-    rounds = records["rounds"]
+    metric = next((str(row["metric"]) for row in records["summary"] if row.get("metric")), "")
     chance = chance_levels(partition, metric)
-    start = untrained(rounds, metric)
-    lines = verdict(compared, summary, baseline, score, chance, scenario, start, errors_of(rounds, metric))
-    falls = breakdown_lines(breakdowns(compared, rounds), scenario)
-    costs = {axis.table: records[axis.table] for axis in AXES}
-    first = []
-    after = []
-    for axis in AXES:
-        spent = cost_lines(axis, costs[axis.table], summary, rounds, baseline, score, scenario, costs)
-        (first if leads(axis, scenario) else after).extend(spent)
-    lines = [*first, *lines[:1], *after, *lines[1:]]
-    return [*falls, *lines, *settings(tuning), *edges(tuning, tuned)]
+    return verdict(findings_of(records, baseline, score, scenario, chance), tuned)
 
 
 def _failed(outcome: Outcome) -> list[Record]:

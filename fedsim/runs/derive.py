@@ -22,7 +22,8 @@ from fedsim.runs.unfinished import axes_of, csv_of, ended, frames_of, marked, re
 from fedsim.study.cost_axes import AXES
 
 TABLES = (*ORDER, "compare", *(axis.table for axis in AXES))  # from which everything else is derived
-SAID = ("compare", "summary", "rounds", *(axis.table for axis in AXES))  # from which the verdict is
+READ = ("worst", "breakdown", "tuning")  # tables that only the verdict and figures are made of
+SAID = ("compare", "summary", "rounds", *(axis.table for axis in AXES), *READ)  # from which the verdict is
 NEEDED = {  # a column that every reader of a table relies on
     "rounds": "round", "clients": "client", "partition": "client", "staleness": "age",
     "machines": "begins", "summary": "metric",
@@ -103,15 +104,14 @@ def rebuild(path: Path) -> list[str]:
     return sorted(derived)
 
 
-def _said_again(path: Path, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
+def _said_again(path: Path, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, Sequence[str]]:
     """The verdict of a comparison, from its tables; nothing of a run."""
     if record.get("kind") != "compare" or not {"compare", "summary"} <= tables.keys():
         return {}
-    tuning = read_table(path, "tuning")
-    frames = {**{name: tables.get(name) for name in SAID}, "tuning": tuning}
+    frames = {**{name: tables.get(name) for name in SAID}, **{name: read_table(path, name) for name in READ}}
     rows = {name: [] if frame is None else rows_of(frame) for name, frame in frames.items()}
     about = record["scenario"], record["baseline"], record["score"], axes_of(record)[1]
-    return {"verdict": said(rows, tables.get("partition"), *about)}
+    return {"verdict": said(rows, tables.get("partition"), *about).lines}
 
 
 def write_so_far(

@@ -12,6 +12,7 @@ from fedsim.data.partition import column_of
 from fedsim.disk import files, tables
 from fedsim.errors import DataError
 from fedsim.report import figures
+from fedsim.report.about import about
 from fedsim.scenario import Scenario
 from fedsim.study.label_skew import Heterogeneity, column_counts, heterogeneity
 
@@ -51,7 +52,8 @@ def write_partition(scenario: Scenario, folder: Path, split: Path | None = None,
         partitions[first] = partitions[first]._replace(counts=counts)
     settled = {"data": settled_data(scenario, None, federations[first])}
     resolved = scenario._replace(spec=spec.model_copy(update=settled)).resolved()
-    drawn = figures.partition(partitions[first].counts, resolved, first if several else None)
+    picture = figures.figure_of_partition(partitions[first].counts, about(resolved), first if several else None)
+    drawn = figures.files_of([picture], "partition")
     table = tables.to_csv([partition.rows for partition in partitions.values()], tables.PARTITION)
     files.make_folder(folder)
     for name, content in {"partition.csv": table, **drawn}.items():

@@ -6,12 +6,9 @@ from typing import Any
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.claims import FALLS, Claim, Sentence
 from fedsim.study.pairing import SURE
 from fedsim.study.statistics import half_width_of, holm, more_than_nothing
 from fedsim.study.summary import Record, larger_is_better
-from fedsim.study.words import axis, variation
-from fedsim.study.worst_case import parted
 
 AXIS = "fleet.malicious"
 LEAST = 3  # values that make a curve
@@ -41,8 +38,10 @@ def beside(variant: str | None, path: str) -> str:
     return ", ".join(part for part in parts if part.partition("=")[0].strip() != path)
 
 
-def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Record]:
-    """Every method along the share of malicious clients: the rows of `breakdown.csv`; none for fewer than three shares.
+def breakdowns(
+    compared: Sequence[Record], rounds: Iterable[Record], path: str = AXIS, least: int = LEAST
+) -> list[Record]:
+    """Every method along an axis: the rows of `breakdown.csv`, whose axis is the share of malicious clients.
 
     A method of which it is not sure that training gains anything at all, after Holm over all of them, neither holds nor
     falls anywhere.
@@ -50,13 +49,15 @@ def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Rec
     Args:
       compared: rows of `compare.csv`.
       rounds: rows of `rounds.csv`, for the score of the untrained model.
+      path: of the axis.
+      least: values along it that make a curve; of methods with fewer there are no rows.
     """
     groups: dict[tuple[str, str], dict[float, Record]] = {}
     for row in compared:
-        value = _number(row.get(AXIS))
+        value = _number(row.get(path))
         if value is not None and row.get("metric"):
-            groups.setdefault((beside(row.get("variant"), AXIS), row["method"]), {})[value] = row
-    groups = {who: rows for who, rows in groups.items() if len(rows) >= LEAST}
+            groups.setdefault((beside(row.get("variant"), path), row["method"]), {})[value] = row
+    groups = {who: rows for who, rows in groups.items() if len(rows) >= least}
     if not groups:
         return []
     metric = next(str(row["metric"]) for rows in groups.values() for row in rows.values())
@@ -67,32 +68,6 @@ def breakdowns(compared: Sequence[Record], rounds: Iterable[Record]) -> list[Rec
         _row(rest, method, rows, start, p is not None and p < SURE)
         for ((rest, method), rows), p in zip(ordered, gained, strict=True)
     ]
-
-
-def breakdown_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> list[str]:
-    """The rows of `breakdown.csv` in a sentence for every variation; of several attacks the worst counts."""
-    groups: dict[str, dict[str, list[Record]]] = {}
-    for row in rows:
-        groups.setdefault(parted(row.get("variant", ""))[0], {}).setdefault(row["method"], []).append(row)
-    return [_line(rest, methods, scenario) for rest, methods in groups.items()]
-
-
-def _line(rest: str, methods: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any] | None) -> Sentence:
-    """Where each method has lost half of its gain, by its means; of which it is not sure that there is any, by name."""
-    falls = {method: [row["falls"] for row in tried if row["falls"] is not None] for method, tried in methods.items()}
-    points = sorted((min(values), method) for method, values in falls.items() if values)
-    others = [method for method, values in falls.items() if not values]
-    kept = [method for method in others if all(row["holds"] is not None for row in methods[method])]
-    unsure = [method for method in others if method not in kept]
-    attacks = max(map(len, methods.values()))
-    where = f" under the worst of {attacks} attacks" if attacks > 1 else ""
-    where += f" with {variation(rest, scenario)}" if rest else ""
-    text = ", ".join(f"{method} from {value:g}" for value, method in points) or "no method"
-    text += f"; not {', '.join(kept)}" if points and kept else ""
-    text += f"; training gains nothing for sure: {', '.join(unsure)}" if unsure else ""
-    claims = [Claim(FALLS, method, "", rest, None) for _, method in points]
-    claims += [Claim(FALLS, method, "", rest, None) for method in kept]
-    return Sentence(f"By the means, half of what training gains is lost along the {axis(AXIS)}{where}: {text}.", claims)
 
 
 def breakdown(

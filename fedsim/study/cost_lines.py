@@ -1,27 +1,52 @@
 """The rows of `bytes.csv` and `seconds.csv` in sentences."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Sentence
-from fedsim.study.cost_axes import AXES, WAYS, Axis
+from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Sentence, Weight
+from fedsim.study.cost_axes import AXES, WAYS, Axis, leads
 from fedsim.study.cost_tests import (
     Beside,
     Group,
-    against_reference,
     cost_groups,
+    further_in_time,
     nothing_kept,
     same_scores,
+    sooner,
     tells_savings,
 )
-from fedsim.study.costs import cost, courses_of
+from fedsim.study.costs import cost
+from fedsim.study.findings import Findings
 from fedsim.study.pairing import SURE
 from fedsim.study.statistics import Paired
-from fedsim.study.summary import Record, in_words, is_share, larger_is_better
-from fedsim.study.words import variation
+from fedsim.study.summary import Record, in_words, is_share
 
 LEAST = 1.05  # times fewer seconds that are worth a sentence
+
+FEWER = "{row} {verb} {times} times fewer {counted} than {reference}"
+SAME = "{fewer} at {metric} {score} against {other} ({difference}; not {margin:.3g} worse, p = {p:.2g} after Holm)."
+UNSURE = "{fewer}; its {metric}, {score} against {other}, {doubt} ({difference})."
+NONE_DOES = "None of the {count} that {verb}"
+THE_ONE_DOES_NOT = "None that {verb}"
+NOTHING_KEPT = "{none} fewer {counted} than {reference} keeps its {metric}, {score} (p = {p:.2g} after Holm)."
+NOTHING_SHOWN = "{none} fewer {counted} than {reference} is shown to keep its {metric}, {score}, within {margin:.3g}."
+FURTHEST = (
+    "In equal time, until the first run of a seed ends, {row} comes furthest, to {metric} {score}; "
+    "{other}: {other_score} ({apart}{sure})."
+)
+NONE_SOONER = (
+    "To the target none takes fewer {noun} than {row}: {least} in the median, surely fewer than {sure} of {others}."
+)
+SOONEST = "To the target {row} takes fewest {noun}, {least} in the median; {reference}: {against}, {sure}."
+SURELY = "p = {:.2g} after Holm"
+NOT_SURE = "which is not sure"
+
+OTHER = {  # weight of what the comparison is about -> of other costs
+    Weight.COSTS: Weight.OTHER_COSTS,
+    Weight.SAVING: Weight.OTHER_SAVING,
+    Weight.TARGET: Weight.OTHER_TARGET,
+}
 
 
 class Tested(NamedTuple):
@@ -40,138 +65,128 @@ class Tested(NamedTuple):
     sooner: Mapping[int, Beside]
 
 
-def cost_lines(
-    axis: Axis,
-    rows: Sequence[Record],
-    summary: Sequence[Record],
-    rounds: Iterable[Record],
-    baseline: str,
-    score: str,
-    scenario: Mapping[str, Any] | None = None,
-    tables: Mapping[str, Sequence[Record]] | None = None,
-) -> list[str]:
-    """The rows of `bytes.csv` or `seconds.csv` in sentences: what can be saved at the baseline's score, who is best in equal
-    time, and who needs least to the target. Of seconds there are none where a second is a local step.
+def cost_lines(found: Findings) -> dict[Axis, list[Sentence]]:
+    """The tables of costs in sentences: what can be saved at the baseline's score, who is best in equal time, and who needs
+    least to the target. Of seconds there are none where a second is a local step.
 
     Args:
-      axis: what is counted.
-      rows: of its table.
-      summary: rows of `summary.csv`.
-      rounds: rows of `rounds.csv`.
-      baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
-      scenario: as in `run.json`, for the names of what varies, and for `compare.margin`.
-      tables: the rows of all tables of costs of the page, over which Holm's adjustment runs; left out: these alone.
+      found: what the comparison came to; Holm's adjustment runs over all tables of costs that it has.
     """
-    known = {axis.table: rows, **(tables or {})}
-    counted = {one: known[one.table] for one in AXES if known.get(one.table)}
-    courses = courses_of(rounds) if any(one.equal for one in counted) else {}
-    page = cost_groups(counted, summary, courses, baseline, score, scenario)
-    same = same_scores(page, scenario)
-    worse = nothing_kept(page, scenario)
-    in_time = against_reference(page, lambda group: group.in_time)
-    sooner = against_reference(page, lambda group: group.spent)
-    lines = []
+    page = cost_groups(found)
+    same = same_scores(page, found.scenario)
+    worse = nothing_kept(page, found.scenario)
+    in_time = further_in_time(page)
+    least = sooner(page)
+    lines: dict[Axis, list[Sentence]] = {axis: [] for axis in AXES}
     for number, group in enumerate(page):
-        if group.axis is not axis:
-            continue
-        parts = [{one.place: one for one in tests if one.group == number} for tests in (same, in_time, sooner)]
+        parts = [{one.place: one for one in tests if one.group == number} for tests in (same, in_time, least)]
         tested = Tested(parts[0], worse.get(number), parts[1], parts[2])
-        sentences = _in_equal_time(group, tested)
-        if tells_savings(axis, scenario):
-            sentences += _saved(group, tested)
-        sentences += _soonest(group, tested)
-        start = f"With {variation(group.rest, scenario)}: " if group.rest else ""
-        lines += [_behind(start, line) for line in sentences]
+        leading = leads(group.axis, found.scenario)
+        for line in _sentences(group, tested, tells_savings(group.axis, found.scenario)):
+            weighed = line if leading else Sentence(line, OTHER[line.weight], line.claims)
+            named = not line.startswith(("None ", "To ", "In equal "))
+            lines[group.axis].append(weighed.behind(found.start_of(group.rest), named))
     return lines
 
 
-def _behind(start: str, line: Sentence) -> Sentence:
-    """A sentence behind what it holds for; a name that it begins with stays as it is."""
-    lower = start and line.startswith(("None ", "To ", "In equal "))
-    text = f"{line[0].lower()}{line[1:]}" if lower else line
-    return Sentence(f"{start}{text}", line.claims)
+def _sentences(group: Group, tested: Tested, savings: bool) -> Iterator[Sentence]:
+    """All about one group.
+
+    Args:
+      group: of rows that are compared.
+      tested: its tests.
+      savings: whether what can be saved is told.
+    """
+    yield from _in_equal_time(group, tested)
+    if savings:
+        yield from _saved(group, tested)
+    yield from _soonest(group, tested)
 
 
-def _saved(group: Group, tested: Tested) -> list[Sentence]:
+def _saved(group: Group, tested: Tested) -> Iterator[Sentence]:
     """The row that costs least among those that surely keep the reference's score; else one that may; else that none does."""
-    reference, axis = group.reference, group.axis
     spends = lambda one: cost(group.rows[one.place], group.way)
-    same = [one for one in tested.same.values() if one.p is not None and one.p < SURE]
-    if same:
-        return _same(group, min(same, key=spends))
-    level = [one for one in tested.same.values() if _may_be_level(group, one)]
-    if level:
-        return _unsure(group, min(level, key=spends))
-    if axis.equal or not group.cheaper:
-        return []
-    many, single = axis.verb
-    few = f"None of the {len(group.cheaper)} that {many}" if len(group.cheaper) > 1 else f"None that {single}"
-    start = f"{few} fewer {_counted(group)} than {group.name(reference)}"
-    kept = f"its {in_words(reference['metric'])}, {_text(group, reference['mean'])}"
-    if tested.worse is not None and tested.worse < SURE:
-        claim = Claim(NONE_KEEPS, "", group.name(reference), group.rest, tested.worse)
-        return [Sentence(f"{start} keeps {kept} (p = {tested.worse:.2g} after Holm).", [claim])]
-    return [Sentence(f"{start} is shown to keep {kept}, within {group.margin:.3g}.")]
+    same = [one for one in tested.same.values() if one.sure]
+    level = [one for one in tested.same.values() if _may_be_level(one)]
+    if same or level:
+        one = min(same or level, key=spends)
+        if not group.axis.equal or _is_worth_it(group, one):
+            yield _same(group, one) if same else _unsure(group, one)
+    elif group.cheaper and not group.axis.equal:
+        yield _none_keeps(group, tested)
 
 
-def _same(group: Group, one: Beside) -> list[Sentence]:
+def _is_worth_it(group: Group, one: Beside) -> bool:
+    """Whether a row costs so much less that it is worth a sentence."""
+    return cost(group.reference, group.way) >= LEAST * cost(group.rows[one.place], group.way)
+
+
+def _same(group: Group, one: Beside) -> Sentence:
     """A row that costs less and surely scores at most the margin less."""
-    row, reference = group.rows[one.place], group.reference
-    if group.axis.equal and cost(reference, group.way) < LEAST * cost(row, group.way):
-        return []
-    sure = f"not {group.margin:.3g} worse, p = {one.p:.2g} after Holm"
-    text = f"{_fewer(group, row)} at {_scores(group, row)} ({_difference(one.numbers)}; {sure})."
-    return [Sentence(text, [Claim(SAME_SCORE, group.name(row), group.name(reference), group.rest, one.p or 0.0)])]
+    text = SAME.format(**_compared(group, one), margin=group.margin, p=one.p)
+    claim = Claim(SAME_SCORE, group.name(group.rows[one.place]), group.name(group.reference), group.rest, one.p or 0.0)
+    return Sentence(text, Weight.SAVING, [claim])
 
 
-def _unsure(group: Group, one: Beside) -> list[Sentence]:
+def _unsure(group: Group, one: Beside) -> Sentence:
     """A row that costs less, and whose score is neither surely the same nor clearly worse."""
+    return Sentence(UNSURE.format(**_compared(group, one), doubt=_doubt(group, one)), Weight.SAVING)
+
+
+def _none_keeps(group: Group, tested: Tested) -> Sentence:
+    """That no row that costs less keeps the reference's score, or is shown to."""
+    many, single = group.axis.verb
+    count = len(group.cheaper)
+    told = {
+        "none": NONE_DOES.format(count=count, verb=many) if count > 1 else THE_ONE_DOES_NOT.format(verb=single),
+        "counted": _counted(group),
+        "reference": group.name(group.reference),
+        "metric": in_words(group.metric),
+        "score": _text(group, group.reference["mean"]),
+    }
+    if tested.worse is not None and tested.worse < SURE:
+        claim = Claim(NONE_KEEPS, "", group.name(group.reference), group.rest, tested.worse)
+        return Sentence(NOTHING_KEPT.format(**told, p=tested.worse), Weight.SAVING, [claim])
+    return Sentence(NOTHING_SHOWN.format(**told, margin=group.margin), Weight.SAVING)
+
+
+def _compared(group: Group, one: Beside) -> dict[str, str]:
+    """A row that costs less beside the reference: `top_k sends 40 times fewer bytes up than dense`, and both scores."""
     row, reference = group.rows[one.place], group.reference
-    if group.axis.equal and cost(reference, group.way) < LEAST * cost(row, group.way):
-        return []
-    numbers = _difference(one.numbers)
-    return [Sentence(f"{_fewer(group, row)}; its {_scores(group, row, ',')} {_doubt(group, one)} ({numbers}).")]
+    fewer = FEWER.format(
+        row=group.name(row),
+        verb=group.axis.verb[1],
+        times=_times(reference, row, group.way),
+        counted=_counted(group),
+        reference=group.name(reference),
+    )
+    return {
+        "fewer": fewer,
+        "metric": in_words(group.metric),
+        "score": _text(group, row["mean"]),
+        "other": _text(group, reference["mean"]),
+        "difference": _difference(one.numbers),
+    }
 
 
 def _doubt(group: Group, one: Beside) -> str:
     """Why a score does not surely count as the same."""
-    numbers = one.numbers
-    if numbers is None or numbers.ci_low is None or numbers.ci_high is None:
+    if one.gain_ends is None or one.numbers is None:
         return "cannot be told apart"
-    rising = larger_is_better(str(group.reference["metric"]))
-    most = -numbers.ci_low if rising else numbers.ci_high
-    if numbers.ci_low == numbers.ci_high:
-        return f"is the same under all {numbers.seeds} seeds, too few to be sure of {group.margin:.3g}"
-    if most <= 0:
+    low, high = one.gain_ends
+    if low == high:
+        return f"is the same under all {one.numbers.seeds} seeds, too few to be sure of {group.margin:.3g}"
+    if low >= 0:
         return "is better by its own 95 % interval, not after Holm"
-    loss = f"{100 * most:.3g} points" if is_share(str(group.reference["metric"])) else f"{most:.3g}"
+    loss = f"{100 * -low:.3g} points" if is_share(group.metric) else f"{-low:.3g}"
     return f"cannot be told apart: it may cost up to {loss}"
 
 
-def _may_be_level(group: Group, one: Beside) -> bool:
-    """Whether the interval of a difference does not leave out 0 on the worse side; of one without an interval, likewise."""
-    numbers = one.numbers
-    if numbers is None or numbers.difference is None:
+def _may_be_level(one: Beside) -> bool:
+    """Whether the interval of a gain does not end below 0; of one without an interval, likewise."""
+    if one.gain is None:
         return False
-    rising = larger_is_better(str(group.reference["metric"]))
-    best = numbers.ci_high if rising else numbers.ci_low
-    if best is None:
-        best = numbers.difference
-    return best >= 0 if rising else best <= 0
-
-
-def _fewer(group: Group, row: Record) -> str:
-    """What a row costs beside the reference: `top_k sends 40 times fewer bytes up than dense`."""
-    single = group.axis.verb[1]
-    times = _times(group.reference, row, group.way)
-    return f"{group.name(row)} {single} {times} times fewer {_counted(group)} than {group.name(group.reference)}"
-
-
-def _scores(group: Group, row: Record, comma: str = "") -> str:
-    """The scores of a row and of the reference, between commas where they are the subject."""
-    metric = in_words(group.reference["metric"])
-    return f"{metric}{comma} {_text(group, row['mean'])} against {_text(group, group.reference['mean'])}{comma}"
+    return (one.gain if one.gain_ends is None else one.gain_ends[1]) >= 0
 
 
 def _counted(group: Group) -> str:
@@ -182,7 +197,7 @@ def _counted(group: Group) -> str:
 
 def _text(group: Group, value: float) -> str:
     """A score."""
-    return f"{value:.3f}" if is_share(str(group.reference["metric"])) else f"{value:.3g}"
+    return f"{value:.3f}" if is_share(group.metric) else f"{value:.3g}"
 
 
 def _difference(numbers: Paired | None) -> str:
@@ -199,33 +214,41 @@ def _times(more: Record, less: Record, way: str) -> str:
     return f"{ratio(way)} (up {ratio('up')}, down {ratio('down')})" if way == "both" else ratio(way)
 
 
-def _in_equal_time(group: Group, tested: Tested) -> list[Sentence]:
+def _in_equal_time(group: Group, tested: Tested) -> Iterator[Sentence]:
     """Which row is best when the first of them ends, and whether that is sure."""
-    sign = 1 if larger_is_better(str(group.reference["metric"])) else -1
     known = [place for place, row in enumerate(group.rows) if group.in_time and row.get("in_time") is not None]
     if len(known) < 2:
-        return []
+        return
+    sign = 1 if group.rising else -1
     reached = lambda place: sign * group.rows[place]["in_time"]
     best = max(known, key=reached)
+    leads_itself = best == group.place  # the reference is ahead, and stands beside the next one
     other = group.place
-    if best == group.place or group.place not in known:
+    if leads_itself or group.place not in known:
         other = max((place for place in known if place != best), key=reached)
-    test = tested.in_time.get(other if best == group.place else best)
+
     row, beside = group.rows[best], group.rows[other]
-    metric = in_words(group.reference["metric"])
-    start = f"In equal time, until the first run of a seed ends, {group.name(row)} comes furthest, to {metric}"
-    numbers = f"{_text(group, row['in_time'])}; {group.name(beside)}: {_text(group, beside['in_time'])}"
-    ahead = test is not None and test.lean * sign * (-1 if best == group.place else 1) > 0
+    test = tested.in_time.get(other if leads_itself else best)
+    ahead = test is not None and (test.lean < 0 if leads_itself else test.lean > 0)
     sure, claims = _how_sure(group, test if ahead else None, IN_TIME, row, beside)
-    apart = (
-        "" if test is None or test.numbers is None else f"{_difference(_turned(test.numbers, best == group.place))}; "
+    apart = ""
+    if test is not None and test.numbers is not None:
+        apart = f"{_difference(_turned(test.numbers) if leads_itself else test.numbers)}; "
+    text = FURTHEST.format(
+        row=group.name(row),
+        metric=in_words(group.metric),
+        score=_text(group, row["in_time"]),
+        other=group.name(beside),
+        other_score=_text(group, beside["in_time"]),
+        apart=apart,
+        sure=sure,
     )
-    return [Sentence(f"{start} {numbers} ({apart}{sure}).", claims)]
+    yield Sentence(text, Weight.COSTS, claims)
 
 
-def _turned(numbers: Paired, turned: bool) -> Paired:
-    """A difference as that of the reference to the row, where the reference comes first."""
-    if not turned or numbers.difference is None:
+def _turned(numbers: Paired) -> Paired:
+    """The difference of a row to the reference as that of the reference to the row."""
+    if numbers.difference is None:
         return numbers
     low, high = numbers.ci_low, numbers.ci_high
     ends = {} if low is None or high is None else {"ci_low": -high, "ci_high": -low}
@@ -234,39 +257,40 @@ def _turned(numbers: Paired, turned: bool) -> Paired:
 
 def _how_sure(group: Group, test: Beside | None, kind: str, row: Record, beside: Record) -> tuple[str, list[Claim]]:
     """How sure it is that a row is before another, in words, and as a claim."""
-    if test is None or test.p is None or test.p >= SURE:
-        return "which is not sure", []
-    return f"p = {test.p:.2g} after Holm", [Claim(kind, group.name(row), group.name(beside), group.rest, test.p)]
+    if test is None or test.p is None or not test.sure:
+        return NOT_SURE, []
+    return SURELY.format(test.p), [Claim(kind, group.name(row), group.name(beside), group.rest, test.p)]
 
 
-def _soonest(group: Group, tested: Tested) -> list[Sentence]:
+def _soonest(group: Group, tested: Tested) -> Iterator[Sentence]:
     """Which row reaches the target at the least cost in the median, and whether that is sure."""
     axis, reference = group.axis, group.reference
     known = [place for place, row in enumerate(group.rows) if row.get(axis.target) is not None]
     first = min(known, key=lambda place: group.rows[place][axis.target], default=None)
     if first is None or not math.isfinite(group.rows[first][axis.target]):
-        return []
+        return
     row = group.rows[first]
-    least = f"{axis.amount(row[axis.target])}{_ends(axis, row)}"
+    told = {"row": group.name(row), "noun": axis.noun, "least": _amount(axis, row)}
     if first == group.place:
-        sure = [one for one in tested.sooner.values() if one.p is not None and one.p < SURE and one.lean > 0]
-        name = group.name(row)
-        claims = [Claim(SOONER, name, group.name(group.rows[one.place]), group.rest, one.p or 0.0) for one in sure]
-        text = f"To the target none takes fewer {axis.noun} than {name}: {least} in the median"
-        return [Sentence(f"{text}, surely fewer than {len(sure)} of {len(group.others)}.", claims)]
-    other = reference[axis.target]
-    against = f"reached by {reference['reached']}"
-    if math.isfinite(other):
-        against = f"{axis.amount(other)}{_ends(axis, reference)}"
+        after = [one for one in tested.sooner.values() if one.sure and one.lean < 0]
+        claims = [
+            Claim(SOONER, group.name(row), group.name(group.rows[one.place]), group.rest, one.p or 0.0) for one in after
+        ]
+        yield Sentence(NONE_SOONER.format(**told, sure=len(after), others=len(group.others)), Weight.TARGET, claims)
+        return
+
+    arrives = math.isfinite(reference[axis.target])
+    against = _amount(axis, reference) if arrives else f"reached by {reference['reached']}"
     test = tested.sooner.get(first)
-    sure, claims = _how_sure(group, test if test and test.lean < 0 else None, SOONER, row, reference)
-    text = f"To the target {group.name(row)} takes fewest {axis.noun}, {least} in the median"
-    return [Sentence(f"{text}; {group.name(reference)}: {against}, {sure}.", claims)]
+    sure, claims = _how_sure(group, test if test and test.lean > 0 else None, SOONER, row, reference)
+    text = SOONEST.format(**told, reference=group.name(reference), against=against, sure=sure)
+    yield Sentence(text, Weight.TARGET, claims)
 
 
-def _ends(axis: Axis, row: Record) -> str:
-    low, high = row["target_low"], row["target_high"]
+def _amount(axis: Axis, row: Record) -> str:
+    """The median of what was spent to the target, with its interval."""
+    least, low, high = axis.amount(row[axis.target]), row["target_low"], row["target_high"]
     if low is None:
-        return ""
+        return least
     ends = f"{axis.amount(low)} to {axis.amount(high)}" if math.isfinite(high) else f"from {axis.amount(low)} on"
-    return f" (95 % {ends})"
+    return f"{least} (95 % {ends})"

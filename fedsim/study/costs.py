@@ -1,8 +1,7 @@
 """What scores cost: the rows of `bytes.csv` and of `seconds.csv`, and which methods no other one beats in both."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -64,12 +63,19 @@ def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
     return parted
 
 
-def name_of(axis: Axis, row: Record, rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> str:
-    """What a row is called among those of its group: its method, what it chose, or both, as far as these differ."""
+def name_of(axis: Axis, row: Record, rows: Sequence[Record], words: Callable[[str], str] = variation) -> str:
+    """What a row is called among those of its group: its method, what it chose, or both, as far as these differ.
+
+    Args:
+      axis: what is counted.
+      row: of its table.
+      rows: of the group.
+      words: a variation in words.
+    """
     compared = axis.compared(str(one.get("variant") or "") for one in rows)
     methods = {one["method"] for one in rows}
     parts = top_level(str(row["variant"])) if row.get("variant") and compared else []
-    named = [variation(part.strip(), scenario) for part in parts if part.partition("=")[0].strip() in compared]
+    named = [words(part.strip()) for part in parts if part.partition("=")[0].strip() in compared]
     return ", ".join([*([row["method"]] if len(methods) > 1 or not named else []), *named])
 
 

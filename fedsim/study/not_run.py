@@ -1,11 +1,12 @@
 """Methods with runs in which no round was aggregated, in a sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from fedsim.study.claims import Sentence, Weight
 from fedsim.study.summary import NOT_RUN, Record
 
 
-def not_run_lines(summary: Sequence[Record], words: Mapping[str, str]) -> list[str]:
+def not_run_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[Sentence]:
     """Which methods have runs that aggregated no round, under how many seeds: a sentence, or none.
 
     Args:
@@ -13,17 +14,18 @@ def not_run_lines(summary: Sequence[Record], words: Mapping[str, str]) -> list[s
       words: variations as they are called in sentences.
 
     >>> row = {"method": "krum(f=2)", "seed": 0, "status": "not_run"}
-    >>> not_run_lines([row, {"method": "mean", "seed": 0}], {"": ""})
+    >>> not_run_lines([row, {"method": "mean", "seed": 0}], str)
     ['Not run, and so without a score, since no round was aggregated: krum(f=2) (1 of 1 seed).']
     """
     runs: dict[tuple[str, str], list[bool]] = {}
     for row in summary:
         who = row["method"], row.get("variant") or ""
         runs.setdefault(who, []).append(row.get("status") == NOT_RUN)
-    items = [_item(method, words[variant], idle) for (method, variant), idle in runs.items() if any(idle)]
+    items = [_item(method, words(variant), idle) for (method, variant), idle in runs.items() if any(idle)]
     if not items:
         return []
-    return [f"Not run, and so without a score, since no round was aggregated: {', '.join(items)}."]
+    text = f"Not run, and so without a score, since no round was aggregated: {', '.join(items)}."
+    return [Sentence(text, Weight.CAUTION)]
 
 
 def _item(method: str, variation: str, idle: Sequence[bool]) -> str:

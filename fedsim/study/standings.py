@@ -8,10 +8,21 @@ import numpy as np
 import pandas as pd
 
 from fedsim.study.pairing import SURE, others, same_runs
-from fedsim.study.statistics import differences, scored
+from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import NOT_RUN, Record, larger_is_better, ran, worst
 
 NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25  # above chance by at most that much, and by at most that share of it
+
+# what a comparison with the baseline comes to: the column `verdict` of its table
+SURELY_BETTER, SURELY_WORSE = "surely better", "surely worse"
+BETTER, WORSE = "better, not after Holm", "worse, not after Holm"
+BETTER_OF_FEW, WORSE_OF_FEW = "better, too few seeds", "worse, too few seeds"
+LEVEL = "not told apart"
+DIVERGED = "diverged"
+FAILED = "failed"
+NOT_ANY_RUN = "not run"
+NOT_COMPARED = ""
+CHANCE = "at chance level"
 
 
 class Standing(NamedTuple):
@@ -26,6 +37,7 @@ class Standing(NamedTuple):
       chance: whether its score is about what guessing gives.
       test: what is equal where the scores of method and baseline are the same, as along an axis that neither of them reads.
       not_run: whether no round of any of its runs was aggregated.
+      outcome: of the comparison with the baseline, one of the constants of this file.
     """
 
     method: str
@@ -36,6 +48,14 @@ class Standing(NamedTuple):
     chance: bool = False
     test: Hashable = None
     not_run: bool = False
+    outcome: str = NOT_COMPARED
+
+    @property
+    def verdict(self) -> str:
+        """What is to be said of it, as its table has it: `surely worse, at chance level`."""
+        lost = DIVERGED if self.diverged else ""
+        guessing = CHANCE if self.chance else ""
+        return ", ".join(dict.fromkeys(filter(None, (self.outcome, lost, guessing))))
 
     @property
     def sure(self) -> bool:
@@ -56,6 +76,14 @@ class Standing(NamedTuple):
         if self.row["difference"] is None:
             return (self.row["probability_of_improvement"] or 0.5) - 0.5
         return self.row["difference"] if larger_is_better(self.row["metric"]) else -self.row["difference"]
+
+    @property
+    def benefit_ends(self) -> tuple[float, float] | None:
+        """The 95 % interval of the benefit; None where there is none."""
+        if self.row is None or self.row["ci_low"] is None:
+            return None
+        low, high = self.row["ci_low"], self.row["ci_high"]
+        return (low, high) if larger_is_better(self.row["metric"]) else (-high, -low)
 
     @property
     def diverged(self) -> bool:
@@ -111,7 +139,44 @@ def standings(
         )
         by_variant.setdefault(variant, []).append(standing)
     rank = lambda s: math.inf if s.mean is None else -s.mean if rising else s.mean
-    return {variant: sorted(group, key=rank) for variant, group in by_variant.items()}
+    tests = tests_of(by_variant)
+    ranked: dict[str, list[Standing]] = {}
+    for variant, group in by_variant.items():
+        guessing = any(s.chance and s.method == baseline for s in group)
+        known = [s._replace(outcome=_outcome(s, guessing, tests)) for s in group]
+        ranked[variant] = sorted(known, key=rank)
+    return ranked
+
+
+def tests_of(by_variant: Mapping[str, Sequence[Standing]]) -> int:
+    """How many tests Holm's adjustment of `compare.csv` runs over; the same scores are one test."""
+    every = (standing for group in by_variant.values() for standing in group)
+    return len({standing.test for standing in every if standing.row and standing.row["p_value"] is not None})
+
+
+def too_few(seeds: int, tests: int) -> bool:
+    """Whether no difference under so few seeds could be sure, whatever had come out."""
+    return smallest_p(seeds) * max(tests, 1) >= SURE
+
+
+def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
+    """What the comparison of a method with the baseline comes to."""
+    if standing.not_run:
+        return NOT_ANY_RUN
+    if standing.mean is None:
+        return FAILED
+    if standing.row is None or not standing.row["seeds"]:
+        return NOT_COMPARED
+    if standing.chance and baseline_guesses:
+        return NOT_COMPARED
+    ahead = standing.benefit > 0
+    if standing.sure:
+        return SURELY_BETTER if ahead else SURELY_WORSE
+    if standing.clear and too_few(standing.row["seeds"], tests):
+        return BETTER_OF_FEW if ahead else WORSE_OF_FEW
+    if standing.clear:
+        return BETTER if ahead else WORSE
+    return DIVERGED if standing.diverged else LEVEL
 
 
 def _near(mean: float, level: float) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.study.claims import Sentence, Weight
 from fedsim.study.statistics import scored
 from fedsim.study.summary import Record, larger_is_better, ran, worst
 
@@ -87,7 +88,7 @@ def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
     return {"tuned": chosen, "sensitivity_low": min(means), "sensitivity_high": max(means)}
 
 
-def settings(tuning: Sequence[Record]) -> list[str]:
+def settings(tuning: Sequence[Record]) -> list[Sentence]:
     """Which settings were chosen, and how much hangs on them, in a sentence per variation."""
     lines = []
     for variant in dict.fromkeys(row.get("variant", "") for row in tuning):
@@ -98,11 +99,12 @@ def settings(tuning: Sequence[Record]) -> list[str]:
             band = sensitivity(row, rows)
             ends = f"{band['sensitivity_low']:.4g} to {band['sensitivity_high']:.4g}" if band else ""
             parts.append(f"{row['method']} {row['tuned']}{f' ({ends} over its settings)' if band else ''}")
-        lines.append(f"{start} by {rows[0]['metric'].replace('_', ' ')}: {'; '.join(parts)}.")
+        text = f"{start} by {rows[0]['metric'].replace('_', ' ')}: {'; '.join(parts)}."
+        lines.append(Sentence(text, Weight.SETTINGS))
     return lines
 
 
-def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[str]:
+def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:
     """Which chosen settings lie at the edge of their grid, and where a better one may be, a sentence each.
 
     A setting is at the edge where its value is the smallest or the largest of three or more numbers that the method was
@@ -127,7 +129,8 @@ def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[str]:
         side, more = ("smallest", "smaller") if row[path] == grid[0] else ("largest", "larger")
         start = f"With {row['variant']}: " if row.get("variant") else ""
         chosen = f"{row['method']} is best with {path}={row[path]}, the {side} of {', '.join(map(str, grid))}"
-        lines.append(f"{start}{chosen}: add {more} values, a better one may lie beyond.")
+        text = f"{start}{chosen}: add {more} values, a better one may lie beyond."
+        lines.append(Sentence(text, Weight.EDGE))
     return lines
 
 

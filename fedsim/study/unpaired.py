@@ -10,10 +10,11 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import FEEDBACK
 from fedsim.scenario.reader import parse
+from fedsim.study.claims import Sentence, Weight
 from fedsim.study.summary import Record
 
 
-def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> list[str]:
+def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> list[Sentence]:
     """A sentence for cohorts that look at what clients reported, which depends on the method; none for others.
 
     Args:
@@ -23,7 +24,7 @@ def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> 
     written = dict((scenario or {}).get("cohort") or {})
     asking = set(map(_asks, [written, *_varied(written, compared)]))
     return [
-        f"Cohorts of {kind} depend on {words}, so they are not paired between methods."
+        Sentence(f"Cohorts of {kind} depend on {words}, so they are not paired between methods.", Weight.CAUTION)
         for kind, words in sorted(asking)
         if words
     ]

@@ -1,9 +1,10 @@
 """Paths of a scenario and values along them in words: `fleet.malicious=0.2` is "20 % malicious"."""
 
 import contextlib
+import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fedsim.compose import FAMILIES
@@ -63,6 +64,15 @@ def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
     'Dirichlet α 0.1'
     """
     return ", ".join(_setting(part, scenario) for part in top_level(label)) if "=" in label else label
+
+
+def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
+    """`variation` of one scenario, which all of its sentences and pictures share: a label is read once.
+
+    >>> words_of({"data": {"partition": {"kind": "dirichlet"}}})("data.partition.alpha=0.1")
+    'Dirichlet α 0.1'
+    """
+    return functools.cache(functools.partial(variation, scenario=scenario))
 
 
 def axis(path: str, scenario: Mapping[str, Any] | None = None) -> str:

@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from fedsim.scenario.shorthand import top_level
-from fedsim.study.claims import WORST_CASE, Claim, Sentence
 from fedsim.study.exchange import worst_apart
-from fedsim.study.pairing import SURE, same_runs
+from fedsim.study.pairing import same_runs
 from fedsim.study.standings import mean_score, seed_scores
 from fedsim.study.statistics import holm, interval
-from fedsim.study.summary import Record, in_words, larger_is_better
-from fedsim.study.words import of_attack, variation
+from fedsim.study.summary import Record, larger_is_better
+from fedsim.study.words import of_attack
 
 Settings = dict[str, dict[str, dict[str, list[Record]]]]
 """runs by variation of everything else, method and attack"""
@@ -100,33 +98,6 @@ def _exchanged(one: Mapping[str, list[Record]], other: Mapping[str, list[Record]
     sign = 1.0 if larger_is_better(metric) else -1.0
     first, second = (np.array([[sign * part[seed] for part in of_method] for seed in seeds]) for of_method in scores)
     return worst_apart(first, second)
-
-
-def worst_case_lines(rows: Sequence[Record], scenario: Mapping[str, Any] | None = None) -> list[str]:
-    """The rows of `worst.csv` in a sentence for every variation."""
-    groups: dict[str, list[Record]] = {}
-    for row in rows:
-        groups.setdefault(row.get("variant", ""), []).append(row)
-    return [_line(rest, group, scenario) for rest, group in groups.items()]
-
-
-def _line(rest: str, group: Sequence[Record], scenario: Mapping[str, Any] | None) -> Sentence:
-    """What the best keeps, more than how many others for sure, and what the last one keeps."""
-    best, *others = group
-    where = f", with {variation(rest, scenario)}" if rest else ""
-    keeps = f"{best['method']} keeps {in_words(best['metric'])} {best['mean']:.3g}"
-    text = f"Under the worst of {best['attacks']} attacks{where}: {keeps} ({variation(best['attack'], scenario)})"
-    claims = []
-    if others:
-        last = others[-1]
-        claims = [
-            Claim(WORST_CASE, best["method"], row["method"], rest, row["p_adjusted"])
-            for row in others
-            if row["p_adjusted"] is not None and row["p_adjusted"] < SURE
-        ]
-        text += f", surely more than {len(claims)} of {len(others)}; {last['method']} keeps {last['mean']:.3g}"
-        text += f" ({variation(last['attack'], scenario)})"
-    return Sentence(f"{text}.", claims)
 
 
 def _alone(rest: str) -> bool:

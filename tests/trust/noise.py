@@ -13,7 +13,7 @@ from scipy.stats import binom
 from fedsim.report.paper_table import _scores, can_tell
 from fedsim.report.results import by
 from fedsim.runs.comparison import said
-from fedsim.study.claims import APART, KINDS, Claim, claims_of
+from fedsim.study.claims import APART, KINDS, Claim
 from fedsim.study.conclusions import conclusions
 from trust.shapes import SHAPES, Rows, Table
 from trust.table import Figure
@@ -25,11 +25,11 @@ BY_CHANCE = 0.01  # so rarely does a kind that is wrong in 5 % come out as often
 
 
 def claims(table: Table) -> list[Claim]:
-    """All that a page of this comparison claims, and that is a mistake."""
+    """All that a page of this comparison claims, in sentences or in the columns that they are made of, and that is a mistake."""
     records: dict[str, Rows] = conclusions(table.summary, [], "m0", "final", table.varied, table.rounds)
     records |= {"summary": table.summary, "rounds": table.rounds, "tuning": []}
-    lines = said(records, None, table.scenario, "m0", "final", [])
-    return [claim for claim in [*claims_of(lines), *of_paper(table.summary)] if claim.kind in table.false]
+    about = said(records, None, table.scenario, "m0", "final", [])
+    return [claim for claim in [*about.claims, *of_paper(table.summary)] if claim.kind in table.false]
 
 
 def of_paper(summary: Rows) -> list[Claim]:

@@ -1,21 +1,22 @@
 """Accuracy and losses against rounds, from the rows of `rounds.csv`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from fedsim.report.about import About
 from fedsim.report.figures.drawing import FOOT, GAP, GREY, HIGH, RIGHT, SMALL, STYLE, WIDE, literal, sheet, style
 from fedsim.report.figures.marks import STRONG, legend, legend_inches, line_of, markers_of, numbered
-from fedsim.report.series import Track, by_variant, diverged, last_rounds, series, tracks
+from fedsim.report.pictures.curves import Curve, curves, drawn_each
+from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = ("test_accuracy", "test_loss", "train_loss")
-BAND = 3  # seeds from which on their range is a band
 FEW = 15  # points up to which each is marked, of a single method
 LOGARITHMIC = 100.0  # largest loss over the smallest, from which on the scale is logarithmic
 TRAIN = 4  # the colour of the train loss where it shares a panel with the test loss
@@ -26,25 +27,23 @@ LETTER = 0.052  # inches of a letter above a panel
 
 
 class Panel(NamedTuple):
-    """Axes to be: the columns that share them, of which methods, and the variation that they show."""
+    """Axes to be: the columns that share them, the curves of these, and the variation that they show."""
 
     columns: tuple[str, ...]
     label: str
-    methods: list[Track]
+    curves: list[Curve]
     variant: str = ""
 
 
-def pages_of_curves(
-    rounds: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] | None = None
-) -> list["Figure"]:
+def pages_of_curves(rounds: pd.DataFrame, about: About) -> list["Figure"]:
     """`figure_of_curves`; of more variations than fit a page several, their panels in turn."""
     tables, most = list(by_variant(rounds).values()), ABREAST[-1][0]
-    names = _ordered(rounds, order)
+    names = _names(rounds, about)
     pages = [pd.concat(tables[i : i + most]) for i in range(0, len(tables), most)]
-    return [figure_of_curves(page, scenario, names) for page in pages]
+    return [figure_of_curves(page, about._replace(order=names)) for page in pages]
 
 
-def figure_of_curves(rounds: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] | None = None) -> "Figure":
+def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
     """A figure of a run or a comparison: a panel of test accuracy, where there is any, above panels of the losses.
 
     A line per method: of one seed as it is; of several their mean, with the range of three or more as a band. The mean
@@ -56,44 +55,44 @@ def figure_of_curves(rounds: pd.DataFrame, scenario: Mapping[str, Any], order: S
     Args:
       rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite. A further column
         `diverged` says which runs did; without it that is told from their last test loss.
-      scenario: resolved, for the name, the small print and the target.
-      order: of the methods, the most important first; left out: as they appear.
+      about: what is shown; its scenario has the small print and the target.
     """
+    names = _names(rounds, about)
     by = {variant: tracks(table, (*COLUMNS, "diverged")) for variant, table in by_variant(rounds).items()}
+    varied = "" not in by
+    panels = _panels(by, about.scenario, names) or [Panel((), "loss per sample", [])]
+    target = about.scenario.get("evaluate", {}).get("target") if len(panels) > ABREAST[0][0] else None
     methods = [track for of_variant in by.values() for track in of_variant]
-    names = _ordered(rounds, order)
-    panels = list(_panels(by, scenario)) or [Panel((), "loss per sample", [])]
-    target = scenario.get("evaluate", {}).get("target") if len(panels) > ABREAST[0][0] else None
     notes = (
-        _setting(scenario),
+        _setting(about.scenario),
         _key(methods),
         f"pale, by number: rank {STRONG + 1} and after" * (len(names) > STRONG),
         "" if target is None else f"dashed: target {target:g}",
     )
     last = max((int(track.rounds.max()) for track in methods), default=0)
     with style():
-        figure, all_axes, across = _sheet(scenario, "; ".join(filter(None, notes)), len(panels), names, "" not in by)
+        note = "; ".join(filter(None, notes))
+        figure, all_axes, across = _sheet(about.title, note, len(panels), names, varied)
         for axes, panel in zip(all_axes, panels, strict=False):
             axes.set_xlim(*((-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)))
-            _fill(axes, panel, names, "" not in by and _wide(panels))
-            _target(axes, panel, scenario, accurate="test_accuracy" in panels[0].columns)
+            _fill(axes, panel, len(names) > 1, varied and _wide(panels))
+            _target(axes, panel, about.scenario, accurate="test_accuracy" in panels[0].columns)
             axes.set_title(_title(panel.variant, axes, across), loc="left", fontsize=SMALL, pad=2)
-        _share(all_axes, len(panels), across, "" not in by)
+        _share(all_axes, len(panels), across, varied)
         for axes, panel in zip(all_axes, panels, strict=False):
-            numbered(axes, _ends(panel, names))
+            numbered(axes, _ends(panel))
         if len(names) > 1:
             legend(figure, names)
         return figure
 
 
-def _ordered(rounds: pd.DataFrame, order: Sequence[str] | None) -> list[str]:
+def _names(rounds: pd.DataFrame, about: About) -> list[str]:
     """All methods with rows, those of the order first."""
-    names = list(dict.fromkeys(np.asarray(rounds["method"], object).astype(str).tolist()))
-    return [*(name for name in order or () if name in names), *(name for name in names if name not in (order or ()))]
+    return about.ordered(list(dict.fromkeys(np.asarray(rounds["method"], object).astype(str).tolist())))
 
 
 def _sheet(
-    scenario: Mapping[str, Any], note: str, panels: int, names: Sequence[str], varied: bool
+    title: str, note: str, panels: int, names: Sequence[str], varied: bool
 ) -> tuple["Figure", list["Axes"], int]:
     """A sheet with as many axes as there are panels, or a few more, and how many of them are in a row."""
     across, high = next(((n, high) for most, n, high in ABREAST if panels <= most), ABREAST[-1][1:])
@@ -103,7 +102,7 @@ def _sheet(
     gap = GAP + 0.1 if varied else GAP
     high = max(min(high, (HIGH - foot - 0.6) / rows - gap), LOW)
     right = RIGHT + (0.1 if len(names) > STRONG else 0.0)
-    figure, axes = sheet(str(scenario.get("name", "")), note, [high] * rows, foot, gap=gap, across=across, right=right)
+    figure, axes = sheet(title, note, [high] * rows, foot, gap=gap, across=across, right=right)
     for spare in axes[panels:]:
         spare.remove()
     return figure, axes[:panels], across
@@ -142,17 +141,14 @@ def _share(all_axes: Sequence["Axes"], panels: int, across: int, alike: bool) ->
         axes.set_ylabel(axes.get_ylabel() if first and not one_label else "")
 
 
-def _ends(panel: Panel, names: Sequence[str]) -> list[tuple[int, float, float]]:
+def _ends(panel: Panel) -> list[tuple[int, float, float]]:
     """Place and last point of every pale curve of a panel."""
-    ends = []
-    for track in panel.methods:
-        rounds, common = series(track, panel.columns[0]).common()
-        if names.index(track.name) >= STRONG and len(rounds):
-            ends.append((names.index(track.name), float(rounds[-1]), float(common[-1].mean())))
-    return ends
+    pale = [one for one in panel.curves if one.place >= STRONG and one.column == panel.columns[0]]
+    return [(one.place, float(one.rounds[-1]), float(one.mean[-1])) for one in pale if len(one.rounds)]
 
 
-def _panels(by: Mapping[str, list[Track]], scenario: Mapping[str, Any]) -> Iterator[Panel]:
+def _panels(by: Mapping[str, list[Track]], scenario: Mapping[str, Any], names: Sequence[str]) -> list[Panel]:
+    """A panel for every variation; where nothing varies one of the accuracy, and of the losses one or two."""
     methods = [track for of_variant in by.values() for track in of_variant]
     columns = [name for name in COLUMNS if methods and name in methods[0].values]
     losses = tuple(name for name in columns if name.endswith("loss"))
@@ -161,31 +157,25 @@ def _panels(by: Mapping[str, list[Track]], scenario: Mapping[str, Any]) -> Itera
     if "" not in by and columns:
         metric = scenario.get("evaluate", {}).get("metric")
         column = metric if metric in columns else columns[0]
-        yield from (Panel((column,), labels[column], of_variant, variant) for variant, of_variant in by.items())
-        return
-    if "test_accuracy" in columns:
-        yield Panel(("test_accuracy",), labels["test_accuracy"], methods)
-    if len(methods) == 1 and len(losses) == 2:
-        yield Panel(losses, loss, methods)
-    else:
-        yield from (Panel((name,), labels[name], methods) for name in losses)
+        return [
+            Panel((column,), labels[column], curves(of_variant, [column], names), variant)
+            for variant, of_variant in by.items()
+        ]
+    alone = [name for name in columns if name == "test_accuracy" or name in losses]
+    together = len(methods) == 1 and len(losses) == 2
+    if together:
+        alone = [name for name in alone if name not in losses]
+    panels = [Panel((name,), labels[name], curves(methods, [name], names)) for name in alone]
+    return [*panels, *([Panel(losses, loss, curves(methods, losses, names))] if together else [])]
 
 
-def _fill(axes: "Axes", panel: Panel, names: Sequence[str], log: bool) -> None:
+def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
     """The curves of a panel, the most important ones above the others, and its scales."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    for track in sorted(panel.methods, key=lambda track: names.index(track.name)):
-        place = names.index(track.name)
-        for column in panel.columns:
-            shade = TRAIN if column == "train_loss" and len(panel.columns) > 1 else place
-            _curve(
-                axes,
-                track,
-                column,
-                {**line_of(place), "color": line_of(shade)["color"]},
-                place if len(names) > 1 else None,
-            )
+    for one in panel.curves:
+        shade = TRAIN if one.column == "train_loss" and len(panel.columns) > 1 else one.place
+        _curve(axes, one, {**line_of(one.place), "color": line_of(shade)["color"]}, several)
     axes.set_ylabel(panel.label)
     steps = {"min_n_ticks": 1, "steps": [1, 2, 5, 10]}
     axes.xaxis.set_major_locator(MaxNLocator(6 if axes.get_position().width > 0.5 else 3, integer=True, **steps))
@@ -202,33 +192,26 @@ def _fill(axes: "Axes", panel: Panel, names: Sequence[str], log: bool) -> None:
         axes.legend([drawn[column] for column in panel.columns], [c.split("_")[0] for c in panel.columns], loc="best")
 
 
-def _curve(axes: "Axes", track: Track, column: str, style: dict[str, Any], place: int | None) -> None:
-    """One method's lines in one panel, each labelled by its column; with its marker where it is one of several."""
-    by_seed = series(track, column)
-    rounds, common = by_seed.common()
-    strong = place is None or place < STRONG
-    if len(by_seed.seeds) > 1 and _each(track):
-        for seed in by_seed.seeds:
+def _curve(axes: "Axes", one: Curve, style: dict[str, Any], several: bool) -> None:
+    """A curve in its panel, labelled by its column; with the method's marker where it is one of several."""
+    strong = not several or one.place < STRONG
+    if one.several and one.each:
+        for seed in one.series.seeds:
             thin = {**style, "lw": 0.6 if strong else 0.4, "alpha": 0.6}
-            axes.plot(*by_seed.of(seed), label=f"{column}, seed {seed}", **thin)
-    elif len(by_seed.seeds) > 1 and strong:
-        band = {"color": style["color"], "alpha": 0.2 if place is None else 0.13, "lw": 0, "label": f"{column}, range"}
-        axes.fill_between(rounds, common.min(1), common.max(1), **band)
-    marked = {"marker": "o", "markersize": 2.0} if len(by_seed.rounds) <= FEW else {}
-    if place is not None:
-        marked = markers_of(place, len(rounds))
-    axes.plot(rounds, common.mean(1) if len(rounds) else [], label=column, **style, **marked)
-    for seed in diverged(track):
-        if seed in by_seed.seeds:
-            x, y = by_seed.of(seed)
-            cross = {"ls": "", "marker": "x", "ms": 4.5, "mew": 1.2, "label": f"{column}, diverged"}
+            axes.plot(*one.series.of(seed), label=f"{one.column}, seed {seed}", **thin)
+    elif one.several and strong:
+        alpha = 0.13 if several else 0.2
+        band = {"color": style["color"], "alpha": alpha, "lw": 0, "label": f"{one.column}, range"}
+        axes.fill_between(one.rounds, one.low, one.high, **band)
+    marked = {"marker": "o", "markersize": 2.0} if len(one.series.rounds) <= FEW else {}
+    if several:
+        marked = markers_of(one.place, len(one.rounds))
+    axes.plot(one.rounds, one.mean, label=one.column, **style, **marked)
+    for seed in one.lost:
+        if seed in one.series.seeds:
+            x, y = one.series.of(seed)
+            cross = {"ls": "", "marker": "x", "ms": 4.5, "mew": 1.2, "label": f"{one.column}, diverged"}
             axes.plot(x[-1:], y[-1:], color=style["color"], **cross)
-
-
-def _each(track: Track) -> bool:
-    """Whether every seed of a method is drawn: there are too few for a band, or some ended before the others."""
-    last = last_rounds(track)
-    return len(last) < BAND or len(set(last.values())) > 1 or bool(diverged(track))
 
 
 def _power(value: float, _: Any) -> str:
@@ -238,7 +221,7 @@ def _power(value: float, _: Any) -> str:
 
 def _wide(panels: Sequence[Panel]) -> bool:
     """Whether the losses of some panels need a logarithmic scale."""
-    values = [series(track, column).values.ravel() for p in panels for track in p.methods for column in p.columns]
+    values = [one.series.values.ravel() for panel in panels for one in panel.curves]
     known = np.concatenate([np.zeros(0), *values])
     positive = known[known > 0]
     return len(positive) > 0 and not (known < 0).any() and bool(positive.max() > LOGARITHMIC * positive.min())
@@ -281,7 +264,7 @@ def _setting(scenario: Mapping[str, Any]) -> str:
 def _key(methods: Sequence[Track]) -> str:
     """The meaning of thin lines, bands and crosses, as far as there are any."""
     several = [track for track in methods if len(last_rounds(track)) > 1]
-    ways = dict.fromkeys("each (thin)" if _each(track) else "range" for track in several)
+    ways = dict.fromkeys("each (thin)" if drawn_each(track) else "range" for track in several)
     seeds = max((len(last_rounds(track)) for track in several), default=1)
     parts = [f"{seeds} seeds: mean and {' or '.join(ways)}"] if several else []
     return "; ".join([*parts, "cross: diverged"] if any(map(diverged, methods)) else parts)

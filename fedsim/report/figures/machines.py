@@ -1,13 +1,14 @@
 """What the clients of one round do when: a bar each, like a Gantt chart, and where the server steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fedsim.report.about import About
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, HIGH, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import LEGEND_LINE
-from fedsim.report.timelines import LOST, WORDS, Panel, panels
+from fedsim.report.pictures.machines import LOST, WORDS, Panel, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,36 +20,34 @@ PARTS = {"down": COLOURS[6], "train": COLOURS[0], "up": COLOURS[2]}
 MARKS = {"late": COLOURS[1], "over-selected": COLOURS[3], "left": COLOURS[4]}
 
 
-def figures_of_machines(table: pd.DataFrame, scenario: Mapping[str, Any], order: Sequence[str] = ()) -> list["Figure"]:
+def figures_of_machines(table: pd.DataFrame, about: About) -> list["Figure"]:
     """Figures of the first round of every method, as many panels on each as fit a page.
 
     Args:
       table: the columns of `machines.csv`.
-      scenario: resolved, for its name.
-      order: methods in their order.
+      about: what is shown.
     """
     if not len(table):
         return []
     pages: list[list[Panel]] = [[]]
     room = HIGH - 1.6
-    for panel in panels(table, list(order)):
+    for panel in panels(table, list(about.order)):
         high = _high(panel) + ABOVE
         if pages[-1] and sum(_high(one) + ABOVE for one in pages[-1]) + high > room:
             pages.append([])
         pages[-1].append(panel)
     longest = max(panel.seconds for page in pages for panel in page) or 1.0  # all may leave before they begin
-    return [_figure(page, longest, scenario) for page in pages]
+    return [_figure(page, longest, about.title) for page in pages]
 
 
 def _high(panel: Panel) -> float:
     return min(max(ROW * panel.rows, LEAST), MOST)
 
 
-def _figure(page: Sequence[Panel], longest: float, scenario: Mapping[str, Any]) -> "Figure":
+def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
     with style():
         note = "first round of the first seed, or first flights; a bar is a client, a line a step of the server"
         high = [_high(panel) for panel in page]
-        title = str(scenario.get("name", ""))
         figure, axes = sheet(title, note, high, FOOT + 2 * LEGEND_LINE + 0.06, left=0.2, gap=ABOVE)
         for one, panel in zip(axes, page, strict=True):
             _draw(one, panel, longest)

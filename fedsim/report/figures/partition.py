@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedsim.report.about import About
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
 from fedsim.study.words import shown
@@ -25,23 +26,23 @@ PIXELS = (600, 1200)  # of the heat map, at least
 SCALE, LETTER = 0.42, 0.055  # inches beside the heat map for its scale, and for every letter of its numbers
 
 
-def figure_of_partition(counts: LabelCounts, scenario: Mapping[str, Any], seed: int | None = None) -> "Figure":
+def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = None) -> "Figure":
     """A figure of a partition, clients in the order of ids; of more than 200 as many, evenly spaced.
 
     Args:
       counts: samples per client and label.
-      scenario: resolved, for the name and the small print.
+      about: what is shown; its scenario is in the small print.
       seed: of the partition, where there are several.
     """
     with style():
         few = evenly_spaced(len(counts.clients), MOST)
         ids, samples = counts.clients[few], counts.samples[few]
         names = [literal(name, 12) for name in counts.labels]
-        note = _note(counts, len(few), scenario) + ("" if seed is None else f", seed {seed}")
+        note = _note(counts, len(few), about.scenario) + ("" if seed is None else f", seed {seed}")
         places, ticks = _ticks(ids)
         upright = _letters(ticks, ids) > ABREAST
         foot = FOOT + LETTER * max(map(len, ticks)) if upright else FOOT
-        figure, all_axes = _sheet(str(scenario.get("name", "")), note, names, samples, foot)
+        figure, all_axes = _sheet(about.title, note, names, samples, foot)
         _bars(all_axes[0], samples.sum(1))
         if names:
             _heat_map(all_axes[1], samples, names)

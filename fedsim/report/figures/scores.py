@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
+from fedsim.report.about import About, beside_axis
 from fedsim.report.figures.drawing import FOOT, GREY, RIGHT, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import STRONG, legend, legend_inches, line_of, markers_of, numbered
-from fedsim.report.results import Row, by, rows_of
+from fedsim.report.results import Row, by
 from fedsim.report.series import FARTHEST
-from fedsim.study.breakdown import LEAST, beside, breakdown
+from fedsim.study.breakdown import LEAST, beside
 from fedsim.study.statistics import half_width_of
-from fedsim.study.summary import in_words, is_share, larger_is_better, worst
-from fedsim.study.words import variation
+from fedsim.study.summary import in_words, is_share, worst
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,20 +38,32 @@ def _is_number(value: Any) -> bool:
 
 
 def figures_of_scores(
-    table: pd.DataFrame, scenario: Mapping[str, Any], start: float | None = None, order: Sequence[str] = ()
+    rows: Sequence[Row], about: About, fallen: Sequence[Row] = (), start: float | None = None
 ) -> list["Figure"]:
-    """`figure_of_scores` for every variation of what varies beside the axis."""
-    path = str(axis_of(scenario))
-    rest = [beside(variant, path) for variant in table["variant"]]
-    parts = [(name, table[[name == other for other in rest]]) for name in dict.fromkeys(rest)]
-    return [figure_of_scores(part, scenario, start, order, name) for name, part in parts]  # pyright: ignore
+    """`figure_of_scores` for every variation of what varies beside the axis.
+
+    Args:
+      rows: of `compare.csv`, with the column of the axis.
+      about: what is shown; its scenario has the axis (`axis_of`).
+      fallen: rows of `breakdown.csv`, along the same axis.
+      start: the score of the untrained model.
+    """
+    path = str(axis_of(about.scenario))
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(beside(row["variant"], path), []).append(row)
+    breaks: dict[str, dict[str, float]] = {}
+    for row in fallen:
+        if row["falls"] is not None:
+            breaks.setdefault(row.get("variant") or "", {})[row["method"]] = row["falls"]
+    return [figure_of_scores(part, about, breaks.get(rest, {}), start, rest) for rest, part in parts.items()]
 
 
 def figure_of_scores(
-    table: pd.DataFrame,
-    scenario: Mapping[str, Any],
+    rows: Sequence[Row],
+    about: About,
+    breaks: Mapping[str, float] | None = None,
     start: float | None = None,
-    order: Sequence[str] = (),
     rest: str = "",
 ) -> "Figure":
     """Mean scores against the axis, a curve per method, with Student's 95 % interval over the seeds as a band.
@@ -61,32 +72,32 @@ def figure_of_scores(
     (`fedsim.study.breakdown`): from there on less than half of what training gains at the better end of the axis is left.
 
     Args:
-      table: the columns of `compare.csv`, with that of the axis.
-      scenario: resolved, for its name and the axis (`axis_of`).
-      start: the score of the untrained model, without which there are no break-down points.
-      order: of the methods, the most important first.
+      rows: of `compare.csv`, with the column of the axis.
+      about: what is shown; its scenario has the axis (`axis_of`).
+      breaks: break-down points by method.
+      start: the score of the untrained model.
       rest: what varies beside the axis, as in the column `variant`.
     """
-    path = str(axis_of(scenario))
-    rows = sorted(rows_of(table), key=lambda row: row[path])
+    path = str(axis_of(about.scenario))
+    rows = sorted(rows, key=lambda row: row[path])
     by_name = {name: group for (name,), group in by(rows, "method").items()}
-    names = [name for name in dict.fromkeys([*order, *by_name]) if name in by_name]
+    names = about.ordered([*by_name])
+    crosses = [(breaks or {}).get(name) for name in names]
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
-    curves = [(place, by_name[name]) for place, name in enumerate(names)]
-    breaks = {place: _break(curve, path, start, metric) for place, curve in curves}
-    seeds = max(row["seeds"] for row in rows)
-    note = f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {seeds} seeds"
-    note += f"; {variation(rest, scenario)}" if rest else ""
-    if any(value is not None for value in breaks.values()):
+    note = f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {max(row['seeds'] for row in rows)} seeds"
+    note += f"; {about.words(rest)}" if rest else ""
+    if any(cross is not None for cross in crosses):
         note += "; cross: broken down, less than half of what training gained is left there and beyond"
     if any(row["diverged"] for row in rows) and is_share(metric):
         note += f"; a run that diverged counts as {worst(metric):.0f}"
     with style():
         right = RIGHT + (0.1 if len(names) > STRONG else 0.0)
-        figure, (axes,) = sheet(str(scenario.get("name", "")), note, [TALL], FOOT + legend_inches(names), right=right)
+        figure, (axes,) = sheet(about.title, note, [TALL], FOOT + legend_inches(names), right=right)
         _scale(axes, sorted({row[path] for row in rows}), path)
-        ends = [end for place, curve in curves for end in _curve(axes, curve, path, place, breaks[place])]
-        axes.set_ylabel(in_words(metric) + (" (share)" if is_share(metric) else ""))
+        ends = []
+        for place, (name, cross) in enumerate(zip(names, crosses, strict=True)):
+            ends += _curve(axes, by_name[name], path, place, cross)
+        axes.set_ylabel(beside_axis(metric))
         if is_share(metric):
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))
@@ -137,11 +148,3 @@ def _curve(
         size = {"ms": 7, "mew": 1.5} if place < STRONG else {"ms": 4, "mew": 1.0}
         axes.plot([broken], mean[x == broken], "x", color=look["color"], zorder=4, label="broken down", **size)
     return [(place, float(x[-1]), float(mean[-1]))] if place >= STRONG and len(x) else []
-
-
-def _break(rows: Sequence[Row], path: str, start: float | None, metric: str) -> float | None:
-    if start is None:
-        return None
-    values, means, sds, seeds = ([row[name] for row in rows] for name in (path, "mean", "sd", "seeds"))
-    known = [np.nan if mean is None else mean for mean in means]
-    return breakdown(values, known, sds, seeds, start, larger_is_better(metric))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedsim.report.about import About, about
 from fedsim.report.mark import mark_of
 from fedsim.report.page import attacks, charts, costs, left_out, machines, pictures, setting, staleness
 from fedsim.report.page.outcome import headline, numbers
@@ -14,6 +15,7 @@ from fedsim.report.page.table import table_of, times_of
 from fedsim.report.ranking import order_of
 from fedsim.report.results import Row, metric_of, rows_of
 from fedsim.study.cost_axes import AXES, leads
+from fedsim.study.findings import findings_of
 from fedsim.study.standings import Standing, chance_levels, standings
 from fedsim.study.verdict import verdict
 from fedsim.study.worst_case import by_attack
@@ -53,26 +55,22 @@ class Result(NamedTuple):
     """What is known of all sources together.
 
     Attributes:
-      scenario: of the first.
-      score: `final`, `best` or `mean_last_k`.
+      about: what all pictures know, of the scenario of the first; methods are in the order of the result.
       runs: rows of `summary.csv`.
       compared: rows of `compare.csv`; none where nothing is compared, or not all of it has ended.
       spent: rows of `bytes.csv` and `seconds.csv`, likewise.
       baseline: the method that the others are compared with, if any.
       chance: the accuracy of guessing, by variation.
       standings: of the methods, by variation.
-      names: of the methods, in the order of the result.
     """
 
-    scenario: Mapping[str, Any]
-    score: str
+    about: About
     runs: list[Row]
     compared: list[Row]
     baseline: str | None
     spent: dict[str, list[Row]]
     chance: dict[str, float]
     standings: dict[str, list[Standing]]
-    names: list[str]
 
 
 def _result(sources: Sequence[Source]) -> Result:
@@ -87,15 +85,13 @@ def _result(sources: Sequence[Source]) -> Result:
     tables = [table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None]
     names = [*order_of(runs, None, score), *(str(name) for table in tables for name in table["method"].unique())]
     return Result(
-        scenario=record["scenario"],
-        score=score,
+        about=about(record["scenario"], runs, score, list(dict.fromkeys(names))),
         runs=runs,
         compared=compared,
         baseline=baseline,
         spent={name: [] if table is None else rows_of(table) for name, table in spent.items()},
         chance=chance,
         standings=standings(compared, runs, baseline or "", score, chance),
-        names=list(dict.fromkeys(names)),
     )
 
 
@@ -108,9 +104,10 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     """
     result = _result(sources)
     rounds, timing, clients = (_tables(sources, name) for name in ("rounds", "timing", "clients"))
-    scenario, names = result.scenario, result.names
+    known = result.about
+    scenario, names = known.scenario, known.order
     classes = looks(names, result.baseline)
-    groups, data = charts.charts(rounds, classes, scenario, metric_of(result.runs))
+    groups, data = charts.charts(rounds, classes, known)
     shown = {
         "title": scenario["name"] if len(sources) == 1 else f"{len(sources)} runs",
         "marks": _marks(sources),
@@ -125,15 +122,15 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "costs": [
             {"axis": axis, "parts": parts}
             for axis in sorted(AXES, key=lambda axis: not leads(axis, scenario))
-            if (parts := costs.costs(axis, result.spent[axis.table], result.baseline or "", scenario))
+            if (parts := costs.costs(axis, result.spent[axis.table], result.baseline or "", known))
         ],
         "machines": machines.machines(sources[0].table("machines") if len(sources) == 1 else None, names),
-        "ages": staleness.histograms(_tables(sources, "staleness"), names, scenario),
-        "left_out": left_out.left_out(clients, names, scenario),
-        "attacks": attacks.grids(result.runs, names, result.score, scenario),
-        "forests": pictures.forests(result.compared, names, scenario),
-        "table": table_of(result.runs, result.compared, result.score, scenario),
-        "spreads": pictures.spreads(clients, names, scenario),
+        "ages": staleness.histograms(_tables(sources, "staleness"), known),
+        "left_out": left_out.left_out(clients, known),
+        "attacks": attacks.attacks(result.runs, known),
+        "forests": pictures.differences(result.compared, known),
+        "table": table_of(result.runs, result.compared, result.standings, known),
+        "spreads": pictures.spreads(clients, known),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
         "time": times_of(timing, names),
@@ -151,15 +148,17 @@ def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) 
       result: what is known of them together.
       rounds: rows of `rounds.csv`, where there is a single method.
     """
-    record, runs, score, chance = sources[0].record, result.runs, result.score, result.chance
+    record, runs, chance, known = sources[0].record, result.runs, result.chance, result.about
+    names, score = known.order, known.score
     lines, over = list(record.get("verdict") or []) if len(sources) == 1 else [], not mark_of(record)
     if result.baseline and not lines and runs:
-        lines = verdict(result.compared, runs, result.baseline, score, chance, result.scenario)
-        lines[:1] = [lines[0] if over else f"So far: {lines[0]}"]
-    several = len(result.names) > 1 or len({row.get("variant") for row in runs}) > 1
-    dots = pictures.scores(runs, result.standings, result.names, result.baseline, score, chance, result.scenario)
+        tables = {"compare": result.compared, "summary": runs}
+        first, *others = verdict(findings_of(tables, result.baseline, score, known.scenario, chance)).lines
+        lines = [first if over else f"So far: {first}", *others]
+    several = len(names) > 1 or len({row.get("variant") for row in runs}) > 1
+    dots = pictures.scores(runs, result.standings, result.baseline, chance, known)
     return {
-        "headline": lines[0] if lines else headline(runs, rounds, result.names, score, chance.get(""), over),
+        "headline": lines[0] if lines else headline(runs, rounds, names, score, chance.get(""), over),
         "lines": [*lines[1:], *_remarks(sources)],
         "numbers": numbers(runs, rounds, over) if runs and not several else [],
         "dots": dots if several and not by_attack(runs) else None,

@@ -1,105 +1,102 @@
 """Scores against what they cost on the page: a picture of the front, and the numbers beside it."""
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from fedsim.report.cost_table import CostTable, cost_tables
+from fedsim.report.about import About
+from fedsim.report.cost_table import cost_table
 from fedsim.report.page import strips
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.strips import breakable
+from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
 from fedsim.report.results import Row
-from fedsim.study.cost_axes import WAYS
 from fedsim.study.cost_axes import Axis as Counted
-from fedsim.study.costs import cost, front_of
 from fedsim.study.summary import in_words, is_share
 
-WIDE = 10.0  # the most over the fewest, from which on their axis is logarithmic
 
-
-def costs(counted: Counted, rows: Sequence[Row], baseline: str, scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
+def costs(counted: Counted, rows: Sequence[Row], baseline: str, about: About) -> list[dict[str, Any]]:
     """Table and picture for every variation beside what is compared; no picture where all cost the same.
 
     Args:
       counted: what is counted.
       rows: of its table.
       baseline: the method that the others are compared with.
-      scenario: as in `run.json`.
+      about: what is shown.
     """
-    parts = []
-    for table in cost_tables(counted, rows, baseline, scenario):
-        words = 2 if table.way else 1  # columns before the numbers
-        cells = [
-            [*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]]
-            for row in table.cells
-        ]
-        several = table.way and len(table.rows) > 1
-        targets = _targets(counted, table, scenario) if several and counted.equal else None
-        picture = _picture(counted, table) if several and targets is None else ""
-        part = {"title": table.title, "head": table.head, "rows": cells, "words": words}
-        parts.append({**part, "picture": picture, "targets": targets})
-    return parts
+    return [_part(picture, about) for picture in cost_pictures(counted, rows, baseline, about)]
 
 
-def _targets(counted: Counted, table: CostTable, scenario: Mapping[str, Any]) -> strips.Strips | None:
-    """The median to the target with its interval, a row per method; None where no half of any row's runs reached it."""
-    columns = (counted.target, "target_low", "target_high")
-    numbers = [[row.get(name) for name in columns] for row in table.rows]
-    known = [value for row in numbers for value in row if value is not None and math.isfinite(value)]
-    if not any(row[0] is not None and math.isfinite(row[0]) for row in numbers):
-        return None
-    x = strips.percent_axis([0.0, *known])
-    place = lambda value: value if value is None or math.isfinite(value) else x.high
+def _part(picture: CostPicture, about: About) -> dict[str, Any]:
+    """One variation, as the template takes it."""
+    words = 2 if picture.way else 1  # columns before the numbers
+    head, table = cost_table(picture)
+    cells = [
+        [*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]] for row in table
+    ]
+    targets = _targets(picture, about) if picture.drawn and picture.aimed else None
+    drawn = _picture(picture) if picture.drawn and targets is None else ""
+    return {
+        "title": picture.title,
+        "head": head,
+        "rows": cells,
+        "words": words,
+        "picture": drawn,
+        "targets": targets,
+    }
+
+
+def _targets(picture: CostPicture, about: About) -> strips.Strips:
+    """The median to the target with its interval, a row per method."""
+    counted = picture.axis
+    ends = [end for point in picture.points for end in (point.median, point.target_low, point.target_high)]
+    x = strips.percent_axis([0.0, *(end for end in ends if end is not None and math.isfinite(end))])
     marks = []
-    for name, row, (median, low, high) in zip(table.names, table.rows, numbers, strict=True):
-        arrived = f"{row['reached']:.0f} of {row['seeds']:.0f}"
-        at, low = (value if value is not None and math.isfinite(value) else None for value in (median, low))
-        text = counted.tick(at) if at is not None else "∞"
-        whole = row["reached"] == row["seeds"]
-        mark = strips.Mark(at, low, place(high), [], whole, text, f"{text}, {arrived} seeds reached it")
-        marks.append((name, "" if whole else arrived, [mark]))
-    metric = in_words(str(table.rows[0]["metric"]))
-    target = f"{metric} {(scenario.get('evaluate') or {}).get('target', '')}".strip()
+    for point in picture.points:
+        high = point.target_high
+        text = counted.tick(point.median) if point.median is not None else "∞"
+        whole = point.row["reached"] == point.row["seeds"]
+        mark = strips.Mark(
+            at=point.median,
+            low=point.target_low,
+            high=high if high is None or math.isfinite(high) else x.high,
+            dots=[],
+            filled=whole,
+            text=text,
+            title=f"{text}, {point.arrived} seeds reached it",
+        )
+        marks.append((point.name, "" if whole else point.arrived, [mark]))
+    target = about.target_of(picture.metric)
     label = f"{counted.noun} to {target}: median and 95 % interval; open: not all seeds reached it"
     return strips.marks_picture(marks, x, label)
 
 
-def _picture(counted: Counted, table: CostTable) -> Markup:
+def _picture(picture: CostPicture) -> Markup:
     """A point for every row, its number beside it, and a line along the front."""
-    points = [
-        (number + 1, name, row, cost(row, table.way))
-        for number, (name, row) in enumerate(zip(table.names, table.rows, strict=True))
-        if math.isfinite(row["mean"])
-    ]
-    metric = in_words(str(table.rows[0]["metric"]))
-    ends = [end for _, _, row, _ in points for end in (row["mean"], row["ci_low"], row["ci_high"]) if end is not None]
-    x = _cost_axis([sent for *_, sent in points])
-    y = axis(ends, HEIGHT - BOTTOM, TOP, is_share(str(table.rows[0]["metric"])))
-    front = [(sent, row["mean"]) for row, sent in front_of([row for _, _, row, _ in points], table.way)]
-    corners = [
-        *front[:1],
-        *(corner for one, other in pairwise(front) for corner in ((other[0], one[1]), other)),
-    ]
-    steps = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in corners)
-    marks = "".join(_mark(counted, *point, x, y) for point in reversed(points))
-    label = f"{WAYS[table.way].words}{WAYS[table.way].of}{', logarithmic' if x.log else ''}"
-    head = (
-        f'<svg class="front" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{metric} by {label}")}">'
-    )
+    points = picture.finite
+    ends = [end for point in points for end in (point.mean, point.row["ci_low"], point.row["ci_high"])]
+    x = _cost_axis(picture)
+    y = axis([end for end in ends if end is not None], HEIGHT - BOTTOM, TOP, is_share(picture.metric))
+    steps = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in picture.corners())
+    marks = "".join(_mark(picture, point, x, y) for point in reversed(points))
+    label = f"{picture.label}{', logarithmic' if x.log else ''}"
+    title = escape(f"{in_words(picture.metric)} by {label}")
+    head = f'<svg class="front" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
     line = f'<path class="front" d="M{steps}"/>' if steps else ""
-    return Markup(f"{head}{_grid(counted, x, y, label)}{line}{marks}</svg>")
+    return Markup(f"{head}{_grid(picture.axis, x, y, label)}{line}{marks}</svg>")
 
 
-def _cost_axis(sent: Sequence[float]) -> Axis:
+def _cost_axis(picture: CostPicture) -> Axis:
     """From 0; logarithmic where some cost much more than others."""
-    if min(sent) > 0 and max(sent) > WIDE * min(sent):
-        margin = (max(sent) / min(sent)) ** 0.05
-        return Axis(min(sent) / margin, max(sent) * margin, LEFT, WIDTH - RIGHT, log=True)
-    return Axis(0.0, 1.06 * max(sent) or 1.0, LEFT, WIDTH - RIGHT)
+    spent = [point.cost for point in picture.finite]
+    least, most = min(spent), max(spent)
+    if picture.log:
+        margin = (most / least) ** 0.05
+        return Axis(least / margin, most * margin, LEFT, WIDTH - RIGHT, log=True)
+    return Axis(0.0, 1.06 * most or 1.0, LEFT, WIDTH - RIGHT)
 
 
 def _grid(counted: Counted, x: Axis, y: Axis, label: str) -> str:
@@ -115,15 +112,16 @@ def _grid(counted: Counted, x: Axis, y: Axis, label: str) -> str:
     return "".join([*parts, f"<text {place}>{label}</text></g>"])
 
 
-def _mark(counted: Counted, number: int, name: str, row: Row, sent: float, x: Axis, y: Axis) -> str:
+def _mark(picture: CostPicture, point: Point, x: Axis, y: Axis) -> str:
     """A point, the interval of its mean, and its number."""
-    at, mean, low, high = x.at(sent), y.at(row["mean"]), row["ci_low"], row["ci_high"]
-    if low is not None and is_share(str(row["metric"])):
-        low, high = max(low, 0.0), min(high, 1.0)
-    text = f"{name}: {row['mean']:.4g} at {counted.tick(sent)}"
-    look = "s0" if row["front"] else "pale"
-    bar = "" if low is None else f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y.at(low):.1f}" y2="{y.at(high):.1f}"/>'
+    at, mean = x.at(point.cost), y.at(point.mean)
+    text = f"{point.name}: {point.mean:.4g} at {picture.axis.tick(point.cost)}"
+    look = "s0" if point.front else "pale"
+    bar = ""
+    if point.low is not None and point.high is not None:
+        ends = f'y1="{y.at(point.low):.1f}" y2="{y.at(point.high):.1f}"'
+        bar = f'<line x1="{at:.1f}" x2="{at:.1f}" {ends}/>'
     return (
         f'<g class="point {look}"><title>{escape(text)}</title>{bar}<circle cx="{at:.1f}" cy="{mean:.1f}" r="4"/>'
-        f'<text x="{at + 6:.1f}" y="{mean - 5:.1f}">{number}</text></g>'
+        f'<text x="{at + 6:.1f}" y="{mean - 5:.1f}">{point.number}</text></g>'
     )

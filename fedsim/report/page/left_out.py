@@ -1,15 +1,13 @@
 """Who is left out, on the page: how well the final model serves clients by how often they took part."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fedsim.report.about import About
 from fedsim.report.page import strips
 from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
-from fedsim.study.words import variation
 
 ENDS = (0.0, 0.5, 1.5)  # of the classes: never, and times the mean of all clients
 WORDS = (
@@ -21,14 +19,13 @@ WORDS = (
 
 
 def left_out(
-    clients: pd.DataFrame | None, names: Sequence[str], scenario: Mapping[str, Any]
+    clients: pd.DataFrame | None, about: About
 ) -> list[tuple[str, strips.Strips]]:
     """A picture for every variation in which a fleet leaves clients out, a row for every method.
 
     Args:
       clients: the columns of `clients.csv`.
-      names: of the methods, in the order of the result.
-      scenario: as in `run.json`, for the names of what varies.
+      about: what is shown.
     """
     if clients is None or not {"rounds_late", "global_accuracy"} <= {*clients}:
         return []
@@ -36,7 +33,7 @@ def left_out(
     for variant, table in by_variant(clients).items():
         if np.isnan(np.asarray(table["rounds_late"], float)).all():
             continue
-        marks = {name: _marks(pd.DataFrame(table[table["method"] == name])) for name in names}
+        marks = {name: _marks(pd.DataFrame(table[table["method"] == name])) for name in about.order}
         rows = [(name, "", of) for name, of in marks.items() if of]
         ends = [end for *_, of in rows for mark in of for end in (mark.at, mark.low, mark.high) if end is not None]
         if not ends:
@@ -44,7 +41,7 @@ def left_out(
         x = strips.percent_axis([min(max(end, 0.0), 1.0) for end in ends], share=True)
         keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]
         label = "accuracy of the final model on the clients' own samples, mean over the seeds and 95 % interval"
-        pictures.append((variation(variant, scenario), strips.marks_picture(rows, x, label, keys=keys)))
+        pictures.append((about.words(variant), strips.marks_picture(rows, x, label, keys=keys)))
     return pictures
 
 

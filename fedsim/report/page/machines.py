@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from fedsim.report.page.scales import Axis, short
-from fedsim.report.timelines import LOST, WORDS, Bar, Panel, panels
+from fedsim.report.pictures.machines import LOST, WORDS, Bar, Panel, panels
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, ROW = 560, 8, 14, 6, 40, 9
 HIGH = 360  # of all rows together

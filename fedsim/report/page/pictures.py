@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedsim.report.about import About
 from fedsim.report.page import strips
 from fedsim.report.page.charts import words_of
 from fedsim.report.page.heat_map import HeatMap, heat_map
-from fedsim.report.results import Row, by, metric_of
+from fedsim.report.pictures.differences import Difference, Forest, forests
+from fedsim.report.results import Row, by
 from fedsim.report.series import by_variant
 from fedsim.study.label_skew import counts_of_rows
-from fedsim.study.pairing import SURE, others
 from fedsim.study.standings import Standing, seed_scores
 from fedsim.study.statistics import interval
 from fedsim.study.summary import is_share, larger_is_better
-from fedsim.study.words import variation
 
 SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last {k} evaluations"}
 
@@ -25,25 +25,21 @@ SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last
 def scores(
     summary: Sequence[Row],
     by_variation: Mapping[str, Sequence[Standing]],
-    names: Sequence[str],
     baseline: str | None,
-    score: str,
     chance: Mapping[str, float],
-    scenario: Mapping[str, Any],
+    about: About,
 ) -> strips.Strips | None:
     """The dot plot of final scores: a row per method, a mark per variation; the baseline is a line through all rows.
 
     Args:
       summary: the rows of `summary.csv`.
       by_variation: the standings of methods.
-      names: of methods, in the order of the result.
       baseline: which method the others are compared with, if any.
-      score: `final`, `best` or `mean_last_k`.
       chance: what guessing gives, by variation.
-      scenario: as in `run.json`.
+      about: what is shown.
     """
     runs = by(summary, "method", "variant")
-    metric = metric_of(summary)
+    metric, score = about.metric, about.score
     variants = list(by_variation)
     standing = {(name, s.method): s for name, group in by_variation.items() for s in group}
     seeds = {key: list(seed_scores(group, score).values()) for key, group in _by_variant_name(runs).items()}
@@ -54,10 +50,9 @@ def scores(
     levels = {level for level in chance.values() if min(known) - 0.02 <= level}
     x = strips.percent_axis([*known, *ends, *levels], share=is_share(metric))
     rows = []
-    for name in names:
+    for name in about.order:
         marks = [
-            _score_mark(standing.get((v, name)), seeds.get((name, v), []), baseline, variation(v, scenario))
-            for v in variants
+            _score_mark(standing.get((v, name)), seeds.get((name, v), []), baseline, about.words(v)) for v in variants
         ]
         rows.append((name, "baseline" if name == baseline else "", marks))
     lines = [(level, "chance") for level in sorted(levels)]
@@ -66,7 +61,7 @@ def scores(
         if base and base.mean is not None and math.isfinite(base.mean):
             lines.append((base.mean, f"base v{kind % 6}"))
     label = SCORES[score].format(words_of(metric), k=next((row["k"] for row in summary if row.get("k")), ""))
-    keys = [(strips.symbol(k), variation(v, scenario)) for k, v in enumerate(variants)] if len(variants) > 1 else []
+    keys = [(strips.symbol(k), about.words(v)) for k, v in enumerate(variants)] if len(variants) > 1 else []
     if baseline is not None:
         keys.append((strips.symbol(0, False), f"open: not surely different from {baseline}"))
         keys.append((strips.line_symbol("base v0"), f"{baseline}, the baseline"))
@@ -101,41 +96,33 @@ def _ending(standing: Standing | None) -> str:
     return "not run" if standing.not_run else "failed"
 
 
-def forests(
-    compared: Sequence[Row], names: Sequence[str], scenario: Mapping[str, Any]
-) -> list[tuple[str, strips.Strips]]:
-    """A picture of the differences per variation; `compared`: the rows of `compare.csv`."""
-    forests = []
-    for (variant,), group in by(others(compared), "variant").items():
-        known = [row[name] for row in group for name in ("difference", "ci_low", "ci_high") if _known(row[name])]
-        if not known:  # nor has every method a run then
-            continue
-        rows = sorted(group, key=lambda row: names.index(row["method"]))
-        metric, baseline = next(str(row["metric"]) for row in rows if row["metric"]), rows[0]["baseline"]
-        side = "right" if larger_is_better(metric) else "left"
-        label = f"difference to {baseline} in {words_of(metric)}; {side} is better"
-        marks = [(str(row["method"]), "", [_difference_mark(row)]) for row in rows]
-        picture = strips.marks_picture(marks, strips.percent_axis([0.0, *known]), label, [(0.0, "zero")])
-        forests.append((variation(variant or "", scenario), picture))
-    return forests
+def differences(compared: Sequence[Row], about: About) -> list[tuple[str, strips.Strips]]:
+    """A picture of the differences per variation in which there are any.
+
+    Args:
+      compared: rows of `compare.csv`.
+      about: what is shown.
+    """
+    return [(forest.title, _forest(forest)) for forest in forests(compared, about) if forest.numbers]
 
 
-def _difference_mark(row: Mapping[str, Any]) -> strips.Mark:
-    if not _known(row["difference"]):
-        return strips.Mark(None, None, None, [], False, "", f"{row['method']}: no difference that is a number")
-    ends = (row["ci_low"], row["ci_high"]) if _known(row["ci_low"]) else (None, None)
-    sure = _known(row["p_adjusted"]) and row["p_adjusted"] < SURE
-    between = (
-        f", 95 % {ends[0]:+.4g} to {ends[1]:+.4g}, p = {row['p_adjusted']:.2g} after Holm"
-        if ends[0] is not None
-        else ""
-    )
-    text = f"{row['difference']:+.3f}" if abs(row["difference"]) < 1000 else f"{row['difference']:+.3g}"
-    return strips.Mark(row["difference"], *ends, [], sure, text, f"{text}{between}")
+def _forest(forest: Forest) -> strips.Strips:
+    side = "right" if larger_is_better(forest.metric) else "left"
+    label = f"difference to {forest.baseline} in {words_of(forest.metric)}; {side} is better"
+    marks = [(row.method, "", [_difference_mark(row)]) for row in forest.rows]
+    return strips.marks_picture(marks, strips.percent_axis([0.0, *forest.numbers]), label, [(0.0, "zero")])
+
+
+def _difference_mark(row: Difference) -> strips.Mark:
+    if row.mean is None:
+        return strips.Mark(None, None, None, [], False, "", f"{row.method}: no difference that is a number")
+    between = "" if row.low is None else f", 95 % {row.low:+.4g} to {row.high:+.4g}, p = {row.p:.2g} after Holm"
+    text = f"{row.mean:+.3f}" if abs(row.mean) < 1000 else f"{row.mean:+.3g}"
+    return strips.Mark(row.mean, row.low, row.high, [], row.sure, text, f"{text}{between}")
 
 
 def spreads(
-    clients: pd.DataFrame | None, names: Sequence[str], scenario: Mapping[str, Any]
+    clients: pd.DataFrame | None, about: About
 ) -> list[tuple[str, strips.Strips]]:
     """Per variation how the accuracies of clients spread."""
     if clients is None or "global_accuracy" not in clients:
@@ -149,14 +136,10 @@ def spreads(
     }
     ends = [np.percentile(values, (10, 90)) for part in parts.values() for values in part.values() if values]
     x = strips.percent_axis([float(end) for pair in ends for end in pair], share=True)
-    rows = lambda part: [(name, part[name]) for name in names if name in part]
-    return [(variation(v, scenario), strips.spread_picture(rows(part), x, label)) for v, part in parts.items()]
+    rows = lambda part: [(name, part[name]) for name in about.order if name in part]
+    return [(about.words(v), strips.spread_picture(rows(part), x, label)) for v, part in parts.items()]
 
 
 def partition(table: pd.DataFrame | None) -> HeatMap | None:
     """The map of the partition."""
     return None if table is None else heat_map(counts_of_rows(next(iter(by_variant(table).values()))))
-
-
-def _known(value: Any) -> bool:
-    return value is not None and math.isfinite(value)

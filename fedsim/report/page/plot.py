@@ -2,38 +2,16 @@
 same pictures again at the size of the screen.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup, escape
 
 from fedsim.report.page.scales import Axis, axis, short
+from fedsim.report.pictures.curves import Curve
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 42
 STRONG = 8  # curves with a colour of their own; the others are pale
-
-
-class Curve(NamedTuple):
-    """A line with its band.
-
-    Attributes:
-      name: of the method.
-      place: in the order of the result.
-      look: the classes of its line.
-      x: `[R]` by name of the axis: round, bytes, seconds; up and down where messages differ in size.
-      mean: `[R]`.
-      low: `[R]`.
-      high: `[R]`.
-    """
-
-    name: str
-    place: int
-    look: str
-    x: dict[str, list[float]]
-    mean: list[float]
-    low: list[float]
-    high: list[float]
 
 
 def looks(names: Sequence[str], baseline: str | None = None) -> dict[str, str]:
@@ -53,20 +31,29 @@ def looks(names: Sequence[str], baseline: str | None = None) -> dict[str, str]:
 
 def height_axis(panels: Sequence[Sequence[Curve]], share: bool) -> Axis:
     """The common axis of the panels of one metric."""
-    return axis([v for curves in panels for c in curves for v in (*c.low, *c.high)], HEIGHT - BOTTOM, TOP, share)
+    ends = [float(end) for curves in panels for one in curves for end in (*one.low, *one.high)]
+    return axis(ends, HEIGHT - BOTTOM, TOP, share)
 
 
-def lines(curves: Sequence[Curve], label: str, y: Axis, number: int, target: float | None = None) -> Markup:
+def lines(
+    curves: Sequence[Curve],
+    looks: Mapping[str, str],
+    label: str,
+    y: Axis,
+    number: int,
+    target: float | None = None,
+) -> Markup:
     """Curves against rounds, with bands.
 
     Args:
       curves: in the order of the result; the first is drawn last, above the others.
+      looks: the classes of every method's line.
       label: for whoever cannot see it.
       y: the axis, which several pictures share.
       number: of the picture.
       target: a line across.
     """
-    x = axis([v for c in curves for v in c.x["round"]], LEFT, WIDTH - RIGHT, whole=True)
+    x = axis([float(r) for one in curves for r in one.rounds], LEFT, WIDTH - RIGHT, whole=True)
     frame = f'x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{HEIGHT - TOP - BOTTOM}"'
     parts = [f'<clipPath id="clip{number}"><rect {frame}/></clipPath>', _grid(x, y)]
     parts.append(f'<g class="plot" clip-path="url(#clip{number})">')
@@ -74,13 +61,12 @@ def lines(curves: Sequence[Curve], label: str, y: Axis, number: int, target: flo
         at = y.at(target)
         parts.append(f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
     for curve in sorted(curves, key=lambda curve: -curve.place):
-        rounds = curve.x["round"]
-        points = list(zip(rounds, curve.mean, strict=True))
-        band = list(zip([*rounds, *rounds[::-1]], [*curve.high, *curve.low[::-1]], strict=True))
-        shape = f'<path class="band" d="{path(band, x, y)}Z"/>' if curve.low != curve.high and band else ""
+        rounds, mean, low, high = (part.tolist() for part in (curve.rounds, curve.mean, curve.low, curve.high))
+        band = list(zip([*rounds, *rounds[::-1]], [*high, *low[::-1]], strict=True))
+        shape = f'<path class="band" d="{path(band, x, y)}Z"/>' if low != high and band else ""
         name = escape(curve.name)
-        parts.append(f'<g class="series {curve.look}" data-name="{name}">{shape}')
-        parts.append(f'<path class="line" d="{path(points, x, y)}"/></g>')
+        parts.append(f'<g class="series {looks[curve.name]}" data-name="{name}">{shape}')
+        parts.append(f'<path class="line" d="{path(list(zip(rounds, mean, strict=True)), x, y)}"/></g>')
     if target is not None:
         at, above = y.at(target), y.at(target) > TOP + 15  # whether there is room for the text
         parts.append(

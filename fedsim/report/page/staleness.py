@@ -1,35 +1,33 @@
 """How old messages are of asynchronous schedules, on the page: a histogram for each method."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
+from fedsim.report.about import About
 from fedsim.report.page.scales import Axis, short
 from fedsim.report.series import by_variant
-from fedsim.study.words import variation
 
 WIDTH, HIGH, LEFT, RIGHT, TOP, BOTTOM = 560, 180, 46, 14, 8, 40
 BARS = 50  # at most; of wider ages a bar is several of them
 
 
-def histograms(table: pd.DataFrame | None, names: Sequence[str], scenario: Any) -> list[dict[str, Any]]:
+def histograms(table: pd.DataFrame | None, about: About) -> list[dict[str, Any]]:
     """A picture for every method and variation that has ages; none without a table.
 
     Args:
       table: the columns of `staleness.csv`.
-      names: of the methods, in the order of the result.
-      scenario: as in `run.json`, for the names of what varies.
+      about: what is shown.
     """
     if table is None:
         return []
     counted = []
     for variant, part in by_variant(table).items():
-        for name in [name for name in names if name in set(part["method"])]:
+        for name in [name for name in about.order if name in set(part["method"])]:
             ages = part[part["method"] == name].groupby("age")["messages"].sum()
-            counted.append((", ".join(filter(None, (name, variation(variant, scenario)))), ages))
+            counted.append((", ".join(filter(None, (name, about.words(variant)))), ages))
     oldest = max((int(max(ages.index)) for _, ages in counted), default=0)
     wide = -(-(oldest + 1) // BARS)
     shares = [(title, _binned(ages, wide, oldest), _mean(ages)) for title, ages in counted]

@@ -1,0 +1,88 @@
+"""Paired differences to the baseline, variation by variation."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fedsim.report.about import About
+from fedsim.report.results import Row, by
+from fedsim.study.pairing import SURE, others
+
+
+class Difference(NamedTuple):
+    """A method beside the baseline.
+
+    Attributes:
+      method: its label.
+      mean: the mean difference; None where there is none that is a number.
+      low: lower end of its 95 % interval; None where there is none.
+      high: upper end.
+      p: of the exact test after Holm; None likewise.
+    """
+
+    method: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+
+    @property
+    def sure(self) -> bool:
+        """Whether the test calls it sure."""
+        return self.p is not None and self.p < SURE
+
+
+class Forest(NamedTuple):
+    """The differences under one variation.
+
+    Attributes:
+      variant: as in the column.
+      title: the same in words.
+      baseline: what methods are compared with.
+      metric: that is compared.
+      rows: of the methods, in their order.
+    """
+
+    variant: str
+    title: str
+    baseline: str
+    metric: str
+    rows: list[Difference]
+
+    @property
+    def numbers(self) -> list[float]:
+        """All that is drawn along the axis."""
+        ends = (end for row in self.rows for end in (row.mean, row.low, row.high))
+        return [end for end in ends if end is not None]
+
+
+def forests(compared: Sequence[Row], about: About) -> list[Forest]:
+    """A forest for every variation in which something is compared with the baseline.
+
+    Args:
+      compared: rows of `compare.csv`.
+      about: what is shown.
+    """
+    made = []
+    for (variant,), group in by(others(compared), "variant").items():
+        rows = {row["method"]: row for row in group}
+        metric = next((str(row["metric"]) for row in group if row["metric"]), "")
+        made.append(
+            Forest(
+                variant=variant or "",
+                title=about.words(variant or ""),
+                baseline=group[0]["baseline"],
+                metric=metric,
+                rows=[_difference(rows[name]) for name in about.ordered([*rows])],
+            )
+        )
+    return made
+
+
+def _difference(row: Row) -> Difference:
+    numbers = (_finite(row[name]) for name in ("difference", "ci_low", "ci_high", "p_adjusted"))
+    return Difference(str(row["method"]), *numbers)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
