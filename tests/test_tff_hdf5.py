@@ -1,5 +1,6 @@
 """TensorFlow Federated's HDF5 files: written in their true form, read, and refused where they lead elsewhere or lie."""
 
+import signal
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from tff_sets import SPOILED, emnist, spoiled, written
 
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
+from fedsim.sources import hdf5_files
 from fedsim.sources.hdf5_files import examples
 from fedsim.sources.tff_hdf5 import LETTERS
 
@@ -133,24 +135,61 @@ def test_texts_are_those_that_hdf5_reads(tmp_path, options):
     texts = [b"abc", b"", b"\xc3\xa9" * 3000, b"x" * 7, b"last"]
     path = written(tmp_path / "a.h5", {"a": {"tokens": texts}, "b": {"tokens": [b"y" * 9] * 3}}, **options)
     with examples(path) as file:
-        assert file.read("a", "tokens").tolist() == texts and file.read("b", "tokens").tolist() == [b"y" * 9] * 3
+        (first,), (second,) = file.read(("tokens",))
+    assert first.tolist() == texts and second.tolist() == [b"y" * 9] * 3
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        (b"GCOL\1", b"GCOX\1", "where none are"),
-        (b"GCOL\1\0\0\0\0\x10", b"GCOL\1\0\0\0\0\x7f", "where none are"),
-        (b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello", b"\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0hello", "is not there"),
-        (b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello", b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\1hello", "behind their end"),
-    ],
-)
-def test_texts_that_are_not_there(tmp_path, old, new, says):
-    path = written(tmp_path / "a.h5", {"a": {"snippets": [b"hello"]}})
+HELLO = b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello"  # index and size of an object, and the text in it
+
+
+def with_other_texts(path, old, new):
+    """A file of one text, some of whose bytes are others."""
+    written(path, {"a": {"snippets": [b"hello"]}})
     content = path.read_bytes()
     assert content.count(old) == 1
     path.write_bytes(content.replace(old, new))
-    with pytest.raises(DataError, match=says):
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"GCOL\1", b"GCOX\1"),
+        (b"GCOL\1\0\0\0\0\x10", b"GCOL\1\0\0\0\0\x7f"),
+        (HELLO, b"\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0hello"),
+        (HELLO, b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\1hello"),
+    ],
+)
+def test_texts_that_are_not_there(tmp_path, old, new):
+    path = with_other_texts(tmp_path / "a.h5", old, new)
+    with pytest.raises(DataError, match="not a sound HDF5 file: client 'a', snippets: "):
+        read(path)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_where_hdf5_never_ends_it_is_ended(tmp_path, monkeypatch, index):
+    """It goes on by the size of an object, or of what is free, and that is none."""
+    monkeypatch.setattr(hdf5_files, "SECONDS", 1)
+    path = with_other_texts(tmp_path / "a.h5", HELLO, bytes([index, *bytes(15)]) + b"hello")
+    with pytest.raises(DataError, match="not a sound HDF5 file: HDF5 got on no more, and was ended after 1 seconds"):
+        read(path)
+
+
+def test_where_hdf5_crashes_the_file_is_refused(tmp_path):
+    path = written(tmp_path / "a.h5", {"a": emnist(1)})
+    says = r"a\.h5: not a sound HDF5 file: HDF5 was ended by SIGSEGV"
+    with pytest.raises(DataError, match=says), examples(path) as file:
+        file.process.send_signal(signal.SIGSEGV)
+        file.process.wait()
+        file.fields("a")
+
+
+def test_what_takes_more_memory_than_the_reader_may_hold_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(hdf5_files, "memory_limit", lambda: 1 << 28)
+    monkeypatch.setattr(hdf5_files, "MOST_RATIO", 1000)
+    fields = {"pixels": np.zeros((400_000, 28, 28), np.uint8), "label": np.zeros(400_000, int)}
+    path = written(tmp_path / "a.h5", {"a": fields}, compression="gzip", compression_opts=1)
+    with pytest.raises(DataError, match=r"a\.h5: .*memory"):
         read(path)
 
 

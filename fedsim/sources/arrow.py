@@ -12,14 +12,14 @@ from fedsim.errors import DataError
 from fedsim.sources.files import MOST_BYTES, MOST_RATIO, opened
 
 FILE_MAGIC = b"ARROW1\0\0"  # of an Arrow file: a stream stands behind it, and a list of its parts
-ROWS = 1024  # of a Parquet file that are read at a time
+ROWS = 1024  # of a Parquet file that are read at a time, where a row may be large
+SMALL_ROWS = 1 << 16  # and where all are small
 BATCH_BYTES = 256 << 20  # of a batch of images, whatever its rows hold
+NUMBERS = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE")  # types of Parquet
 SMALL_TABLE_BYTES = 64 << 20  # unpacked, for what no ratio is asked
-HEADER, DATA, COMPRESSION = (
-    2,
-    1,
-    3,
-)  # places in the tables Message, DictionaryBatch and RecordBatch of Arrow's Message.fbs
+HEADER = 2  # place in the table Message of Arrow's Message.fbs
+DATA = 1  # in DictionaryBatch
+COMPRESSION = 3  # and in RecordBatch
 
 
 def require_pyarrow(kind: str) -> Any:
@@ -49,6 +49,8 @@ def schema_of(path: Path) -> Any:
 
 def batches(path: Path, columns: Sequence[str]) -> Iterator[Any]:
     """The rows of a file, some at a time, as record batches of these columns.
+
+    Texts of a Parquet file are encoded: each is in a batch once, however often it stands there.
 
     Raises:
       DataError: for what is no sound file, or one that lies about its size.
@@ -161,36 +163,35 @@ def texts_of(schema: Any) -> list[str]:
 
 
 def _of_parquet(path: Path, columns: Sequence[str]) -> Iterator[Any]:
-    """The rows of a Parquet file, texts as texts.
+    """The rows of a Parquet file.
 
     Raises:
       DataError: where they unpack to more than `MOST_RATIO` times the file.
     """
-    schema = schema_of(path)
-    texts = texts_of(schema)
+    texts = texts_of(schema_of(path))
     unpacked = 0
     with _read(path, texts) as (table, size):
-        for batch in table.iter_batches(_rows_at_a_time(table, texts), columns=list(columns)):
-            for place, name in enumerate(batch.schema.names):
-                column = batch.column(place)
-                unpacked += _bytes_of(column)
-                _require_ratio(unpacked, size)
-                if name in texts:
-                    batch = batch.set_column(place, schema.field(name), column.cast(schema.field(name).type))
+        for batch in table.iter_batches(_rows_at_a_time(table, columns, texts), columns=columns):
+            unpacked += sum(map(_bytes_of, batch.columns))
+            _require_ratio(unpacked, size)
             yield batch
 
 
-def _rows_at_a_time(table: Any, texts: Sequence[str]) -> int:
+def _rows_at_a_time(table: Any, columns: Sequence[str], texts: Sequence[str]) -> int:
     """As many as hold `BATCH_BYTES` at most, though each may be the largest value of its column.
 
-    Numbers, and the texts of which each is held once, are small anyway; it is images that count.
+    Numbers, and the texts of which each is held once, are small anyway; it is images that count,
+    and lists, whose lengths nobody knows.
     """
     metadata = table.metadata
-    columns = [table.schema.column(j) for j in range(metadata.num_columns)]
-    if not any(one.physical_type == "BYTE_ARRAY" and one.path not in texts for one in columns):
-        return ROWS
-    sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-    return max(min(ROWS, BATCH_BYTES // max([*sizes, 1])), 1)
+    parts = [table.schema.column(j) for j in range(metadata.num_columns)]
+    read = [one for one in parts if one.path in columns or one.path.split(".")[0] in columns]
+    large = [one for one in read if one.path not in texts]
+    if any(one.physical_type == "BYTE_ARRAY" for one in large):
+        sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+        return max(min(ROWS, BATCH_BYTES // max([*sizes, 1])), 1)
+    lists = [one for one in large if one.max_repetition_level or one.physical_type not in NUMBERS]
+    return ROWS if lists else SMALL_ROWS
 
 
 def _bytes_of(column: Any) -> int:

@@ -150,7 +150,8 @@ def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missi
     if classes is not None:
         for split, table in tables.items():
             _labels(table.column(roles.target), roles, split)
-    table, n = pa.concat_tables(tables.values()), next(iter(tables.values())).num_rows
+    n = next(iter(tables.values())).num_rows
+    table = _joined(list(tables.values()), _only(schema, names))
     for name in set(roles.features) & roles.classes.keys():
         texts = pa.array(spare(table.column(name), roles.classes[name]).tolist(), pa.string())
         table = table.set_column(table.column_names.index(name), name, texts)
@@ -165,10 +166,24 @@ def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missi
 
 def _table(part: Shards, names: list[str], schema: Any) -> Any:
     """Some columns of a split."""
-    only = pa.schema([schema.field(name) for name in names])
-    table = pa.Table.from_batches([batch for path in part.values() for batch in batches(path, names)], only)
+    only = _only(schema, names)
+    table = _joined([_table_of(path, only) for path in part.values()], only)
     require_sound_texts(table)
     return table
+
+
+def _table_of(path: Path, schema: Any) -> Any:
+    """Some columns of a file, without what pandas wrote beside them."""
+    read = list(batches(path, schema.names))
+    table = pa.Table.from_batches(read) if read else schema.empty_table()
+    return table.replace_schema_metadata(None)
+
+
+def _joined(tables: list[Any], schema: Any) -> Any:
+    """Tables of the same columns as one, whose texts are encoded in all of them, or in none."""
+    if any(table.schema != tables[0].schema for table in tables):
+        tables = [table.cast(schema) for table in tables]
+    return pa.concat_tables(tables)
 
 
 def _columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:

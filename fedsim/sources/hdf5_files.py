@@ -1,140 +1,135 @@
-"""HDF5 files of examples by client, as TensorFlow Federated distributes them: `examples/CLIENT/FIELD`.
+"""HDF5 files of examples by client, as TensorFlow Federated has them: `examples/CLIENT/FIELD`.
 
-HDF5 knows links to other files, data sets put together from other files, references to objects, and filters that are
-loaded as programs; sizes in it are promises. All of that is looked at before a value is read, and refused.
+They are read by h5py in a process of its own, `hdf5_reader`, which may hold so much memory, and is
+ended where it gets on no more: damaged files lead HDF5 into endless loops and crashes. Arrays come
+back in a file.
 """
 
+import json
 import math
-import mmap
-import zlib
-from collections.abc import Iterator
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from fedsim.errors import DataError
+from fedsim.limits import memory_limit
 from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, opened
-from fedsim.sources.hdf5_heap import POINTER, Heap
 from fedsim.sources.names import fault_of
 
-SHUFFLE, DEFLATE, CHECKSUM = 2, 1, 3  # numbers of the filters that HDF5 itself brings
-PIPELINES = [[f for f in (SHUFFLE, DEFLATE, CHECKSUM) if f in some] for some in (
-    (), (SHUFFLE,), (DEFLATE,), (CHECKSUM,), (SHUFFLE, DEFLATE), (SHUFFLE, CHECKSUM), (DEFLATE, CHECKSUM),
-    (SHUFFLE, DEFLATE, CHECKSUM),
-)]  # fmt: skip
-MOST_CHUNK = 64 << 20  # bytes of a chunk, which is unpacked at once
+PROGRAM = Path(__file__).with_name("hdf5_reader.py")
+SECONDS = 60  # that a step may take: some texts, a chunk, or 600 MB of an array
+SPARE_BYTES = 1 << 30  # of memory, for Python and HDF5, beside the arrays
+ASKED = 256  # clients that are asked for at a time
 MOST_NAME = 200  # characters of a client's id
-PLAIN = "an examples group with a group of arrays for each client is needed, as TensorFlow Federated writes it"
+ENVIRONMENT = {
+    "HDF5_PLUGIN_PRELOAD": "::",  # filters that are loaded as programs: none
+    "OPENBLAS_NUM_THREADS": "1",  # each takes room
+}
 
 
 class Examples:
     """The examples of a file, client after client.
 
     Args:
-      file: opened by h5py.
-      content: of the file.
+      process: the reader of the file.
+      arrays: where it leaves arrays.
+      errors: where it says what ended it.
 
     Attributes:
       clients: their ids, sorted.
+
+    Raises:
+      DataError: for ids that name nothing.
     """
 
-    def __init__(self, file: Any, content: mmap.mmap):
-        created = file.id.get_create_plist()
-        if created.get_sizes() != (8, 8):
-            raise DataError(f"addresses and sizes of {created.get_sizes()} bytes; those of 8 bytes are read")
-        self.content, self.heap = content, Heap(content, created.get_userblock())
-        self.left = min(MOST_BYTES, max(MOST_RATIO * len(content), SMALL_BYTES))
-        self.group = _hard(file, "examples", "group")
-        names = list(self.group)
+    def __init__(self, process: subprocess.Popen, arrays: BinaryIO, errors: BinaryIO):
+        self.process = process
+        self.arrays = arrays
+        self.errors = errors
+        names = self._told(ask="clients")
         for name in names:
-            if isinstance(name, bytes):  # which is how h5py gives what is not UTF-8
-                raise DataError(f"client {fault_of(name.decode('utf-8', 'surrogateescape'))}")
+            if (fault := fault_of(name)) is not None:
+                raise DataError(f"client {fault}")
         self.clients = sorted(names)
         for name in self.clients:
             if not 0 < len(name) <= MOST_NAME or not name.isprintable():
-                raise DataError(f"client {name[:40]!a}: an id is a text of 1 to {MOST_NAME} printable characters")
+                text = f"an id is a text of 1 to {MOST_NAME} printable characters"
+                raise DataError(f"client {name[:40]!a}: {text}")
 
     def fields(self, client: str) -> list[str]:
         """Names of what a client's examples consist of."""
-        return sorted(_hard(self.group, client, "group"))
+        return self._told(ask="fields", client=client)
 
-    def read(self, client: str, field: str) -> np.ndarray:
-        """A field of a client's examples: numbers `[n, ...]`, or texts as bytes `[n]`.
+    def read(self, fields: Sequence[str], clients: int | None = None) -> Iterator[list[np.ndarray]]:
+        """Fields of the examples of each client: numbers `[n, ...]`, or texts as bytes `[n]`.
+
+        Args:
+          fields: their names.
+          clients: only so many, the first ones; None: all.
 
         Raises:
           DataError: for what is no plain array, or would fill the memory.
         """
-        try:
-            values = _hard(_hard(self.group, client, "group"), field, "dataset")
-            return self._texts(values) if _varies(values) else self._numbers(values)
-        except DataError as error:
-            raise DataError(f"client {client!a}, {field}: {error}") from None
+        asked = self.clients[:clients]
+        while asked:
+            told = self._told(ask="read", clients=asked[:ASKED], fields=fields)
+            self.arrays.seek(0)
+            for texts in told:
+                yield [self._texts() if are_texts else self._array() for are_texts in texts]
+            asked = asked[len(told) :]
 
-    def _numbers(self, values: Any) -> np.ndarray:
-        if values.dtype.kind not in "biufS":
-            raise DataError(f"numbers or texts are needed, found {values.dtype}")
-        for _ in self._content(values, values.dtype.itemsize):
-            pass  # it is there, all of it
-        return values[...]
+    def _array(self) -> np.ndarray:
+        """The next array in the file."""
+        return np.load(self.arrays, allow_pickle=False)
 
-    def _texts(self, values: Any) -> np.ndarray:
-        content = b"".join(self._content(values, POINTER.itemsize))
-        pointers = np.frombuffer(content, POINTER)[: math.prod(values.shape)]
-        self._take(values, int(pointers["length"].sum(dtype=np.int64)))
-        texts = np.empty(len(pointers), object)
-        texts[:] = self.heap.texts(pointers)
-        return texts.reshape(values.shape)
+    def _texts(self) -> np.ndarray:
+        """The next texts in the file."""
+        ends = np.cumsum(self._array()).tolist()
+        content = self._array().tobytes()
+        texts = np.empty(len(ends), object)
+        texts[:] = [content[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return texts
 
-    def _content(self, values: Any, item: int) -> Iterator[bytes]:
-        """The bytes of an array in the file; those of chunks unpacked, one after another.
+    def _told(self, **question: Any) -> Any:
+        """What the reader answers to a question.
 
         Raises:
-          DataError: where they lie elsewhere, are not there, or unpack to more than they say.
+          DataError: where it refuses the file, or has ended.
         """
-        if values.is_virtual or values.external:
-            raise DataError("its values lie in other files, which are not read")
-        if values.shape is None or values.ndim == 0:
-            raise DataError(f"an array with a row for each example is needed; {PLAIN}")
-        if _varies(values) and values.ndim != 1:
-            raise DataError(f"texts are needed one by one, found {values.shape}")
-        created = values.id.get_create_plist()
-        pipeline = [created.get_filter(i)[0] for i in range(created.get_nfilters())]
-        if pipeline not in PIPELINES:
-            raise DataError(f"packed by filters {pipeline}; write it plain or with gzip")
-        self._take(values, math.prod(values.shape) * item)
-        if values.chunks:
-            yield from _chunks(values, pipeline, item)
-        else:
-            yield self._plain(values, item)
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(question) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended, and may have said why
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise DataError(self._end())
+        known = json.loads(answer)
+        if "refused" in known:
+            raise DataError(known["refused"])
+        return known["told"]
 
-    def _take(self, values: Any, size: int) -> None:
-        """Count bytes of an array, and refuse more than a file of this size may hold."""
-        self.left -= size
-        if self.left < 0:
-            text = f"with those before it, unpacks to more than {MOST_BYTES} bytes, or {MOST_RATIO} times its size"
-            raise DataError(f"{values.dtype} {values.shape}: {text}")
-
-    def _plain(self, values: Any, item: int) -> bytes:
-        """The bytes of an array that lies in one piece; of numbers none, once it is known that they are there."""
-        size, stored = math.prod(values.shape) * item, values.id.get_storage_size()
-        if stored != size:
-            raise DataError(f"promises {size} bytes, and {stored} are there")
-        place = values.id.get_offset()
-        if not size or not _varies(values):
-            return b""
-        if place is None or place + size > len(self.content):
-            raise DataError("its texts are not where they should be")
-        return self.content[place : place + size]
-
-
-def _varies(values: Any) -> bool:
-    """Whether an array holds texts of any length."""
-    import h5py
-
-    text = h5py.check_string_dtype(values.dtype)
-    return text is not None and text.length is None
+    def _end(self) -> str:
+        """How the reader ended that has not answered."""
+        code = self.process.wait()
+        if code == -signal.SIGALRM:
+            text = f"HDF5 got on no more, and was ended after {SECONDS} seconds"
+            return f"not a sound HDF5 file: {text}"
+        if code < 0:
+            return f"not a sound HDF5 file: HDF5 was ended by {signal.Signals(-code).name}"
+        self.errors.seek(0)
+        lines = self.errors.read().decode("utf-8", "replace").splitlines()
+        return f"its reader ended: {lines[-1][:200] if lines else code}"
 
 
 @contextmanager
@@ -144,70 +139,35 @@ def examples(path: Path) -> Iterator[Examples]:
     Raises:
       DataError: for another file, or where h5py is missing.
     """
-    try:
-        import h5py
-    except ImportError:
-        raise DataError("tff_hdf5 needs h5py: pip install 'fedsim-jax[hdf5]', or pip install h5py") from None
-    with opened(str(path), None, math.inf) as raw:
+    if find_spec("h5py") is None:
+        text = "tff_hdf5 needs h5py: pip install 'fedsim-jax[hdf5]', or pip install h5py"
+        raise DataError(text)
+    with (
+        opened(str(path), None, math.inf) as file,
+        tempfile.TemporaryFile(buffering=0) as arrays,
+        tempfile.TemporaryFile() as errors,
+    ):
+        most = min(MOST_BYTES, max(MOST_RATIO * os.fstat(file.fileno()).st_size, SMALL_BYTES))
+        settings = {
+            "path": str(path),
+            "arrays": arrays.fileno(),
+            "most": most,
+            "limit": f"{MOST_BYTES} bytes, or {MOST_RATIO} times its size",
+            "memory": min(most + SPARE_BYTES, memory_limit()),
+            "seconds": SECONDS,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-W", "ignore", str(PROGRAM), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            pass_fds=[arrays.fileno()],
+            env=os.environ | ENVIRONMENT,
+            start_new_session=True,  # Ctrl-C is for this process, which ends that one
+            text=True,
+        )
         try:
-            with (
-                mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content,
-                h5py.File(path, "r", locking=False) as file,
-            ):
-                yield Examples(file, content)
-        except DataError:
-            raise
-        except (OSError, RuntimeError, KeyError, ValueError, TypeError, zlib.error) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise DataError(f"not a sound HDF5 file: {reason[:200]}") from None
-
-
-def _hard(group: Any, name: str, kind: str) -> Any:
-    """A member of a group that lies in the file itself, under its own name.
-
-    Raises:
-      DataError: for links by name, into other files too, and for what is no group, or no array.
-    """
-    import h5py
-
-    if name not in group.keys():  # noqa: SIM118 (a group resolves paths; its keys are names)
-        raise DataError(f"no {name[:60]!a}; {PLAIN}")
-    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise DataError(f"{name[:60]!a} is a link to what lies elsewhere, which is not followed")
-    member = group[name]
-    if not isinstance(member, h5py.Group if kind == "group" else h5py.Dataset):
-        raise DataError(f"{name[:60]!a} is no {kind}; {PLAIN}")
-    return member
-
-
-def _chunks(values: Any, pipeline: list[int], item: int) -> Iterator[bytes]:
-    """The unpacked bytes of the chunks of an array, in its order; of numbers that are not packed, none.
-
-    Raises:
-      DataError: for chunks that unpack to more than they should, or are not there.
-    """
-    whole = math.prod(values.chunks) * item
-    if whole > MOST_CHUNK:
-        raise DataError(f"chunks of {whole} bytes; at most {MOST_CHUNK}")
-    needed = math.prod(-(-side // chunk) for side, chunk in zip(values.shape, values.chunks, strict=True))
-    if values.id.get_num_chunks() != needed:
-        size = math.prod(values.shape) * item
-        raise DataError(f"promises {size} bytes in {needed} chunks, and {values.id.get_num_chunks()} are there")
-    if _varies(values) and pipeline not in ([], [DEFLATE]):
-        raise DataError("texts packed otherwise than with gzip are not read")
-    chunks: list[Any] = []
-    values.id.chunk_iter(chunks.append)
-    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_offset):
-        if chunk.filter_mask or chunk.size > whole + (whole >> 8) + 1024:
-            raise DataError(f"a chunk of {chunk.size} bytes, which should unpack to {whole}")
-        if _varies(values) or DEFLATE in pipeline:
-            yield _unpacked(values.id.read_direct_chunk(chunk.chunk_offset)[1], pipeline, whole)
-
-
-def _unpacked(content: bytes, pipeline: list[int], whole: int) -> bytes:
-    """A chunk of so many bytes."""
-    if DEFLATE in pipeline:
-        content = zlib.decompressobj().decompress(content, whole + 1)
-    if len(content) != whole:
-        raise DataError(f"a chunk does not unpack to {whole} bytes")
-    return content
+            yield Examples(process, arrays, errors)
+        finally:
+            process.kill()
+            process.communicate()

@@ -107,7 +107,9 @@ def parquet(
             _require_flat(table.schema_arrow, drop)
             content = ParquetFile(file, read_dictionary=texts_of(table.schema_arrow)).read()
             require_sound_texts(content)
-            frame = content.to_pandas()
+            # A column becomes one of the frame where it lies, or is freed when it was copied.
+            frame = content.to_pandas(split_blocks=True, self_destruct=True)
+            del content
         except (DataError, TooLarge):
             raise
         except Exception as error:  # pyarrow's own errors, and what they wrap

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -123,7 +122,7 @@ class Rows(NamedTuple):
     y: np.ndarray
 
 
-Reader = Callable[[Examples, str], Rows]  # (file, client)
+Reader = Callable[..., Rows]  # (client, a field, another one ...)
 
 
 def _made(
@@ -141,18 +140,21 @@ def _made(
             known = most_frequent(_sentences(file, first_clients, first_samples), vocabulary)
             letters = [SPECIAL[0], *known, SPECIAL[1], BEGIN, END]
             codes = {word: code for code, word in enumerate(known, 1)}
+            fields = (kind,)
             read = partial(_next_words, codes, length or LENGTHS[kind], first_samples)
         elif kind == "snippets":
             letters = [SPECIAL[0], *LETTERS, SPECIAL[1], BEGIN, END]
             table = letter_table(LETTERS, 1, len(LETTERS) + 1)
+            fields = (kind,)
             read = partial(_next_letters, table, length or LENGTHS[kind], first_samples)
         else:
             letters = []
-            read = partial(_images, kind, "coarse_label" if coarse else "label", first_samples)
-        made: Made = _part(file, read, first_clients, ("x", "y", "client"))
+            fields = (kind, "coarse_label" if coarse else "label")
+            read = partial(_images, kind, first_samples)
+        made: Made = _part(file, fields, read, first_clients, ("x", "y", "client"))
     if "test" in files:
         with examples(files["test"]) as file:
-            made |= _part(file, read, first_clients, ("x_test", "y_test", "client_test"))
+            made |= _part(file, fields, read, first_clients, ("x_test", "y_test", "client_test"))
         if made["x"].dtype != made["x_test"].dtype:
             made |= {name: _values(made[name]) for name in ("x", "x_test")}
     if letters:
@@ -172,13 +174,19 @@ def _kind(file: Examples) -> str:
     return kind
 
 
-def _part(file: Examples, read: Reader, first_clients: int | None, names: tuple[str, str, str]) -> Made:
+def _part(
+    file: Examples,
+    fields: tuple[str, ...],
+    read: Reader,
+    first_clients: int | None,
+    names: tuple[str, str, str],
+) -> Made:
     """All samples of a file: x, y, and whose they are."""
     clients = file.clients[:first_clients]
     parts: list[Rows] = []
     size = 0
-    for client in clients:
-        parts.append(read(file, client))
+    for client, values in zip(clients, file.read(fields, first_clients), strict=True):
+        parts.append(read(client, *values))
         size += parts[-1].x.nbytes + parts[-1].y.nbytes
         require_memory(samples=2 * size)  # with the copy that joins them
     sizes = [len(part.y) for part in parts]
@@ -199,9 +207,9 @@ def _values(x: np.ndarray) -> np.ndarray:
     return (x * SCALE).astype(np.float32) if x.dtype == np.uint8 else x
 
 
-def _images(kind: str, label: str, first: int | None, file: Examples, client: str) -> Rows:
+def _images(kind: str, first: int | None, client: str, x: np.ndarray, y: np.ndarray) -> Rows:
     """Images of one client; bytes where all pixels are whole multiples of 1/255."""
-    x, y = file.read(client, kind)[:first], file.read(client, label)[:first]
+    x, y = x[:first], y[:first]
     if len(x) != len(y) or y.ndim != 1 or y.dtype.kind not in "iu":
         raise DataError(
             f"client {client!a}: a whole number is needed for each of {len(x)} images, found {y.dtype} {y.shape}"
@@ -213,8 +221,8 @@ def _images(kind: str, label: str, first: int | None, file: Examples, client: st
     return Rows(x[..., None] if kind == "pixels" else x, y.astype(np.int64))
 
 
-def _texts(file: Examples, client: str, field: str, first: int | None) -> list[bytes]:
-    texts = file.read(client, field)[:first]
+def _texts(field: str, first: int | None, client: str, texts: np.ndarray) -> list[bytes]:
+    texts = texts[:first]
     if texts.ndim != 1 or texts.dtype.kind not in "OS":
         raise DataError(f"client {client!a}: {field} are texts, found {texts.dtype} {texts.shape}")
     return texts.tolist()
@@ -222,8 +230,8 @@ def _texts(file: Examples, client: str, field: str, first: int | None) -> list[b
 
 def _sentences(file: Examples, first_clients: int | None, first_samples: int | None) -> Iterable[list[str]]:
     """Words of all sentences."""
-    for client in islice(file.clients, first_clients):
-        for sentence in _texts(file, client, "tokens", first_samples):
+    for client, (texts,) in zip(file.clients, file.read(("tokens",), first_clients), strict=False):
+        for sentence in _texts("tokens", first_samples, client, texts):
             yield _words(sentence)
 
 
@@ -231,10 +239,16 @@ def _words(sentence: bytes) -> list[str]:
     return [word for word in sentence.decode("utf-8", "replace").split(" ") if word]
 
 
-def _next_words(codes: dict[str, int], length: int, first: int | None, file: Examples, client: str) -> Rows:
+def _next_words(
+    codes: dict[str, int],
+    length: int,
+    first: int | None,
+    client: str,
+    texts: np.ndarray,
+) -> Rows:
     """Sentences of one client, one a sample, with the next word at every place."""
     unknown, begin, end = range(len(codes) + 1, len(codes) + 4)
-    sentences = _texts(file, client, "tokens", first)
+    sentences = _texts("tokens", first, client, texts)
     require_room(len(sentences), length)
     rows = []
     for sentence in sentences:
@@ -243,10 +257,16 @@ def _next_words(codes: dict[str, int], length: int, first: int | None, file: Exa
     return _stacked(rows, length)
 
 
-def _next_letters(table: np.ndarray, length: int, first: int | None, file: Examples, client: str) -> Rows:
+def _next_letters(
+    table: np.ndarray,
+    length: int,
+    first: int | None,
+    client: str,
+    texts: np.ndarray,
+) -> Rows:
     """Snippets of one client, cut into sequences, with the next character at every place."""
     begin, end = len(LETTERS) + 2, len(LETTERS) + 3
-    snippets = _texts(file, client, "snippets", first)
+    snippets = _texts("snippets", first, client, texts)
     require_room(len(snippets), length)
     rows = []
     for snippet in snippets:
