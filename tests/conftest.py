@@ -3,9 +3,12 @@
 import json
 import os
 import zlib
+import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+sys.path[:0] = sorted({str(path.parent) for path in TESTS.glob("*/test_*.py")})  # tests take cases from one another
 os.environ["NPROC"] = "4"  # the size of XLA's thread pool: the same bits on any machine
 # What one process has compiled, a hundred others need not: Python's modules, and the programs that oracle cases of one
 # problem share, which are found again by the other workers and the next session.
@@ -85,7 +88,7 @@ if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_
 
 def shipped() -> list[Path]:
     """The scenarios that come with fedsim and need no data file of the reader's own."""
-    paths = (Path(__file__).parents[1] / "scenarios").rglob("*.yaml")
+    paths = (ROOT / "scenarios").rglob("*.yaml")
     return sorted(path for path in paths if path.name not in OWN_FILES)
 
 

@@ -5,5 +5,6 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
-if str(TESTS) not in sys.path:
-    sys.path.insert(0, str(TESTS))
+for folder in (TESTS, *sorted({path.parent for path in TESTS.glob("*/test_*.py")})):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))

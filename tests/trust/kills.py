@@ -68,7 +68,7 @@ def undrawn() -> None:
 
 
 def persistence():
-    """`tests/test_persistence.py` with counted disks, all of every sweep."""
+    """`tests/runs/test_persistence.py` with counted disks, all of every sweep."""
     os.environ["FEDSIM_WHOLE"] = "1"
     undrawn()
     module = importlib.import_module("test_persistence")

@@ -138,7 +138,7 @@ def planted(mutant: Mutant):
 
 def paths(names: Sequence[str]) -> list[str]:
     """Files of tests, those that are there."""
-    return [f"tests/{name}.py" for name in names if (ROOT / "tests" / f"{name}.py").exists()]
+    return [str(path.relative_to(ROOT)) for name in names for path in (ROOT / "tests").rglob(f"{name}.py")]
 
 
 def tests_of(module: str) -> list[str]:

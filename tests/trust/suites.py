@@ -46,8 +46,8 @@ def told(counts: dict[str, int]) -> str:
 def edited(quick: bool) -> Figure:
     """Every edit of a scenario is refused with the name of its field; commits of other seeds and runs too."""
     what = "another_scenario_is_refused and numerics" if quick else "another or other or newer or fewer"
-    counts = played("tests/test_resume.py", "-k", what)
-    text = f"tests of tests/test_resume.py, each an edited field, another seed, data, format or run: {told(counts)}"
+    counts = played("tests/runs/test_resume.py", "-k", what)
+    text = f"tests of tests/runs/test_resume.py, each an edited field, another seed, data, format or run: {told(counts)}"
     return Figure(text, counts["code"] == 0 and (quick or counts["passed"] >= 50))
 
 
@@ -71,7 +71,7 @@ def spoiled(quick: bool) -> Figure:
             SimpleNamespace(mktemp=lambda name: Path(folder))
         )
     mistakes = played(
-        "tests/test_hostile.py", "-k", "every_mistake and misspelt" if quick else "every_mistake or sixty"
+        "tests/scenario/test_hostile.py", "-k", "every_mistake and misspelt" if quick else "every_mistake or sixty"
     )
     text = (
         f"{len(came):,} mutations: {came.count('read'):,} read (and read back the same), {came.count('refused'):,} refused in "
@@ -83,28 +83,29 @@ def spoiled(quick: bool) -> Figure:
 
 def attacked(quick: bool) -> Figure:
     """Attacks by scenarios, archives, tables, places and run directories."""
-    counts = played("tests/test_hostile.py", "-k", "run_directory and pickle" if quick else "stranger or command")
+    counts = played("tests/scenario/test_hostile.py", "-k", "run_directory and pickle" if quick else "stranger or command")
     confined = (
-        played("tests/test_confined.py")
+        played("tests/sources/test_confined.py")
         if not quick
         else {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     )
     text = (
-        f"attacks of tests/test_hostile.py, each refused within 10 s and 1 GiB, nothing executed, nothing written elsewhere: "
-        f"{told(counts)}; tests/test_confined.py: {told(confined)}"
+        "attacks of tests/scenario/test_hostile.py, each refused within 10 s and 1 GiB, nothing executed, nothing written "
+        f"elsewhere: "
+        f"{told(counts)}; tests/sources/test_confined.py: {told(confined)}"
     )
     return Figure(text, counts["code"] == confined["code"] == 0 and (quick or counts["passed"] >= 40))
 
 
 def poisoned(quick: bool) -> Figure:
     """Every rule with a client that sends NaN, inf or -inf."""
-    counts = played("tests/test_faults.py", "-k", "one_non_finite and median" if quick else "non_finite or keep_lets")
+    counts = played("tests/rules/test_faults.py", "-k", "one_non_finite and median" if quick else "non_finite or keep_lets")
     extreme = {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     if not quick:
-        extreme = played("tests/test_rules.py", "-k", "outliers or not_finite or absent_rows")
+        extreme = played("tests/rules/test_rules.py", "-k", "outliers or not_finite or absent_rows")
     text = (
-        f"tests/test_faults.py, every rule x NaN, inf, -inf in a run, and what `stop` and `keep` do: {told(counts)}; "
-        f"tests/test_rules.py, outliers and rows that are not finite or absent: {told(extreme)}"
+        f"tests/rules/test_faults.py, every rule x NaN, inf, -inf in a run, and what `stop` and `keep` do: {told(counts)}; "
+        f"tests/rules/test_rules.py, outliers and rows that are not finite or absent: {told(extreme)}"
     )
     return Figure(text, counts["code"] == extreme["code"] == 0 and (quick or counts["passed"] >= 40))
 
@@ -112,10 +113,10 @@ def poisoned(quick: bool) -> Figure:
 def degenerate(quick: bool) -> Figure:
     """Nobody usable, too few for the rule, one client with one sample, and weights of zero."""
     what = "nobody_usable and median" if quick else "nobody_usable or too_few or one_client or impossible"
-    counts = played("tests/test_faults.py", "-k", what)
+    counts = played("tests/rules/test_faults.py", "-k", what)
     seen = tiny_cohorts(("mean", "median") if quick else None)
     text = (
-        f"tests/test_faults.py (nobody usable, too few, one client, every rule): {told(counts)}; aggregate of 0 to 2f + 3 "
+        f"tests/rules/test_faults.py (nobody usable, too few, one client, every rule): {told(counts)}; aggregate of 0 to 2f + 3 "
         f"reporting rows of 8, every rule: {seen['finite']} finite, {seen['refused']} refused in a line, {seen['bad']} else"
     )
     return Figure(text, counts["code"] == 0 and not seen["bad"])
@@ -148,7 +149,7 @@ def planted(quick: bool) -> Figure:
     found = [_found(FAULTS[i % len(FAULTS)], rng) for i in range(count)]
     files = {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     if not quick:
-        files = played("tests/test_data.py", "tests/test_sources.py", "-k", "faults or hostile or refus or no_file")
+        files = played("tests/data/test_data.py", "tests/sources/test_sources.py", "-k", "faults or hostile or refus or no_file")
     text = (
         f"{sum(found)} of {count} values planted at random (NaN and infinite features, labels below 0, of far classes, no "
         f"integers, ids without a number) refused before round 1 with row or type; files and sections that are wrong: "
@@ -231,12 +232,12 @@ def inert(quick: bool) -> Figure:
         back = set() if summary is None else set(summary["method"])
     active = [path.name for path, text in kept.items() if READ[path.suffix](text)]
     lost = [text for text in labels if text not in back]
-    counts = played("tests/test_page.py", "-k", "inert or one_small_file")
+    counts = played("tests/report/test_page.py", "-k", "inert or one_small_file")
     text = (
         f"{len(labels)} payloads as labels of methods, {len(refused)} refused as labels; in {len(kept)} files (tables, page, "
         f"pictures as SVG) {len(active)} with something active{f': {active}' if active else ''}, {len(lost)} labels lost, "
         f"{len(broken)} labels that break a table{f' ({broken})' if broken else ''}; "
-        f"tests/test_page.py: {told(counts)}"
+        f"tests/report/test_page.py: {told(counts)}"
     )
     return Figure(
         text, not active and not lost and not broken and counts["code"] == 0 and (quick or len(payloads) >= 30)

@@ -1,0 +1,185 @@
+"""Matrices of low rank on the wire: what arrives, what is remembered, and what it takes in bytes."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TESTS, if_whole, some
+from numpy.testing import assert_allclose, assert_array_equal
+
+import fedsim
+from fedsim.codecs.low_rank import orthonormalised, power_step
+from fedsim.compose import FAMILIES, shaped
+from fedsim.disk.tables import to_csv
+from fedsim.runs.result import ORDER
+
+ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
+LINK = {"kind": "low_rank", "rank": 2}
+SCENARIO = {
+    "name": "low_rank",
+    "rounds": 5,
+    "data": {"kind": "gaussian_blobs", "samples": 200, "shape": [12], "clients": 8},
+    "model": {"kind": "mlp", "hidden": [10]},
+    "cohort": {"kind": "uniform", "size": 5},
+    "wire": [{"kind": "error_feedback", "codec": LINK}],
+}
+
+
+def value(given) -> np.ndarray:
+    """Numbers of a case, which may stand in the list of arrays."""
+    entry = ORACLE["arrays"][given[1:]] if isinstance(given, str) else given
+    return np.asarray(entry["data"] if isinstance(entry, dict) else entry, np.float64)
+
+
+def made(rank: int, **leaves: tuple[int, ...]):
+    """The codec for leaves of these shapes."""
+    return shaped(FAMILIES["codec"]["low_rank"](rank=rank), {name: jnp.zeros(shape) for name, shape in leaves.items()})
+
+
+def best(M: np.ndarray, rank: int) -> np.ndarray:
+    u, s, v = np.linalg.svd(M, full_matrices=False)
+    return u[:, :rank] * s[:rank] @ v[:rank]
+
+
+def test_a_power_step_follows_its_oracle():
+    with jax.enable_x64(True):
+        for case in (case for case in ORACLE["cases"] if case["fn"] == "powersgd"):
+            M, Q = value(case["inputs"]["M"]), value(case["inputs"]["Q0"])
+            P, Q = power_step(jnp.asarray(M), jnp.asarray(Q))
+            want = value(case["expected"]["approx"])
+            assert_allclose(P @ Q.T, want, rtol=1e-12, atol=1e-12)
+            assert 32 * (P.size + Q.size) == case["expected"]["bits"]
+            assert_allclose(((M - P @ Q.T) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-20)
+
+
+@pytest.mark.long
+def test_outputs_are_rows_and_other_leaves_travel_whole():
+    """A kernel [3, 3, in, out] is a matrix out × rest; a vector, a scalar and a small matrix are sent as they are."""
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: rng.normal(size=(2, *shape))
+    stack = {"a": draw(3, 3, 4, 6), "b": draw(6), "c": draw(), "d": draw(4, 4), "e": draw(9, 5)}
+    arrived, size = fedsim.transmit(LINK, stack)
+    assert size.tolist() == [4 * (2 * (36 + 6) + 6 + 1 + 16 + 2 * (9 + 5))] * 2
+    for name in "bcd":  # 2 (4 + 4) ≥ 4 · 4
+        assert_array_equal(arrived[name], stack[name])
+    with jax.enable_x64(True):
+        codec = made(2, **{name: leaf.shape[1:] for name, leaf in stack.items()})
+        Q = codec.memory(jnp.zeros(sum(leaf[0].size for leaf in stack.values())))
+    for name, start in zip("ae", Q, strict=True):
+        n = stack[name].shape[-1]
+        for row, got in zip(stack[name], arrived[name], strict=True):
+            M = row.reshape(-1, n).T
+            P = np.linalg.qr(M @ np.asarray(start))[0]
+            assert_allclose(got.reshape(-1, n).T, P @ P.T @ M, rtol=1e-12, atol=1e-12)
+    assert fedsim.transmit(LINK, draw(7))[1].tolist() == [28, 28]
+
+
+@pytest.mark.long
+def test_the_next_message_starts_from_the_last_one():
+    """Power iteration: message after message of one matrix comes nearer to its best approximation; what is 0 starts anew."""
+    rng = np.random.default_rng(1)
+    M = rng.normal(size=(20, 30)) @ np.diag(0.7 ** np.arange(30))
+    with jax.enable_x64(True):
+        codec = made(3, w=(30, 20))
+        x, memory = jnp.asarray(M.T.ravel()), codec.memory(jnp.zeros(600))
+        first, errors = memory[0], []
+        message = jax.jit(
+            lambda memory: (lambda sent: (codec.decode(sent[0], 600), sent[2]))(codec.encode(x, memory, None))
+        )
+        for _ in range(60):
+            arrives, memory = message(memory)
+            errors.append(np.linalg.norm(arrives.reshape(30, 20).T - M))
+        least = np.linalg.norm(M - best(M, 3))
+        assert errors[0] > 1.05 * least and errors[1] < errors[0]
+        assert_allclose(errors[-1], least, rtol=1e-9)
+        payload, _, memory = codec.encode(jnp.zeros(600), memory, None)
+        assert not codec.decode(payload, 600).any()
+        assert_array_equal(memory[0], first)
+        one = jnp.asarray(np.outer(M[:, 0], M[0]).T.ravel())  # of rank 1: two of three columns are 0
+        payload, _, memory = codec.encode(one, memory, None)
+        assert_allclose(codec.decode(payload, 600), one, rtol=1e-12, atol=1e-12)
+        assert_array_equal(memory[0][:, 1:], first[:, 1:])
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-42, 1e-30, 1.0, 1e38])
+def test_numbers_of_any_size_keep_their_rank(size):
+    M = (size * np.random.default_rng(2).uniform(-1, 1, size=(2, 12, 9))).astype(np.float32)
+    arrived, _ = fedsim.transmit(LINK, {"w": M})
+    assert np.isfinite(arrived["w"]).all()
+    if size > 1e-38:
+        share = np.linalg.norm((arrived["w"] / size).astype(float)) / np.linalg.norm((M / size).astype(float))
+        assert 0.3 < share < 1
+    else:
+        assert np.abs(arrived["w"]).max() <= 2 * size
+
+
+def test_dependent_columns_become_zero_and_the_others_orthonormal():
+    P = np.random.default_rng(3).normal(size=(300, 6)).astype(np.float32)
+    P[:, 3], P[:, 5] = 2 * P[:, 2], P[:, 1] + 1e-5 * P[:, 5]  # the last one is nearly dependent
+    basis = np.asarray(orthonormalised(jnp.asarray(P)), float)
+    assert_allclose(basis.T @ basis, np.diag([1, 1, 1, 0, 1, 1]), atol=1e-6)
+
+
+def test_what_is_not_finite_stays_as_it_is():
+    M = np.ones((2, 6, 6))
+    M[0, 2, 3] = np.inf
+    arrived, _ = fedsim.transmit(LINK, {"w": M})
+    assert_array_equal(arrived["w"][0], M[0])
+    assert_allclose(arrived["w"][1], M[1], rtol=1e-12)
+
+
+def run(**changes) -> fedsim.Result:
+    return fedsim.run({**SCENARIO, **changes})
+
+
+@if_whole
+@pytest.mark.long
+@pytest.mark.parametrize("numerics", some([{"block": 2}, {"block": 5, "lanes": 3}]))
+def test_no_layout_changes_memory_or_bytes(numerics):
+    one, other = run(), run(numerics=numerics)
+    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
+    for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.long
+def test_a_network_remembers_across_a_resume_and_its_bytes_are_exact(tmp_path):
+    setting = {**SCENARIO, "checkpoint": {"rounds": 1}}
+    whole = fedsim.run(setting, out=tmp_path / "whole")
+    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
+    left = fedsim.run(setting, out=tmp_path / "left", resume=True)
+    for name in ("rounds.csv", "clients.csv"):
+        assert (tmp_path / "left" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    memory, again = (result.state()["client"]["error_feedback"] for result in (whole, left))
+    for a, b in zip(jax.tree.leaves(memory), jax.tree.leaves(again), strict=True):
+        assert_array_equal(a, b)
+    sizes = [leaf.shape for leaf in jax.tree.leaves(whole.model())]
+    message = 4 * sum(2 * sum(shape) if len(shape) == 2 else shape[0] for shape in sizes)
+    assert len(memory["codec"]) == sum(len(shape) == 2 for shape in sizes) == 2
+    assert whole.rounds["bytes_up"].tolist() == [5 * r * message for r in range(6)]
+
+
+@pytest.mark.long
+def test_a_rank_that_saves_nothing_is_the_plain_run():
+    plain, full = run(wire=[]), run(wire=[{"kind": "low_rank", "rank": 10}])
+    assert plain.rounds["bytes_up"].tolist() == full.rounds["bytes_up"].tolist()
+    for a, b in zip(jax.tree.leaves(plain.model()), jax.tree.leaves(full.model()), strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.long
+def test_under_ef21_the_server_has_what_the_client_has():
+    """The shift of a client is the sum of what arrived of it, and what arrives next is relative to it."""
+    rng = np.random.default_rng(4)
+    with jax.enable_x64(True):
+        codec = shaped(FAMILIES["codec"]["ef21"](codec=FAMILIES["codec"]["low_rank"](rank=1)), {"w": jnp.zeros((8, 5))})
+        memory, x = codec.memory(jnp.zeros(40)), jnp.asarray(rng.normal(size=40))
+        message = jax.jit(
+            lambda memory: (lambda sent: (codec.decode(sent[0], 40), sent[2]))(codec.encode(x, memory, None))
+        )
+        for _ in range(30):
+            g, memory = message(memory)
+            assert_array_equal(g, memory["shift"])
+    assert_allclose(g, x, rtol=1e-9, atol=1e-9)

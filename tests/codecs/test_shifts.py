@@ -1,0 +1,438 @@
+"""What senders, servers and receivers remember of messages: shifts, sketches of the server, and the downlink of differences."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TESTS
+from federations import quadratic, trajectory
+from numpy.testing import assert_allclose, assert_array_equal
+from test_codecs import SIZES, D, problem_arrays, quadratics
+
+import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast
+from fedsim.codecs.count_sketch import Hashes, Sketches, estimate, fetch, sketch, sketch_of_runs
+from fedsim.compose import FAMILIES
+from fedsim.engine.downlink import Downlink
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
+
+ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
+EF21 = {"kind": "ef21", "codec": {"kind": "top_k", "k": 9}}
+DIANA = {"kind": "diana", "alpha": 0.5, "codec": {"kind": "top_k", "k": 9}}
+SCENARIO = {
+    "name": "shifts",
+    "rounds": 6,
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 10},
+    "cohort": {"kind": "uniform", "size": 4},
+}
+COHORTS = [[0, 3], [1, 3, 6], [4, 6], [0, 1], [3, 4]]
+
+
+def run(**changes) -> fedsim.Result:
+    return fedsim.run({**SCENARIO, **changes})
+
+
+def made(kind: str, **parameters):
+    return FAMILIES["codec"][kind](**parameters)
+
+
+def largest(x: np.ndarray, k: int) -> np.ndarray:
+    """x with all but its k largest coordinates 0."""
+    kept = np.zeros_like(x)
+    places = np.argsort(-np.abs(x), kind="stable")[:k]
+    kept[places] = x[places]
+    return kept
+
+
+def of_oracle(case: dict) -> dict:
+    """Inputs of a case; arrays may stand in the list of all cases."""
+    whole = lambda given: ORACLE["arrays"][given[1:]] if isinstance(given, str) else given
+    plain = lambda entry: entry["data"] if isinstance(entry, dict) else entry
+    return {name: plain(whole(given)) for name, given in case["inputs"].items()}
+
+
+EF21_CASES = [case for case in ORACLE["cases"] if case["fn"] == "ef21"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", EF21_CASES, ids=[case["name"] for case in EF21_CASES])
+def test_ef21_follows_its_oracle_to_the_optimum(case):
+    inputs, gamma = of_oracle(case), case["params"]["gamma"]
+    codec = made("ef21", codec=made("top_k", k=case["params"]["k"]))
+    with jax.enable_x64(True):
+        H, a, x0 = (jnp.asarray(inputs[name], jnp.float64) for name in ("H", "a", "x0"))
+
+        def step(carried, _):
+            x, memory = carried
+            gradients = jnp.einsum("ijk,ik->ij", H, x - a)
+            payload, _, memory = jax.vmap(lambda g, row: codec.encode(g, row, None))(gradients, memory)
+            arrives = jax.vmap(lambda sent: codec.decode(sent, len(x)))(payload)
+            x = x - gamma * arrives.mean(0)
+            return (x, memory), x
+
+        start = jax.vmap(codec.memory)(jnp.zeros((3, len(x0))))
+        _, path = jax.jit(lambda: jax.lax.scan(step, (x0, start), length=20_000))()
+    assert_allclose(path[:8], case["expected"]["x"], rtol=1e-12, atol=1e-14)
+    assert_allclose(path[-1], case["expected"]["optimum"], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.long
+def test_a_run_with_ef21_follows_the_oracle():
+    case = EF21_CASES[1]
+    wire = [{"kind": "ef21", "codec": {"kind": "top_k", "k": case["params"]["k"]}}]
+    client = {"lr": case["params"]["gamma"], "batch": "full", "steps": 1}
+    scenario = {"name": "oracle", "rounds": 8, "client": client, "wire": wire, "numerics": {"dtype": "float64"}}
+    inputs = of_oracle(case)
+    path, result = trajectory(scenario, **quadratic(inputs))
+    assert_allclose(path, case["expected"]["x"], rtol=1e-10, atol=1e-12)
+    assert result.rounds["bytes_up"].tolist() == [3 * r * -(-(32 + 3) // 8) for r in range(9)]
+
+
+def trained(x: np.ndarray, i: int, lr: float, steps: int) -> np.ndarray:
+    """The update of client i of the quadratics."""
+    H, a = problem_arrays()
+    y = x.copy()
+    for _ in range(steps):
+        y = y - lr * H[i] @ (y - a[i])
+    return y - x
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("alpha", [1.0, 0.4])
+def test_shifts_on_the_wire_are_those_of_plain_numpy(alpha):
+    """Some of the clients, others without samples; the clients that did not come keep their shifts."""
+    x, h = np.full(D, 2.0), np.zeros((len(SIZES), D))
+    for ids in COHORTS:
+        total, weight = np.zeros(D), 0
+        for i in (i for i in ids if SIZES[i]):
+            step = largest(trained(x, i, 0.1, 3) - h[i], 2)
+            total, weight = total + SIZES[i] * (h[i] + step), weight + SIZES[i]
+            h[i] = h[i] + alpha * step
+        x = x + 0.5 * total / weight
+    link = {"kind": "diana", "alpha": alpha, "codec": {"kind": "top_k", "k": 2}}
+    setting = {
+        "rounds": len(COHORTS),
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "client": {"lr": 0.1, "batch": "full", "steps": 3},
+        "server": ["mean", {"kind": "sgd", "lr": 0.5}],
+    }
+    result = quadratics(wire=[link], **setting)
+    assert_allclose(result.model(), x, rtol=1e-12)
+    assert_allclose(result.state()["client"]["diana"]["shift"], h, rtol=1e-9, atol=1e-12)
+    if alpha == 1:  # to the bit
+        same = quadratics(wire=[{"kind": "ef21", "codec": link["codec"]}], **setting)
+        assert_array_equal(same.model(), result.model())
+
+
+@pytest.mark.long
+def test_a_shift_learns_and_what_arrives_is_unbiased():
+    """With E Q(x) = x, the mean over many messages of one vector is the vector, and the shift comes as near as it likes."""
+    d, k, rng = 6, 2, np.random.default_rng(0)
+
+    def encode(x, memory, key):
+        return jnp.where(jax.random.permutation(key, d) < k, x * d / k, 0), 32 * k, memory
+
+    random_k = fedsim.types.Codec(encode, lambda payload, d: payload, name="random_k")
+    codec = made("diana", codec=random_k, alpha=k / d)
+    x = jnp.asarray(rng.normal(size=d), jnp.float32)
+
+    def one(key):
+        def step(memory, key):
+            payload, _, memory = codec.encode(x, memory, key)
+            return memory, codec.decode(payload, d)
+
+        return jax.lax.scan(step, codec.memory(jnp.zeros(d)), jax.random.split(key, 40))
+
+    memory, arrives = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), 2000))
+    first, last = arrives[:, 0], arrives[:, -1]
+    assert np.all(np.abs(first.mean(0) - x) < 5 * first.std(0) / np.sqrt(2000))
+    assert_allclose(last, np.broadcast_to(x, last.shape), atol=1e-3)
+    assert_allclose(memory["shift"], np.broadcast_to(x, last.shape), atol=1e-3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("link", [EF21, DIANA], ids=["ef21", "diana"])
+def test_of_a_message_that_is_lost_the_shift_stays(link):
+    lossy = {"wire": [link, "nonfinite"], "fleet": {"malicious": [0, 1, 2]}}
+    result = run(cohort="all", rounds=2, **lossy)
+    shifts = result.state()["client"][link["kind"]]["shift"]
+    assert not shifts[:3].any() and shifts[3:].any(axis=1).all()
+    assert result.rounds["n_nonfinite"].tolist() == [0, 3, 3]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["scaffold", "fedprox(mu=0.1)"])
+def test_shifts_are_behind_any_method_and_its_own_state_travels_whole(method):
+    plain, sent = run(method=method, rounds=3), run(method=method, rounds=3, wire=[DIANA])
+    d = sum(leaf.size for leaf in jax.tree.leaves(sent.model()))
+    message = -(-9 * (32 + 8) // 8)
+    assert d == 210 and sent.status == "done"
+    saved = plain.rounds["bytes_up"] - sent.rounds["bytes_up"]
+    assert saved.tolist() == [4 * r * (4 * d - message) for r in range(4)]
+
+
+HEADS = {"fedper": ({"kind": "mlp", "hidden": [6]}, 4 * 126, 4 * 126), "scaffold": ("logistic", 8 * 210, 4 * 210)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", HEADS)
+def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, method):
+    """Shifts of clients and of the server; of FedPer the shared leaves travel alone, beside SCAFFOLD's model its variate."""
+    model, whole_bytes, model_bytes = HEADS[method]
+    links = {"wire": [EF21], "broadcast": [{"kind": "ef21", "codec": {"kind": "top_k", "density": 0.3}}]}
+    setting = {**SCENARIO, **links, "method": method, "model": model, "checkpoint": {"rounds": 1}}
+    whole = fedsim.run(setting, out=tmp_path / "whole")
+    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
+    left = fedsim.run(setting, out=tmp_path / "left", resume=True)
+    for name in ("rounds.csv", "clients.csv"):
+        assert (tmp_path / "left" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    for a, b in zip(jax.tree.leaves(whole.state()), jax.tree.leaves(left.state()), strict=True):
+        assert_array_equal(a, b)
+    assert whole.clients["bytes_down"].sum() == whole.rounds["bytes_down"].iloc[-1]
+    assert whole.clients["bytes_up"].sum() == whole.rounds["bytes_up"].iloc[-1]
+    scenario = read(setting)
+    with numerics(scenario):
+        experiment = build(scenario)
+        told = forecast(experiment)
+    cohorts = [work.ids for work in next(iter(experiment.plans.values())).survey()]
+    d = model_bytes // 4
+    message = -(--(-3 * d // 10) * (32 + (d - 1).bit_length()) // 8)
+    received = by_hand(cohorts, [message] * len(cohorts), whole_bytes - model_bytes, model_bytes, 10)
+    assert whole.rounds["bytes_down"].diff().tolist()[1:] == [sum(row.values()) for row in received]
+    assert told["bytes_down_a_round"] == sum(sum(row.values()) for row in received) // len(cohorts)
+
+
+@pytest.mark.long
+def test_statistics_of_a_model_travel_whole_beside_the_differences():
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        del mask, key, train
+        return x @ variables["params"], {"mean": 0.9 * variables["stats"]["mean"] + 0.1 * x.mean(0)}
+
+    model = fedsim.types.Model(lambda key: {"params": jnp.zeros((20, 10)), "stats": {"mean": jnp.zeros(20)}}, apply)
+    result = fedsim.run({**SCENARIO, "broadcast": [EF21]}, model=model)
+    scenario = read(SCENARIO)
+    with numerics(scenario):
+        cohorts = [work.ids for work in build(scenario).plans[0].survey()]
+    received = by_hand(cohorts, [-(-9 * (32 + 8) // 8)] * len(cohorts), 4 * 20, 4 * 200, 10)
+    assert result.rounds["bytes_down"].diff().tolist()[1:] == [sum(row.values()) for row in received]
+    assert result.clients["bytes_down"].sum() == result.rounds["bytes_down"].iloc[-1]
+
+
+def by_hand(cohorts, sizes, beside: int, model: int, N: int) -> list[dict[int, int]]:
+    """Bytes that every client of a round gets: all messages that it does not have, one by one, or the model."""
+    held: list[set[int] | None] = [None] * N
+    received = []
+    for r, ids in enumerate(cohorts):
+        row = {}
+        for i in map(int, ids):
+            known = held[i]
+            missing = model if known is None else sum(sizes[m] for m in range(r + 1) if m not in known)
+            row[i], held[i] = beside + min(missing, model), set(range(r + 1))
+        received.append(row)
+    return received
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_client_that_comes_back_is_billed_what_it_missed(seed):
+    """Random cohorts and messages of random sizes, with a resume in the middle, against a count by hand."""
+    rng = np.random.default_rng(seed)
+    N, beside, model = 12, int(rng.integers(0, 500)), 1000
+    cohorts = [rng.choice(N, size=rng.integers(0, 6), replace=False) for _ in range(30)]
+    sizes = rng.integers(0, 400, size=30).tolist()
+    want, line = by_hand(cohorts, sizes, beside, model, N), Downlink(N, beside + model, model, recursive=True)
+    total = np.zeros(N, int)
+    for r, (ids, size) in enumerate(zip(cohorts, sizes, strict=True)):
+        if r == 15:
+            kept = {name: array.copy() for name, array in line.arrays().items()}
+            line = Downlink(N, beside + model, model, recursive=True)
+            line.restore(kept)
+        assert line.deliver(ids, beside + size).sum() == sum(want[r].values())
+        for i, bytes_ in want[r].items():
+            total[i] += bytes_
+        assert line.received.tolist() == total.tolist()
+
+
+@pytest.mark.long
+def test_a_downlink_of_differences_is_that_of_plain_numpy():
+    """Clients start from their copy, and Δ is relative to it; all of them have the same one, also after they missed rounds."""
+    setting = {
+        "name": "downlink",
+        "rounds": len(COHORTS),
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "client": {"lr": 0.1, "batch": "full", "steps": 2},
+        "broadcast": [{"kind": "ef21", "codec": {"kind": "top_k", "k": 1}}],
+        "numerics": {"dtype": "float64"},
+    }
+    made, x = copies(setting), np.full(D, 1.2345)
+    copy = x.copy()
+    for r, ids in enumerate(COHORTS):
+        copy, there = copy + largest(x - copy, 1), [i for i in ids if SIZES[i]]
+        total = sum(SIZES[i] * trained(copy, i, 0.1, 2) for i in there)
+        x = x + total / sum(SIZES[i] for i in there)
+        assert_allclose(made[r][0], x, rtol=1e-12)
+        assert_allclose(made[r][1], copy, rtol=1e-12)
+
+
+def copies(setting: dict) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The server's model and the clients' copy after every round."""
+    from reference.scenarios import dealt
+
+    H, a = problem_arrays()
+    brought, seen = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 1.2345)}), []
+    watch = lambda experiment, seed, row: seen.append(
+        (np.asarray(row.server.shared["params"]), np.asarray(row.server.state["broadcast"]["shift"]))
+    )
+    samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
+    fedsim.run(setting, **{**brought, "data": samples}, partition=dealt(SIZES), watch=watch)
+    return seen[1:]
+
+
+def tables(d: int, rows: int, columns: int, seed: int = 0) -> tuple[Hashes, np.ndarray, np.ndarray]:
+    """Hashes of runs that are shifted, with the shifts and signs behind them."""
+    rng = np.random.default_rng(seed)
+    shift = rng.integers(0, columns, size=(rows, -(-d // columns)))
+    sign, j = rng.choice([-1, 1], size=(rows, d)), np.arange(d)
+    return Hashes(jnp.asarray((j % columns + shift[:, j // columns]) % columns), jnp.asarray(sign)), shift, sign
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("d", "columns"), [(1, 1), (7, 3), (9, 40)])
+def test_runs_are_added_as_one_coordinate_after_another(d, columns):
+    hashes, shift, sign = tables(d, 3, columns)
+    x = jnp.asarray(np.random.default_rng(1).normal(size=d), jnp.float32)
+    whole = sketch_of_runs(x, jnp.asarray(shift), jnp.asarray(sign), columns)
+    assert_array_equal(whole, sketch(x, hashes, columns))
+    if columns >= d:
+        assert_array_equal(estimate(whole, hashes), x)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", [1, 2, 5, 8, 17])
+def test_the_median_of_the_rows_is_that_of_numpy(rows):
+    hashes, *_ = tables(50, rows, 6)
+    table = np.random.default_rng(2).normal(size=(rows, 6)).astype(np.float32)
+    values = np.take_along_axis(table, np.asarray(hashes.column), 1) * np.asarray(hashes.sign)
+    assert_allclose(estimate(jnp.asarray(table), hashes), np.median(values, axis=0), rtol=1e-6)
+
+
+@pytest.mark.long
+def test_an_estimate_is_unbiased_and_as_good_as_its_bound():
+    """Over seeds: the mean at 5 σ, and the variance of one row at most ‖x‖² / columns."""
+    d, columns, seeds = 60, 10, 400
+    x = jnp.asarray(np.random.default_rng(3).normal(size=d), jnp.float32)
+
+    def one(seed):
+        hashes = tables(d, 1, columns, seed)[0]
+        return estimate(sketch(x, hashes, columns), hashes)
+
+    values = np.stack([one(seed) for seed in range(seeds)])
+    assert np.all(np.abs(values.mean(0) - x) < 5 * values.std(0) / np.sqrt(seeds))
+    assert ((values - x) ** 2).mean() < 1.05 * float(x @ x) / columns
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
+    """Through a run: momentum and errors are kept in sketches, the largest coordinates alone reach the model."""
+    rows, columns, k, rho = 3, 3, 2, 0.7
+    link = {"kind": "count_sketch", "rows": rows, "columns": columns, "k": k, "momentum": rho, "masked": masked}
+    setting = {"rounds": len(COHORTS), "client": {"lr": 0.1, "batch": "full", "steps": 2}, "wire": [link]}
+    result = quadratics(cohort={"kind": "listed", "rounds": COHORTS}, **setting)
+    codec = made("count_sketch", rows=rows, columns=columns)
+    table = lambda x: np.asarray(codec.encode(jnp.asarray(x), (), None)[0])
+    x, u, e = np.full(D, 2.0), np.zeros((rows, columns)), np.zeros((rows, columns))
+    with jax.enable_x64(True):
+        for ids in COHORTS:
+            there = [i for i in ids if SIZES[i]]
+            update = sum(SIZES[i] * trained(x, i, 0.1, 2) for i in there) / sum(SIZES[i] for i in there)
+            u = rho * u + table(update)
+            e = e + u
+            step = largest(np.asarray(codec.decode(jnp.asarray(e), D)), k)
+            taken = table(step)
+            u, e = (np.where(taken, 0, u), np.where(taken, 0, e)) if masked else (u, e - taken)
+            x = x + step
+    assert_allclose(result.model(), x, rtol=1e-10)
+    assert_allclose(result.state()["server"]["momentum"], u, rtol=1e-9, atol=1e-12)
+    assert_allclose(result.state()["server"]["error"], e, rtol=1e-9, atol=1e-12)
+    assert result.rounds["bytes_up"].diff().tolist()[1:] == [len(ids) * 4 * rows * columns for ids in COHORTS]
+
+
+@pytest.mark.long
+def test_all_coordinates_and_no_momentum_leave_no_error_where_nothing_meets():
+    hashes, *_ = tables(9, 3, 20)
+    table = sketch(jnp.arange(9.0), hashes, 20)
+    zero = jnp.zeros_like(table)
+    update, kept = fetch(table, Sketches(zero, zero), hashes, 9, 0.0, masked=False)
+    assert_array_equal(update, jnp.arange(9.0))
+    assert not kept.error.any()
+
+
+@pytest.mark.long
+def test_the_sketches_of_the_server_go_on_and_a_skipped_round_leaves_them(tmp_path):
+    link = {"kind": "count_sketch", "rows": 3, "columns": 60, "k": 20, "momentum": 0.5}
+    setting = {**SCENARIO, "wire": [link], "checkpoint": {"rounds": 1}}
+    whole = fedsim.run(setting, out=tmp_path / "whole")
+    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
+    left = fedsim.run(setting, out=tmp_path / "left", resume=True)
+    assert (tmp_path / "left" / "rounds.csv").read_bytes() == (tmp_path / "whole" / "rounds.csv").read_bytes()
+    for name in ("momentum", "error"):
+        assert whole.state()["server"][name].any()
+        assert_array_equal(whole.state()["server"][name], left.state()["server"][name])
+    folded, blocks = (run(wire=[link], numerics=numerics).state() for numerics in ({}, {"block": 2}))
+    assert_array_equal(folded["server"]["error"], blocks["server"]["error"])
+    silent = {"cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4]]}, "fleet": {"malicious": [4]}}
+    lost, before = (run(wire=["nonfinite", link], rounds=rounds, **silent) for rounds in (3, 2))
+    assert lost.rounds["skipped"].tolist() == [0, 0, 0, 1]
+    assert_array_equal(lost.state()["server"]["error"], before.state()["server"]["error"])
+
+
+REFUSED = {
+    "no mean of models": (
+        {"broadcast": [{"kind": "error_feedback", "codec": "cast"}]},
+        "broadcast[0]: error_feedback adds what it left out of one model to the next one",
+    ),
+    "no rule": (
+        {"broadcast": [{"kind": "count_sketch", "k": 3}]},
+        "broadcast[0]: count_sketch with k has a memory behind the rule, and a broadcast has no rule; leave k out",
+    ),
+    "no k": ({"wire": [{"kind": "count_sketch", "momentum": 0.9}]}, "momentum and masked are of a server with k"),
+    "no shift of it": (
+        {"wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "count_sketch"}}]},
+        "diana: count_sketch is decoded behind the rule",
+    ),
+    "two messages": (
+        {"method": "mime", "wire": [EF21]},
+        "wire[0]: ef21 remembers one message of a client, and mime sends",
+    ),
+    "messages in flight": (
+        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "wire": [EF21]},
+        "wire: a link remembers a client's last message, and it may send two between two steps; write restart: flush",
+    ),
+    "models in flight": (
+        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "broadcast": [EF21]},
+        "broadcast: clients of fedbuff get the model at different times",
+    ),
+    "no pace": ({"wire": [{"kind": "diana", "codec": "cast"}]}, "alpha"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_makes_no_sense_is_refused(name):
+    changes, text = REFUSED[name]
+    with pytest.raises(ScenarioError) as error:
+        run(**changes)
+    assert text in str(error.value)
+
+
+@pytest.mark.long
+def test_check_names_the_codec_for_a_model_of_which_little_is_left():
+    scenario = read({**SCENARIO, "rounds": 1, "broadcast": [{"kind": "top_k", "k": 9}]})
+    with numerics(scenario):
+        notes = forecast(build(scenario))["notes"]
+    assert any("ef21(codec: top_k) sends them differences" in note for note in notes)

@@ -1,0 +1,186 @@
+"""One hash: of the final parameters and of the result CSVs, whatever the packing, the blocks, the pieces or the process."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import some
+
+import fedsim
+from fedsim.disk.tables import to_csv
+from fedsim.runs.result import ORDER
+
+BITS = ("rounds", "clients", "partition", "summary")
+
+
+def scenario(**sections):
+    return {
+        "name": "bits",
+        "rounds": 4,
+        "data": {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}},
+        "model": {"kind": "mlp", "hidden": [16]},
+        "cohort": {"kind": "uniform", "size": 10},
+        "client": {"lr": 0.1, "batch": 8, "epochs": 2},
+        "server": ["mean", {"kind": "adam", "lr": 0.05}],
+        "numerics": {"lanes": 4},
+        **sections,
+    }
+
+
+def digest(result) -> str:
+    h = hashlib.sha256()
+    for name in BITS:
+        h.update(to_csv(result.records[name], ORDER[name]).encode())
+    for layer in sorted(result.model()):
+        for leaf in sorted(result.model()[layer]):
+            h.update(result.model()[layer][leaf].tobytes())
+    return h.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return digest(fedsim.run(scenario()))
+
+
+def random_packing(seed):
+    def pack(steps, lanes):
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(steps))
+        queues = [[] for _ in range(lanes)]
+        for i, slot in enumerate(order):
+            queues[i % lanes].append(int(slot))
+        return queues
+
+    return pack
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", some(range(4)))
+def test_packing(reference, seed):
+    assert digest(fedsim.run(scenario(), pack=random_packing(seed))) == reference
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", some([3, 7, 10, 16]))
+def test_block(reference, block):
+    assert digest(fedsim.run(scenario(numerics={"lanes": 4, "block": block}))) == reference
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("calls", [1, 3, 50])
+def test_calls_per_round(reference, calls):
+    assert digest(fedsim.run(scenario(), calls=calls)) == reference
+
+
+@pytest.mark.long
+def test_evaluation_does_not_touch_training(reference):
+    sparse = fedsim.run(scenario(evaluate={"every": 3}))
+    assert sparse.rounds["round"].tolist() == [0, 3, 4]
+    full = fedsim.run(scenario())
+    assert digest(full) == reference
+    np.testing.assert_array_equal(sparse.model()["layer0"]["W"], full.model()["layer0"]["W"])
+    assert sparse.rounds["clients_sampled"].tolist() == [0, 30, 10]
+    assert sparse.rounds["bytes_up"].tolist() == full.rounds["bytes_up"].iloc[[0, 3, 4]].tolist()
+
+
+@pytest.mark.long
+def test_other_seeds_beside_it(reference):
+    several = fedsim.run(scenario(), seeds=[5, 0])
+    alone = fedsim.run(scenario())
+    np.testing.assert_array_equal(several.model(seed=0)["layer1"]["W"], alone.model()["layer1"]["W"])
+    assert np.abs(several.model(seed=5)["layer1"]["W"] - alone.model()["layer1"]["W"]).max() > 0
+
+
+def test_x64_of_the_host_program(reference):
+    import jax
+
+    with jax.enable_x64(True):
+        assert digest(fedsim.run(scenario())) == reference
+
+
+PROCESS = """
+import sys; sys.path.insert(0, {tests!r})
+import conftest
+import fedsim
+from test_bits import digest, scenario
+print(digest(fedsim.run(scenario())))
+"""
+
+
+@pytest.mark.long
+def test_two_processes_and_another_hash_seed(reference, root):
+    for hash_seed in ("1", "77"):
+        code = PROCESS.format(tests=str(root / "tests"))
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+        assert out.stdout.strip() == reference
+
+
+@pytest.mark.long
+def test_one_compilation_over_all_rounds():
+    """Cohorts whose steps differ from round to round share one program."""
+    compiled = []
+
+    def watch(experiment, seed, row):
+        p = experiment.program
+        if row.values["round"]:
+            compiled.append([f._cache_size() for f in (p.mesh.train, p.server.adding, p.server.close, p.evaluate)])
+
+    fedsim.run(scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}), watch=watch, seeds=2)
+    # nothing is compiled after the first evaluated round, nor for another seed; only the clients' scores at the very end
+    assert len(compiled) == 6 and compiled[3] == compiled[0] and compiled[-1][:-1] == compiled[0][:-1]
+
+
+VARIANTS = {
+    "scaffold": {"method": "scaffold", "server": "mean"},
+    "mime": {"method": "mime", "server": "mean"},
+    "fedexp": {"method": "fedexp", "server": "mean"},
+    "fair": {"method": "qfedavg", "server": "mean"},
+    "clip": {"server": [{"kind": "clip", "norm": 0.5}, "mean"]},
+    "noise": {"server": ["mean"], "wire": [{"kind": "gaussian", "std": 0.1}], "fleet": {"malicious": 0.3}},
+    "median": {"server": ["median"]},
+    "mixed": {"server": [{"kind": "mix_neighbours", "f": 2}, {"kind": "trimmed_mean", "trim": 2}]},
+}
+
+
+def variant(name, **sections):
+    written = scenario(**{**VARIANTS[name], **sections})
+    if "method" in written:
+        del written["server"]
+    return fedsim.run(written)
+
+
+@pytest.mark.long
+@pytest.mark.share(4)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_block_under_every_kind_of_link(name):
+    whole = digest(variant(name))
+    for block in (3, 7):
+        assert digest(variant(name, numerics={"lanes": 4, "block": block})) == whole
+
+
+@pytest.mark.long
+def test_links_differ():
+    assert len({digest(variant(name)) for name in VARIANTS}) == len(VARIANTS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["scaffold", "median", "mime"])
+def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(name):
+    written = {**scenario(rounds=6, numerics={"lanes": 4, "block": 7}), **VARIANTS[name]}
+    if "method" in written:
+        del written["server"]
+    sizes = []
+
+    def watch(experiment, seed, row):
+        p = experiment.program
+        probe = (p.probe.train,) if p.probe else ()
+        lanes = (p.mesh.train, *probe)
+        parts = (*lanes, p.server.memories.gather, p.server.add_probe, p.server.adding, p.server.close)
+        if row.values["round"]:
+            sizes.append([f._cache_size() for f in parts])
+
+    fedsim.run(written, watch=watch, seeds=2)
+    assert sizes[-1] == sizes[0]

@@ -1,0 +1,127 @@
+"""The same bytes on 1, 2 and 4 devices, on 1 and 2 cores, in one process and in two; and devices that are not there."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import TESTS, WHOLE, if_whole, some
+from workloads import WORKLOADS, digest, run
+
+import fedsim
+from fedsim.errors import DeviceError
+
+pytestmark = pytest.mark.long
+
+FEDSIM = Path(sys.executable).parent / "fedsim"
+
+
+def environment(devices: int) -> dict[str, str]:
+    return {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+
+
+def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
+    """The hashes of workloads, in a process of its own."""
+    script = [sys.executable, str(TESTS / "workloads.py"), str(cores), *names]
+    done = subprocess.run(script, capture_output=True, text=True, env=environment(devices))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
+def test_cores_and_devices_change_no_byte(cores, devices):
+    names = some(WORKLOADS, 5)
+    assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
+
+
+@pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
+def test_nor_where_rounds_depend_on_what_was_before(cores, devices):
+    names = ["fedbuff", "power_of_choice", "trust", "zeno"]
+    assert elsewhere(cores, devices, names) == {name: digest(run(name)) for name in names}
+
+
+def test_nor_where_each_device_is_handed_the_samples_of_its_own_clients():
+    names = ["scaffold", "mime", "fedbuff"]
+    assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == {name: digest(run(name)) for name in names}
+
+
+@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice"])
+@pytest.mark.parametrize("edit", ["checkpoint.rounds=1", "checkpoint.rounds=3"])
+def test_commits_change_no_byte(name, edit, tmp_path):
+    assert digest(run(name)) == digest(run(name, edits=[edit], out=tmp_path / "run"))
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_calls_change_no_byte(calls):
+    assert digest(run("scaffold")) == digest(run("scaffold", calls=calls))
+
+
+@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "mime"])
+def test_samples_on_the_host_change_no_byte(name):
+    assert digest(run(name)) == digest(run(name, edits=["data.resident_mb=0"]))
+
+
+def test_client_memory_on_disk_changes_no_byte():
+    assert digest(run("scaffold")) == digest(run("scaffold", edits=["checkpoint.resident_mb=0"]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [("gpu", "there is no gpu here"), ("cpu:7", "there are 1 devices"), ("the fast one", "write a kind")],
+)
+def test_a_device_that_is_not_there(asked, answer):
+    with pytest.raises(DeviceError, match=answer):
+        fedsim.run({"name": "a", "rounds": 0, "data": "digits"}, device=asked)
+
+
+def start(process: int, port: int, out: Path, root: Path, *more: str) -> subprocess.Popen:
+    words = ["--coordinator", f"127.0.0.1:{port}", "--processes", "2", "--process", str(process), "--out", str(out)]
+    edits = ["--set", "numerics.threads=4", "--set", "checkpoint.rounds=1", "--no-pictures"]
+    command = [FEDSIM, "run", root / "scenarios/iid.yaml", *words, *edits, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@if_whole
+@pytest.mark.long
+@pytest.mark.parametrize("victim", [0, 1])
+def test_two_processes_one_of_which_dies(root, tmp_path, victim):
+    out, port = tmp_path / "run", free_port()
+    pair = [start(i, port, out, root, "--set", "rounds=200") for i in (0, 1)]
+    for _ in range(600):
+        if list(out.glob("checkpoints/*/state-*[3-9].ckpt")) or pair[0].poll() is not None:
+            break
+        time.sleep(0.1)
+    pair[victim].kill()
+    said = pair[1 - victim].communicate(timeout=60)[1]
+    pair[victim].communicate()
+    assert pair[1 - victim].returncode == 1 and said.count("\n") == 1
+    assert "another process of this run is gone; go on with: fedsim run" in said and "--resume" in said
+    port = free_port()
+    pair = [start(i, port, out, root, "--resume", "--set", "rounds=200") for i in (0, 1)]
+    assert [process.communicate(timeout=200) and process.returncode for process in pair] == [0, 0]
+    fedsim.run(root / "scenarios/iid.yaml", edits=["numerics.threads=4", "rounds=200"], out=tmp_path / "one")
+    assert (out / "rounds.csv").read_bytes() == (tmp_path / "one" / "rounds.csv").read_bytes()
+
+
+@pytest.mark.long
+def test_two_processes_give_the_bytes_of_one(root, tmp_path):
+    port = free_port()
+    pair = [start(i, port, tmp_path / "two", root, "--set", "rounds=10") for i in (0, 1)]
+    for process in pair:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0 and said == ""
+    alone = fedsim.run(root / "scenarios/iid.yaml", edits=["numerics.threads=4", "rounds=10"], out=tmp_path / "one")
+    assert alone.status == "done"
+    for name in ("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "model.fedavg.0.safetensors"):
+        assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()

@@ -1,0 +1,287 @@
+"""What stands between rule and optimisers, rounds in which nobody came, and attacks that know what they attack."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TESTS
+from federations import quadratic
+from numpy.testing import assert_allclose, assert_array_equal
+from reference.scenarios import dealt
+
+import fedsim
+import fedsim.types
+from fedsim.compose import FAMILIES
+from fedsim.disk.tables import to_csv
+from fedsim.errors import ScenarioError
+from fedsim.fleet.selection import Population
+from fedsim.runs.result import ORDER
+
+ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
+SCENARIO = {
+    "name": "steps",
+    "rounds": 6,
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 10},
+    "cohort": {"kind": "poisson", "rate": 0.1},
+    "server": [
+        {"kind": "mean", "weights": "uniform", "denominator": "expected"},
+        {"kind": "aggregate_noise", "std": 0.01},
+    ],
+}
+SIZES, D = (4, 1, 0, 3, 2, 0, 5), 4
+NOISED = [{"kind": "mean", "weights": "uniform", "denominator": "expected"}, {"kind": "aggregate_noise", "std": 0.3}]
+
+
+def run(**changes) -> fedsim.Result:
+    return fedsim.run({**SCENARIO, **changes})
+
+
+def quadratics(server: list, cohort: dict, rounds: int) -> fedsim.Result:
+    H, a = problem_arrays()
+    brought = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 2.0)})
+    scenario = {
+        "name": "quadratics",
+        "rounds": rounds,
+        "cohort": cohort,
+        "client": {"lr": 0.1, "batch": "full", "steps": 2},
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "numerics": {"dtype": "float64"},
+        "server": server,
+    }
+    samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
+    return fedsim.run(scenario, **{**brought, "data": samples}, partition=dealt(SIZES))
+
+
+def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    roots = rng.normal(size=(len(SIZES), D, D))
+    return roots @ roots.swapaxes(1, 2) / D + np.eye(D), rng.normal(size=(len(SIZES), D))
+
+
+def by_hand(cohorts: list[list[int]], weights: str, expected: float, noise: np.ndarray, lr: float) -> np.ndarray:
+    """Federated averaging over expected weights in plain NumPy, `noise[r]` on the aggregate of round r."""
+    (H, a), x = problem_arrays(), np.full(D, 2.0)
+    for ids, n in zip(cohorts, noise, strict=True):
+        total = np.zeros(D)
+        for i in (i for i in ids if SIZES[i]):
+            y = x.copy()
+            for _ in range(2):
+                y = y - 0.1 * H[i] @ (y - a[i])
+            total += (SIZES[i] if weights == "samples" else 1) * (y - x)
+        x = x + lr * (total / expected + n)
+    return x
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("weights", ["uniform", "samples"])
+def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
+    """Some of the clients, others without samples, half a server step."""
+    cohorts = [[0, 3], [1, 3, 6], [4], [0, 1, 3, 4]]
+    rule = {"kind": "mean", "weights": weights, "denominator": "expected"}
+    made = quadratics([rule, {"kind": "sgd", "lr": 0.5}], {"kind": "listed", "rounds": cohorts}, len(cohorts))
+    share = np.bincount(np.concatenate(cohorts), minlength=len(SIZES)) / len(cohorts)
+    expected = float(share @ (SIZES if weights == "samples" else np.ones(len(SIZES))))
+    assert_allclose(made.model(), by_hand(cohorts, weights, expected, np.zeros((4, D)), 0.5), rtol=1e-12)
+
+
+@pytest.mark.long
+def test_nobody_came_and_the_noise_is_added_all_the_same():
+    """Rounds of nobody alone: the model is the sum of the noise, and each of them counts as a round."""
+    nobody = {"kind": "poisson", "rate": 1e-9}
+    made = quadratics(NOISED, nobody, 3)
+    assert made.rounds["skipped"].tolist() == [0] * 4 and made.rounds["clients_sampled"].sum() == 0
+    moved = made.model() - 2.0
+    assert (np.abs(moved) > 0).all() and np.abs(moved).max() < 0.3 * 3**0.5 * 5
+    still = quadratics([{"kind": "mean"}, NOISED[1]], nobody, 3)  # a mean over those who came is skipped
+    assert_array_equal(still.model(), np.full(D, 2.0))
+    assert still.rounds["skipped"].sum() == 3
+
+
+@pytest.mark.long
+def test_noise_of_no_width_is_no_noise():
+    plain = run(server=["mean"])
+    none = run(server=["mean", {"kind": "aggregate_noise", "std": 0.0}])
+    assert plain.rounds.drop(columns="method").equals(none.rounds.drop(columns="method"))
+
+
+def test_noise_has_the_width_that_was_asked_for():
+    zeros = np.zeros((3, 20_000))
+    for std in (0.5, 2.0):
+        step = fedsim.aggregate(["mean", {"kind": "aggregate_noise", "std": std}], zeros)
+        assert abs(step.std() / std - 1) < 0.02 and abs(step.mean()) < 0.02 * std
+    first, other = (fedsim.aggregate(["mean", {"kind": "aggregate_noise", "std": 1.0}], zeros, seed=s) for s in (0, 1))
+    assert abs(np.corrcoef(first, other)[0, 1]) < 0.03
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 3, "lanes": 1}])
+def test_no_layout_changes_the_noise(numerics):
+    one, other = (run(numerics=each, cohort={"kind": "uniform", "size": 1}) for each in ({}, numerics))
+    assert to_csv(one.records["rounds"], ORDER["rounds"]) == to_csv(other.records["rounds"], ORDER["rounds"])
+
+
+@pytest.mark.long
+def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
+    setting = {**SCENARIO, "seeds": [4], "checkpoint": {"rounds": 1}}
+    fedsim.run(setting, out=tmp_path / "whole")
+    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
+    fedsim.run(setting, out=tmp_path / "left", resume=True)
+    assert (tmp_path / "left/rounds.csv").read_bytes() == (tmp_path / "whole/rounds.csv").read_bytes()
+    together = run(seeds=[3, 4])
+    assert (
+        to_csv(together.records["rounds"][7:], ORDER["rounds"]).splitlines()[1:]
+        == (tmp_path / "whole/rounds.csv").read_text().splitlines()[1:]
+    )
+
+
+@pytest.mark.long
+def test_a_step_reports_and_remembers():
+    fedsim.aggregate_stage(summed)
+    made = run(server=["mean", "summed", {"kind": "aggregate_noise", "std": 0.0}], cohort="all", rounds=3)
+    assert made.rounds["summed/rounds"].iloc[1:].tolist() == [1.0, 2.0, 3.0]
+
+
+def summed() -> fedsim.types.AggregateStage:
+    """Counts its rounds."""
+    apply = lambda aggregate, state, context: (aggregate, state + 1, {"rounds": state + 1})
+    return fedsim.types.AggregateStage(apply, init=lambda params, present: jnp.zeros(()))
+
+
+COHORTS = {
+    "all": {},
+    "uniform": {"size": 3},
+    "poisson": {"rate": 0.3},
+    "weighted": {"size": 4},
+    "cyclic": {"size": 3},
+    "listed": {"rounds": [[1, 2, 2], [4], [6, 8, 1]]},
+}
+
+
+@pytest.mark.parametrize("kind", COHORTS)
+def test_a_cohort_draws_as_often_as_it_says(kind):
+    """Against many draws; clients 0, 3, 5 and 7 have no samples."""
+    ids, samples = np.array([1, 2, 4, 6, 8]), np.array([3, 1, 4, 1, 5])
+    population, cohort = Population(ids, samples), FAMILIES["cohort"][kind](**COHORTS[kind])
+    drawn = [cohort.draw(population, r, np.random.default_rng([0, r])) for r in range(1, 3001)]
+    often = np.bincount(np.concatenate(drawn), minlength=9)[ids] / len(drawn)
+    assert_allclose(np.broadcast_to(cohort.share(population), 5), often, atol=0.05)
+
+
+def test_every_cohort_says_how_often_it_draws_or_looks_at_losses():
+    ours = {name: f for name, f in FAMILIES["cohort"].items() if f.__module__.startswith("fedsim.")}
+    silent = {"power_of_choice", "oort", "divfl"}
+    assert all((f(**COHORTS.get(name, {})).share is None) == (name in silent) for name, f in ours.items())
+
+
+REFUSED = {
+    "before the rule": (["aggregate_noise", "mean"], "aggregate_noise"),
+    "after an optimiser": (
+        ["mean", {"kind": "sgd", "lr": 1.0}, {"kind": "aggregate_noise", "std": 1.0}],
+        "server[2]: aggregate_noise works on the aggregate and stands after sgd; move it before",
+    ),
+    "steps": (
+        [{"kind": "mean", "weights": "steps", "denominator": "expected"}],
+        "server[0]: mean: nobody knows how many steps a round takes on average",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_meaning_is_refused(name):
+    server, text = REFUSED[name]
+    with pytest.raises(ScenarioError) as error:
+        run(server=server)
+    assert text in str(error.value)
+
+
+def test_a_cohort_that_looks_at_losses_does_not_say_how_often():
+    with pytest.raises(ScenarioError) as error:
+        run(cohort={"kind": "power_of_choice", "size": 2, "candidates": 4})
+    assert "server[0].denominator: power_of_choice does not tell how often a client is drawn" in str(error.value)
+
+
+def array(given) -> np.ndarray:
+    entry = ORACLE["arrays"][given[1:]] if isinstance(given, str) else given
+    return np.asarray(entry["data"] if isinstance(entry, dict) else entry, np.float64)
+
+
+def defence_of(params: dict, n: int) -> list[dict]:
+    """The defences of the cases in our words; `GM` is ByzFL's geometric median, which is not ours."""
+    f = params["f"]
+    rules = {
+        "TrMean": {"kind": "trimmed_mean", "trim": f},
+        "Median": {"kind": "median"},
+        "KrumByzfl": {"kind": "krum", "f": f, "neighbours": n - f - 1},
+        "MultiKrumByzfl": {"kind": "multi_krum", "f": f, "neighbours": n - f - 1, "select": n - f},
+    }
+    mixed = [{"kind": "mix_neighbours", "f": f}] if params["pre"] == "nnm" else []
+    return [*mixed, rules[params["agg"]]]
+
+
+@pytest.mark.long
+def test_the_search_follows_its_oracle():
+    """One in four of the cases whose defences are ours: each is a program of its own."""
+    cases = [case for case in ORACLE["cases"] if case["fn"] == "optimised_attack" and case["params"]["agg"] != "GM"]
+    assert len(cases) == 80
+    for case in cases[:: len(cases) // 20 + 1]:
+        params, honest = case["params"], array(case["inputs"]["H"])
+        n = len(honest) + params["f"]
+        defence = defence_of(params, n)
+        kind = {"ipm": "inner_product", "alie": "little_is_enough"}[params["base"]]
+        stack = np.concatenate([honest, np.zeros((params["f"], honest.shape[1]))])
+        link = {"kind": "optimised", "attack": kind, "evaluations": params["evals"]}
+        sent, _ = fedsim.transmit(link, stack, malicious=list(range(len(honest), n)), defence=defence)
+        assert_array_equal(sent[: len(honest)], honest)
+        assert_allclose(sent[-1], array(case["expected"]["vec"]), rtol=1e-7, atol=1e-9, err_msg=case["name"])
+
+
+@pytest.mark.parametrize("defence", ["mean", "median"])
+def test_the_search_leaves_clients_out_that_are_not_finite(defence):
+    """What the others send is what they would without such a client, which is left to the server's filter."""
+    rows = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 2.0], [0.0, 0.0]])
+    link = {"kind": "optimised", "evaluations": 6}
+    alone, _ = fedsim.transmit(link, rows, malicious=[3], defence=defence)
+    beside, _ = fedsim.transmit(link, np.vstack([rows, [np.nan, 5.0]]), malicious=[3], defence=defence)
+    assert_allclose(beside[3], alone[3], rtol=1e-12)
+    assert np.isfinite(alone).all() and np.isnan(beside[4, 0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("server", [["median"], ["adaptive_clip", {"kind": "trimmed_mean", "trim": 2}]])
+def test_in_a_round_it_does_more_harm_than_a_fixed_strength(server):
+    attacked = {"fleet": {"malicious": 0.2}, "cohort": "all", "rounds": 8, "server": server}
+    aimed = run(wire=["optimised"], **attacked)
+    assert aimed.status == "done" and (aimed.rounds["optimised/tau"].iloc[1:] > 0).all()
+    assert aimed.rounds["test_loss"].iloc[-1] > run(**{**attacked, "wire": []}).rounds["test_loss"].iloc[-1]
+
+
+def test_an_attack_of_a_plugin_is_told_the_defence():
+    fedsim.attack(spoiled)
+    sent, _ = fedsim.transmit("spoiled", [[1.0], [2.0], [6.0], [0.0]], malicious=[3], defence="median")
+    assert sent.tolist() == [[1.0], [2.0], [6.0], [1.5]]
+
+
+def spoiled() -> fedsim.types.Aim:
+    """Sends what the defence would have made of the stack."""
+
+    def aim(defence):
+        def apply(updates, state, context):
+            row = defence(updates, context)
+            delta = jnp.where(context.malicious[:, None], row, updates.delta)
+            return updates._replace(delta=delta), state, {}
+
+        return fedsim.types.Stage(apply)
+
+    return fedsim.types.Aim(aim)
+
+
+def test_the_noise_is_no_other_link_s():
+    """Another link in front of it leaves its draws as they are."""
+    with jax.enable_x64(True):
+        step = lambda *before: fedsim.aggregate(
+            [*before, "mean", {"kind": "aggregate_noise", "std": 1.0}], np.zeros((2, 5))
+        )
+        assert_array_equal(step(), step({"kind": "clip", "norm": 1.0}))
+    assert set(FAMILIES["aggregate_stage"]) >= {"aggregate_noise"}

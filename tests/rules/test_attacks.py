@@ -1,0 +1,306 @@
+"""Attacks on messages against plain NumPy, where some clients are absent and some are not finite, and in whole runs."""
+
+import json
+from statistics import NormalDist
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TESTS
+
+import fedsim
+from fedsim import stages
+from fedsim.compose import FAMILIES
+from fedsim.stages.little_is_enough import largest_z
+from fedsim.types import Context
+from tests.cohorts import cohort_of
+
+ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
+K, D = 10, 6
+WEIGHTS = np.array([2.0, 0, 1, 3, 1, 0, 2, 1, 1, 4])
+MALICIOUS = np.array([0, 1, 0, 0, 1, 0, 0, 1, 0, 1], bool)  # 1 is absent
+LOST = 8  # an honest client that is not finite
+
+
+def stack():
+    X = np.random.default_rng(5).normal(size=(K, D)) + 0.5
+    X[LOST] = np.nan
+    return X
+
+
+def sent(link, **more):
+    return fedsim.transmit(link, stack(), weights=WEIGHTS, malicious=MALICIOUS, **more)[0]
+
+
+def known(knowledge="cohort"):
+    side = MALICIOUS if knowledge == "own" else ~MALICIOUS
+    return stack()[(WEIGHTS > 0) & side & np.isfinite(stack()).all(1)]
+
+
+def pairs(H):
+    return np.linalg.norm(H[:, None] - H[None], axis=2)
+
+
+def little_is_enough(H, z=1.5, ddof=1):
+    return H.mean(0) - z * H.std(0, ddof=ddof)
+
+
+def furthest(fits, H, direction):
+    """μ + γ p for the largest γ that fits, by bisection."""
+    mean = H.mean(0)
+    p = {"unit": -mean / np.linalg.norm(mean), "sign": -np.sign(mean), "std": -H.std(0, ddof=1)}[direction]
+    low, high = 0.0, 1e3
+    for _ in range(200):
+        gamma = (low + high) / 2
+        low, high = (gamma, high) if fits(mean + gamma * p) else (low, gamma)
+    return mean + low * p
+
+
+def min_max(H, direction):
+    return furthest(lambda v: np.linalg.norm(v - H, axis=1).max() <= pairs(H).max(), H, direction)
+
+
+def min_sum(H, direction):
+    most = (pairs(H) ** 2).sum(1).max()
+    return furthest(lambda v: (np.linalg.norm(v - H, axis=1) ** 2).sum() <= most, H, direction)
+
+
+STATISTICS = [
+    ({"kind": "little_is_enough", "z": 1.5}, little_is_enough),
+    ({"kind": "little_is_enough", "z": 0.7, "ddof": 0}, lambda H: little_is_enough(H, 0.7, 0)),
+    ({"kind": "inner_product", "epsilon": 2.0}, lambda H: -2 * H.mean(0)),
+    *(({"kind": "min_max", "direction": d}, lambda H, d=d: min_max(H, d)) for d in ("unit", "sign", "std")),
+    *(({"kind": "min_sum", "direction": d}, lambda H, d=d: min_sum(H, d)) for d in ("unit", "sign", "std")),
+]
+
+
+NAMES = ["-".join(map(str, link.values())) for link, _ in STATISTICS]
+
+
+@pytest.mark.long
+@pytest.mark.share(2)
+@pytest.mark.parametrize("knowledge", ["cohort", "own"])
+@pytest.mark.parametrize(("link", "reference"), STATISTICS, ids=NAMES)
+def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowledge):
+    want = reference(known(knowledge))
+    for row in sent({**link, "knowledge": knowledge})[MALICIOUS & (WEIGHTS > 0)]:
+        np.testing.assert_allclose(row, want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.long
+def test_the_furthest_point_scales_with_the_updates():
+    X = stack()[WEIGHTS > 0]
+    ends = [fedsim.transmit("min_max", scale * X, malicious=[0])[0][0] / scale for scale in (1.0, 1024.0)]
+    np.testing.assert_allclose(*ends, rtol=1e-5)
+
+
+@pytest.mark.long
+def test_the_largest_z_is_that_of_the_authors_table():
+    (table,) = (case["expected"]["table"] for case in ORACLE["cases"] if case["name"] == "alie_zmax_table")
+    with jax.enable_x64(True):
+        for row in table:
+            updates = cohort_of(np.zeros((110, 1)), jnp.arange(110) < row["n"])
+            context = Context(jax.random.key(0), 1, 110.0, 0.1, {}, jnp.arange(110), jnp.arange(110) < row["m"])
+            z = float(largest_z(updates, context))
+            assert z == pytest.approx(row["z_max"], abs=1e-12)
+            honest, s = row["n"] - row["m"], row["n"] // 2 + 1 - row["m"]
+            assert z == pytest.approx(NormalDist().inv_cdf((honest - s) / honest), abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 2), (4, 4), (2, 1), (1, 1)])
+def test_any_share_of_malicious_clients_gives_a_finite_z(n, m):
+    updates = cohort_of(np.zeros((5, 1), np.float32), jnp.arange(5) < n)
+    context = Context(jax.random.key(0), 1, 5.0, 0.1, {}, jnp.arange(5), jnp.arange(5) < m)
+    assert np.isfinite(float(largest_z(updates, context)))
+
+
+def test_replacement_makes_the_mean_the_attacker_s_own():
+    X = np.array([[1.0, -2], [-1, 2], [0, 0], [3, 4], [5, 6]])
+    got, _ = fedsim.transmit("model_replacement", X, weights=[1, 1, 2, 1, 3], malicious=[3, 4])
+    assert (
+        np.average(got, axis=0, weights=[1, 1, 2, 1, 3]).tolist() == np.average(X[3:], axis=0, weights=[1, 3]).tolist()
+    )
+    uniform, _ = fedsim.transmit({"kind": "model_replacement", "weights": "uniform"}, X, malicious=[3, 4])
+    assert uniform[3].tolist() == (2.5 * X[3]).tolist()
+    bounded, _ = fedsim.transmit({"kind": "constrain_and_scale", "norm": 6.0, "boost": 1.5}, X, malicious=[3, 4])
+    assert np.linalg.norm(bounded[3]) == pytest.approx(6) and np.linalg.norm(bounded[4]) == pytest.approx(6)
+    assert fedsim.transmit({"kind": "constrain_and_scale", "norm": 60.0, "boost": 1.5}, X, malicious=[3])[0][
+        3
+    ].tolist() == [4.5, 6]
+
+
+def test_fang_s_values_lie_just_beyond_the_honest_ones():
+    rows, H = sent("fang")[MALICIOUS & (WEIGHTS > 0)], known()
+    low, high, mean = H.min(0), H.max(0), H.mean(0)
+    for row in rows:
+        down, up = np.minimum(2 * low, low / 2), np.maximum(2 * high, high / 2)
+        assert ((row <= low) & (row >= down))[mean > 0].all() and ((row >= high) & (row <= up))[mean <= 0].all()
+    assert not (rows[0] == rows[1]).any()
+
+
+def test_fang_s_values_are_three_to_four_deviations_beyond_the_mean_of_its_own():
+    rows = sent({"kind": "fang", "knowledge": "own"})[MALICIOUS & (WEIGHTS > 0)]
+    mean, deviation = known("own").mean(0), known("own").std(0)
+    away = np.where(mean > 0, mean - rows, rows - mean) / deviation
+    assert ((away >= 3) & (away <= 4)).all() and np.ptp(away) > 0.5
+
+
+def krums_choice(rows, f):
+    """Index of the row with the least sum of squared distances to its nearest others, the first of equal ones."""
+    square = ((rows[:, None] - rows[None]) ** 2).sum(-1)
+    n = max(len(rows) - f - 2, 1)
+    return int(np.argmin([np.sort(np.delete(row, i))[:n].sum() for i, row in enumerate(square)]))
+
+
+def fang_on_krum(H, numbers, threshold):
+    """λ by asking Krum itself about every stack; the copies stand behind the known rows."""
+    s, n, scale = np.sign(H.mean(0)), max(len(H) - 2, 1), 0.0
+    for copies in numbers:
+        least = np.sort(pairs(H), axis=1)[:, 1 : n + 1].sum(1).min()
+        scale = least / max(len(H) - copies - 1, 1) + np.linalg.norm(H, axis=1).max()
+        scale /= np.sqrt(H.shape[1])
+        while scale >= threshold:
+            rows = np.concatenate([H, np.tile(-scale * s, (copies, 1))])
+            if krums_choice(rows, copies) >= len(H):
+                return -scale * s
+            scale /= 2
+    return -scale * s
+
+
+ROOM = 18  # rows that hold every stack, so that all share a program
+
+
+def on_krum(X, malicious, place, **more):
+    """What the last malicious client sends, of a stack whose rows stand at `place` among absent ones."""
+    stack, bad = np.full((ROOM, X.shape[1]), np.nan), np.zeros(ROOM, bool)
+    stack[place], bad[place] = X, malicious
+    link = {"kind": "fang", "against": "krum", "threshold": 1e-3, **more}
+    got = fedsim.transmit(link, stack, weights=np.isin(np.arange(ROOM), place), malicious=bad)[0]
+    sent = got[bad & np.isin(np.arange(ROOM), place)]
+    assert (sent == sent[0]).all()
+    return sent[-1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("knowledge", ["cohort", "own"])
+def test_fang_on_krum_is_what_asking_krum_again_and_again_finds(knowledge):
+    rng = np.random.default_rng(3)
+    found = []
+    for shift in (0.0, 0.05, 1.0):
+        for h, m in ((3, 2), (4, 1), (5, 3), (6, 4), (9, 3), (11, 5)):
+            X = rng.normal(size=(h + m + 1, 12)) + shift
+            X[h + m] = np.inf  # an honest client that the server drops
+            malicious = np.arange(h + m + 1) // h == 1
+            malicious[h + m] = False
+            place = np.sort(rng.permutation(ROOM)[: h + m + 1])
+            got = on_krum(X, malicious, place, knowledge=knowledge)
+            H, numbers = (X[:h], [m]) if knowledge == "cohort" else (X[h : h + m], range(1, m + 1))
+            np.testing.assert_allclose(got, fang_on_krum(H, numbers, 1e-3), rtol=1e-11)
+            found.append(np.abs(got).max() >= 1e-3)
+    assert any(found) and not all(found)
+
+
+def spied(attack, rounds=3, warmup=None):
+    """What malicious clients send in a few rounds of one stage, whose params are those given."""
+    rng, params = np.random.default_rng(1), np.zeros(D)
+    stage, updates = attack, []
+    with jax.enable_x64(True):
+        state = stage.init(jnp.asarray(params), jnp.ones(K, bool))
+        for r in range(rounds):
+            X = rng.normal(size=(K, D)) * np.array([9, 1, 1, 1, 1, 1])
+            context = Context(
+                jax.random.key(r),
+                r,
+                float(K),
+                0.1,
+                {"params": jnp.asarray(params)},
+                jnp.arange(K),
+                jnp.asarray(MALICIOUS),
+            )
+            got, state, _ = stage.apply(cohort_of(X, jnp.asarray(WEIGHTS > 0)), state, context)
+            updates.append((X, params, np.asarray(got.delta)))
+            params = params + rng.normal(size=D) * np.array([1, 0, 2, 0, 3, 0])
+    return updates, state
+
+
+def test_free_riders_send_the_last_step():
+    (first, second, _), _ = spied(stages.free_rider())
+    assert (first[2][MALICIOUS] == 0).all()
+    np.testing.assert_allclose(second[2][MALICIOUS], np.tile(second[1] - first[1], (4, 1)), rtol=1e-15)
+    (one, _, _), _ = spied(stages.free_rider(message="noise", std=2.0))
+    assert len(np.unique(one[2][MALICIOUS])) == 4 * D and np.abs(one[2][MALICIOUS]).max() < 12
+
+
+def test_neurotoxin_leaves_out_what_moved_most():
+    (first, second, _), _ = spied(stages.neurotoxin(density=0.5))
+    assert (first[2] == first[0]).all()
+    assert (second[2][MALICIOUS][:, ::2] == 0).all() and (second[2][:, 1::2] == second[0][:, 1::2]).all()
+
+
+@pytest.mark.long
+def test_mimic_copies_an_honest_client_along_the_widest_direction():
+    updates, state = spied(FAMILIES["attack"]["mimic"](warmup=5), rounds=8)
+    assert abs(float(state.z[0])) > 0.98 and int(state.rounds) == 5
+    z = np.asarray(state.z)
+    there = (WEIGHTS > 0) & ~MALICIOUS
+    for X, _, got in updates[-3:]:
+        best = np.flatnonzero(there)[np.argmax(X[there] @ z)]
+        assert (got[MALICIOUS] == X[best]).all()
+
+
+@pytest.mark.long
+def test_known_results():
+    """A loud attack takes the mean; mixing helps against min-max, distances do not; Krum chooses who does nothing or worse."""
+    scenario = {
+        "name": "known",
+        "rounds": 15,
+        "seeds": 3,
+        "data": {"kind": "digits", "clients": 20, "partition": {"kind": "dirichlet", "alpha": 1, "min_samples": 5}},
+        "fleet": {"malicious": 0.2},
+        "client": {"lr": 0.1, "batch": 10, "epochs": 1},
+        "evaluate": {"every": 15},
+    }
+    score = lambda server, *wire: fedsim.run({**scenario, "server": server, "wire": list(wire)}).summary["final"].mean()
+    loud, krum, trimmed = (
+        {"kind": "sign_flip", "scale": 5.0},
+        {"kind": "krum", "f": 4},
+        {"kind": "trimmed_mean", "trim": 4},
+    )
+    assert score(["mean"], loud) < 0.3 < 0.6 < score(["median"], loud)
+    assert score(["median"], "min_max") < score([{"kind": "mix_neighbours", "f": 4}, trimmed], "min_max") - 0.05
+    assert score([krum], "zero") < 0.2 < 0.6 < score([krum], loud)
+    assert score([krum], {"kind": "fang", "against": "krum"}) < 0.2
+
+
+@pytest.mark.long
+def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_step():
+    scenario = {
+        "name": "whole",
+        "rounds": 1,
+        "data": {"kind": "digits", "clients": 60, "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}},
+        "client": {"lr": 0.1, "batch": "full", "epochs": 2},
+        "numerics": {"dtype": "float64"},
+        "server": ["mean"],
+    }
+    flat = lambda **more: np.concatenate(
+        [np.ravel(leaf) for leaf in fedsim.run({**scenario, **more}).model(seed=0).values()]
+    )
+    listed = lambda ids: {"kind": "listed", "rounds": [ids]}
+    n = fedsim.run(scenario).clients.groupby("client")["samples"].first().to_numpy()
+    ids, empty = np.flatnonzero(n)[:6].tolist(), int(np.flatnonzero(n == 0)[0])
+    start = flat(client={**scenario["client"], "lr": 0.0})
+    own = np.stack([flat(cohort=listed([i])) - start for i in ids])
+    bad, w = [1, 4], np.append(np.delete(n[ids], [1, 4]), n[ids][[1, 4]])
+    H = np.delete(own, bad, 0)
+    attacks = [
+        ("min_max", [min_max(H, "unit")] * 2),
+        ({"kind": "inner_product", "epsilon": 2.0}, [-2 * H.mean(0)] * 2),
+        ("model_replacement", w.sum() / w[-2:].sum() * own[bad]),
+    ]
+    fleet = {"malicious": [ids[1], ids[4], empty]}
+    server = [{"kind": "mean", "weights": "samples"}, {"kind": "sgd", "lr": 0.5}]
+    for wire, rows in attacks:
+        got = flat(cohort=listed(ids), fleet=fleet, wire=[wire], server=server) - start
+        want = 0.5 * np.average(np.concatenate([H, rows]), axis=0, weights=w)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-12)

@@ -1,0 +1,299 @@
+"""Comparisons on a dask cluster: a real scheduler and workers on loopback; lost, refused, interrupted, and gone on with."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT, TESTS
+from directories import leftovers
+from test_compare import SCENARIO, bits
+from test_readme import block
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.errors import LostError, ProcessError
+from fedsim.runs.cluster import Cluster, connected, parts_of
+from fedsim.runs.filenames import Layout
+from fedsim.runs.terms import Terms, differing, environment_of
+
+needs_dask = pytest.mark.skipif(not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`")
+METHODS = "scaffold,krum(f=3),fragile"  # Krum's cohort is too small
+LINES = block((ROOT / "README.md").read_text(), "cluster").splitlines()  # scheduler, worker, comparison
+ON = LINES[2].split()[-2:]
+PLUGIN = TESTS / "plugins" / "fragile.py"
+
+
+def on(address: str) -> list[str]:
+    return [word.replace("HOST:8786", address) for word in ON]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+# --------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("on", ["dask://", "dask://host", "tcp://host:8786", "dask://host:99999", "dask://a b:1"])
+def test_what_is_no_address(on):
+    with pytest.raises(ProcessError, match="write dask://HOST:PORT"), connected(on):
+        pass
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ProcessError, match=r"pip install 'fedsim-jax\[cluster\]'"), connected("dask://127.0.0.1:8786"):
+        pass
+
+
+@needs_dask
+def test_no_scheduler_is_one_line_and_leaves_nothing(tmp_path):
+    with pytest.raises(ProcessError, match=r"no dask scheduler answers \(.*Connection refused\)") as refused:
+        fedsim.compare(SCENARIO, "fedavg,median", out=tmp_path / "out", on=f"dask://127.0.0.1:{free_port()}")
+    assert refused.value.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+@needs_dask
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "dask's configuration names no certificate"),
+        ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem is not there"),
+        ({"ca-file": __file__, "client.cert": __file__, "client.key": __file__}, "a certificate cannot be read"),
+    ],
+)
+def test_without_its_certificate_a_scheduler_is_not_even_asked(files, said):
+    from dask import config
+
+    places = dict.fromkeys(("ca-file", "client.cert", "client.key")) | files
+    with (
+        config.set({f"distributed.comm.tls.{name}": place for name, place in places.items()}),
+        pytest.raises(ProcessError, match=said) as refused,
+        connected(f"tls://127.0.0.1:{free_port()}"),
+    ):
+        pass
+    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in str(refused.value) and "\n" not in str(refused.value)
+
+
+@needs_dask
+def test_a_worker_that_is_lost_while_terms_are_compared_is_no_other_machine():
+    from distributed.comm import CommClosedError
+
+    client = SimpleNamespace(
+        wait_for_workers=lambda *_, **__: None,
+        nthreads=lambda: {"tcp://a": 1, "tcp://b": 1},
+        run=lambda *_, **__: {"tcp://a": "", "tcp://b": CommClosedError("closed")},
+    )
+    with pytest.raises(LostError, match=r"worker tcp://b is gone \(closed\)") as lost:
+        Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), Layout(Path(), {}))
+    assert lost.value.exit_code == 1
+
+
+def test_processes_here_and_elsewhere_are_not_mixed(tmp_path):
+    done = CliRunner().invoke(cli, ["compare", "s.yaml", "--jobs", "2", "--on", "dask://127.0.0.1:8786"])
+    assert done.exit_code == 2 and "--jobs plays runs on this machine and --on on others" in done.output
+
+
+def test_what_differs_is_named(tmp_path):
+    """Versions, links of a user's own, and data."""
+    import jax
+
+    (tmp_path / "w.csv").write_text("a,y\n1,0\n")
+    expected = {**environment_of(jax.devices(), []), "jax": "0.0.1", "rule mine": "f00"}
+    missing, other = str(tmp_path / "v.csv"), str(tmp_path / "w.csv")
+    terms = Terms(None, str(tmp_path), 4, None, (), expected, {missing: "f00", other: "f00"})
+    version, link, *data = differing(terms, jax.devices())
+    assert version == f"jax is {jax.__version__} there, 0.0.1 here"
+    assert link == "rule mine is not known there; put it into a file, and enable that with --plugin FILE"
+    put = "there; put them where every worker reads them"
+    assert data == [f"data '{missing}' are not {put}", f"data '{other}' differ {put}"]
+
+
+def test_parts_hold_neighbours_and_every_run_once():
+    asked = [(name, (0, 1, 2)) for name in "abcdefgh"]
+    parts = parts_of(asked, slots=2)
+    assert [[cell for cell, _ in part] for part in parts] == [[name] for name in "abcdefgh"]
+    assert [seeds for part in parts_of([("a", tuple(range(16)))], slots=1) for _, seeds in part] == [
+        tuple(range(i, i + 4)) for i in (0, 4, 8, 12)
+    ]
+    assert [len(part) for part in parts_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
+    assert parts_of([("a", ())], slots=2) == []
+
+
+# --------------------------------------------------------------------------------------------------- a real cluster
+
+
+def dask(line: str, *more: str, **environment: str) -> subprocess.Popen:
+    """A process that the README starts by this line."""
+    command = [sys.executable, "-m", *line.removeprefix(".venv/bin/").split(), "--no-dashboard", *more]
+    known = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.Popen(command, env=known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def worker(address: str, place: Path, **environment: str) -> subprocess.Popen:
+    more = "--no-nanny", "--local-directory", str(place)
+    return dask(LINES[1].replace("HOST:8786", address), *more, **{"NPROC": "1", **environment})
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A scheduler -> (its address, its workers, to which a test adds)."""
+    port = free_port()
+    address, processes = f"127.0.0.1:{port}", []
+    processes.append(dask(LINES[0].replace("8786", str(port)), "--host", "127.0.0.1"))
+    try:
+        yield address, processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def command(folder: Path, out: str, *words: str) -> list[str]:
+    (folder / "s.yaml").write_text(json.dumps(SCENARIO))
+    named = ["s.yaml", "--methods", METHODS, "--plugin", str(PLUGIN), "--out", out, "--quiet", "--no-pictures"]
+    return [sys.executable, "-m", "fedsim.cli", "compare", *named, *words]
+
+
+def compared(folder: Path, out: str, *words: str) -> subprocess.CompletedProcess:
+    return subprocess.run(command(folder, out, *words), cwd=folder, capture_output=True, text=True)
+
+
+def until(condition, seconds: float = 300) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that play runs for a worker."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += [int(place.parent.name)] * (b"fedsim.runs.remote" in words and str(pid).encode() in words)
+    return found
+
+
+@needs_dask
+@pytest.mark.long
+def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):
+    address, processes = cluster
+    processes += [worker(address, tmp_path / name) for name in ("one", "two")]
+    process = subprocess.Popen(command(tmp_path, "far", *on(address)), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    until(lambda: list(tmp_path.glob("far/checkpoints/*/state-*")) or process.poll() is not None)
+    until(lambda: children(processes[1].pid) or process.poll() is not None)
+    assert process.poll() is None
+    processes[1].kill()
+    until(lambda: not children(processes[1].pid), 10)
+    said = process.communicate(timeout=600)[1]
+    assert process.returncode == 5 and said.count("\n") == 2, said  # a warning and the reason
+    assert "krum(f=3) failed on a worker" in said and "Traceback" not in said
+    assert compared(tmp_path, "near").returncode == 5
+    assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
+
+
+def certified(folder: Path) -> dict[str, str]:
+    """A certificate of its own authority, as dask's configuration names it in the environment, for everybody."""
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    openssl = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*openssl, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    prefix = "DASK_DISTRIBUTED__COMM__TLS"
+    environment = {f"{prefix}__CA_FILE": str(certificate)}
+    for role in ("SCHEDULER", "WORKER", "CLIENT"):
+        environment |= {f"{prefix}__{role}__CERT": str(certificate), f"{prefix}__{role}__KEY": str(key)}
+    return environment
+
+
+@needs_dask
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
+def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeypatch):
+    """No option of fedsim's own: dask's configuration names the certificates, and without them nobody is let in."""
+    certificates = certified(tmp_path)
+    address = f"127.0.0.1:{free_port()}"
+    methods = ["--methods", "fedavg,median"]
+    scheduler = ["--protocol", "tls", "--host", "tls://127.0.0.1"]
+    processes = [dask(LINES[0].replace("8786", address.split(":")[1]), *scheduler, **certificates)]
+    try:
+        processes.append(worker(f"tls://{address}", tmp_path / "one", **certificates))
+        plain = compared(tmp_path, "plain", "--on", f"dask://{address}", *methods)
+        assert plain.returncode == 2 and "no dask scheduler answers" in plain.stderr and plain.stderr.count("\n") == 1
+        for name, value in certificates.items():
+            monkeypatch.setenv(name, value)
+        done = compared(tmp_path, "far", "--on", f"tls://{address}", *methods)
+        assert done.returncode == 0, done.stderr
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert compared(tmp_path, "near", *methods).returncode == 0
+    assert bits(tmp_path / "far") == bits(tmp_path / "near")
+
+
+@needs_dask
+@pytest.mark.long
+def test_what_cannot_be_played_is_named_and_gone_on_with(tmp_path, cluster, monkeypatch):
+    address, processes = cluster
+    monkeypatch.setenv("FRAGILE", str(tmp_path / "fragile"))
+    (tmp_path / "fragile").touch()
+    processes += [worker(address, tmp_path / name) for name in ("one", "two")]
+    words = [*on(address), "--methods", "fedavg,fragile"]
+    done = compared(tmp_path, "far", *words)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "fragile, seed" in done.stderr and "the process ended with code 3" in done.stderr
+    assert "go on with: fedsim compare" in done.stderr and "--resume" in done.stderr
+    assert len(list(tmp_path.glob("far/checkpoints/fedavg.*/state-*"))) == SCENARIO["seeds"]
+    assert not list(tmp_path.glob("far/checkpoints/fragile*"))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("far/checkpoints/*/*")}
+    process = subprocess.Popen(
+        [*command(tmp_path, "far", *words), "--resume"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: children(processes[1].pid) and children(processes[2].pid))
+    time.sleep(3)  # the two compare the terms; what comes then are runs
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "go on with: fedsim compare" in said, said
+    until(lambda: not children(processes[1].pid) and not children(processes[2].pid), 30)
+    (tmp_path / "fragile").unlink()
+    assert compared(tmp_path, "far", *words, "--resume").returncode == 0
+    assert all(path.stat().st_mtime_ns == was for path, was in before.items())
+    assert compared(tmp_path, "near", "--methods", "fedavg,fragile").returncode == 0
+    assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
+
+
+@needs_dask
+@pytest.mark.long
+def test_a_worker_that_computes_otherwise_is_refused(tmp_path, cluster):
+    address, processes = cluster
+    processes.append(worker(address, tmp_path / "one", XLA_FLAGS="--xla_cpu_enable_fast_math=true"))
+    done = compared(tmp_path, "far", *on(address))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "far").exists()
+    assert "xla_flags is --xla_cpu_enable_fast_math=true there" in done.stderr
+
+
+@needs_dask
+@pytest.mark.long
+def test_a_client_of_ones_own_and_no_workers(tmp_path):
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as local, Client(local) as client:
+        with pytest.raises(ProcessError, match="has no workers"):
+            Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), Layout(Path(), {}))
+        assert client.status == "running"

@@ -1,0 +1,217 @@
+"""What a user's hooks must return is checked before anything is trained, and every fault is one line with its place."""
+
+import inspect
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import READERS, TESTS
+
+import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.checked import checked, links_of
+from fedsim.assemble.experiment import federations_of, numerics
+from fedsim.assemble.hooks import line_shapes, training_shapes
+from fedsim.assemble.links import factory_of
+from fedsim.compose import FAMILIES
+from fedsim.compose.contract import check_client, check_rule, check_stage
+from fedsim.errors import HookError, ScenarioError, exit_code
+from fedsim.scenario import read
+from fedsim.types import Rule
+
+PLUGIN = TESTS / "plugins" / "broken.py"
+DATA = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60, "clients": 5}
+BASE = {"name": "x", "rounds": 1, "data": DATA, "model": "logistic", "client": {"batch": 6}}
+PLACES = {"rule": ("server[0]", "server", 1), "stage": ("server[0]", "server", 1), "attack": ("wire[0]", "wire", 1)}
+STACK = "returned [5, 4, 3] for W, one row is [4, 3]"
+RETURNED = {  # kind -> what is said of it
+    ("rule", "whole_stack"): STACK,
+    ("rule", "integers"): "returned int32 for W, one row is float32",
+    ("rule", "renamed"): "returned leaves w, one row has leaves W, b",
+    ("rule", "forgetful"): "returned nothing, one row has leaves W, b",
+    ("rule", "talkative"): "returned str, which is no array",
+    ("rule", "growing"): "returned state [2, 2], what init made is [2]",
+    ("rule", "stateless"): "returned dict, needed is (tree, state, info)",
+    ("rule", "unreturned"): "made NoneType, needed is a function of (updates, context)",
+    ("stage", "every_other"): "returned [3, 4, 3] for W, the stack is [5, 4, 3]",
+    ("stage", "bare"): "returned dict, needed is a fedsim.types.Updates",
+    ("stage", "summed"): "returned [] for W, one row is [4, 3]",
+    ("attack", "elsewhere"): "returned leaves w, what was sent has leaves W, b",
+    ("attack", "deeper"): "returned [5, 4, 3, 1] for W, what was sent is [5, 4, 3]",
+    ("client", "lossless"): "gradient returned dict, needed is ((loss, stats), gradient)",
+    ("client", "halved"): "step returned params float16 for W, the model is float32",
+    ("client", "hoarding"): "step returned local leaves last.W, last.b, what start made has nothing",
+    ("client", "boxed"): "finish returned delta leaves params.W, params.b, the model has leaves W, b",
+    ("client", "swelling"): "finish returned memory [3], what memory made is [2]",
+    (
+        "client",
+        "unannounced",
+    ): "finish returned aux 'h', and the client's `reduce` says neither mean nor sum_over_N of it",
+    (
+        "client",
+        "faceless",
+    ): "personal returned variables leaves params.W, the shared model has leaves params.W, params.b",
+    ("client", "secretive"): "returned shares without a leaf that travels; then the server learns nothing",
+    ("client", "nobody"): "made NoneType, needed is a fedsim.types.Client",
+    ("model", "narrow"): "apply returned outputs (6, 1); the data have 3 classes: [6, 3]",
+    ("model", "outputs_alone"): "apply returned one array [6, 3], needed is (outputs, stats)",
+}
+RAISED = {  # kind -> the line of its file that fails, and how
+    ("rule", "misspelt"): ("updates.detla", "AttributeError: 'Updates' object has no attribute 'detla'"),
+    ("rule", "undecided"): ("if updates.weight[0] > 0:", "TracerBoolConversionError: Attempted boolean conversion"),
+    ("stage", "weighed"): (
+        "updates._replace(weight=",
+        "TypeError: updates.weight is arrived · samples: replace `arrived` (Bool) or `samples` (Float)",
+    ),
+    ("client", "misnamed"): ('shared["momentum"]', "KeyError: 'momentum'"),
+    ("client", "undecidable"): ("leaf.size > limit", "NameError: name 'limit' is not defined"),
+    ("model", "unnamed"): ("features @ params", "NameError: name 'features' is not defined"),
+    ("model", "unfitting"): ("(7, outputs)", "TypeError: dot_general requires contracting dimensions"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin():
+    fedsim.enable(str(PLUGIN))
+
+
+def written(family: str, kind: str) -> dict:
+    """A scenario with a kind of a family."""
+    match family:
+        case "rule":
+            return {**BASE, "server": [kind]}
+        case "stage":
+            return {**BASE, "server": [kind, "mean"]}
+        case "attack":
+            return {**BASE, "wire": [kind]}
+        case "client":
+            return {**BASE, "client": {"kind": kind, "batch": 6}}
+    return {**BASE, "model": kind}
+
+
+def refused(family: str, kind: str) -> ScenarioError:
+    scenario = read(written(family, kind))
+    with pytest.raises(ScenarioError) as error, numerics(scenario) as devices:
+        build(scenario, devices=devices[:1])
+    assert "\n" not in str(error.value)
+    return error.value
+
+
+@pytest.mark.parametrize(("family", "kind"), RETURNED, ids=lambda part: part)
+def test_what_is_returned_is_held_against_what_is_needed(family, kind):
+    where = PLACES.get(family, (family,))[0]
+    error = refused(family, kind)
+    assert str(error) == f"scenario: {where} {kind}: {RETURNED[family, kind]}" and exit_code(error) == 2
+
+
+@pytest.mark.parametrize(("family", "kind"), RAISED, ids=lambda part: part)
+def test_what_fails_is_named_with_its_file_and_line(family, kind):
+    text, says = RAISED[family, kind]
+    lines = PLUGIN.read_text().splitlines()
+    (number,) = [i for i, line in enumerate(lines, 1) if text in line]
+    error, where = refused(family, kind), PLACES.get(family, (family,))[0]
+    hook = "gradient: " if kind == "misnamed" else ""
+    assert str(error).startswith(f"scenario: {where} {kind}: {hook}broken.py:{number}: {says}")
+    shapes_do_not_fit = isinstance(error.__cause__.__cause__, TypeError) if family == "model" else False
+    assert shapes_do_not_fit or (isinstance(error, HookError) and exit_code(error) == 1)
+
+
+def test_the_place_is_that_of_the_file(tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "name: x\ndata: {kind: gaussian_blobs, shape: [4], classes: 3, samples: 60, clients: 5}\nserver:\n"
+        "  - {kind: clip, norm: 1.0}\n  - kind: whole_stack\n"
+    )
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run(tmp_path / "s.yaml")
+    assert str(error.value) == f"{tmp_path}/s.yaml:5:5: server[1] whole_stack: {STACK}"
+
+
+def test_several_broken_links_are_several_lines():
+    scenario = {
+        **BASE,
+        "wire": ["deeper"],
+        "client": {"kind": "halved"},
+        "server": ["every_other", {"kind": "krum", "f": 2}],
+    }
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run(scenario)
+    places = [line.split(": ")[1] for line in str(error.value).splitlines()]
+    assert places == ["client halved", "wire[0] deeper", "server[0] every_other", "server[1].f"]
+
+
+def test_a_python_caller_s_model_is_checked_as_well():
+    init = lambda key: jnp.zeros((4, 3))
+    with pytest.raises(ScenarioError, match=r"^scenario: model: apply returned outputs \(3,\) for a batch of 6"):
+        fedsim.run(BASE, model=(init, lambda params, x: (x @ params)[0]))
+    with pytest.raises(HookError, match=r"^scenario: model: test_contract\.py:\d+: NameError: name 'weights' is not"):
+        fedsim.run(BASE, model=(init, lambda params, x: x @ weights))
+
+
+ROWS = np.ones((5, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "link", "says"),
+    [
+        (fedsim.aggregate, "whole_stack", "aggregate: server[0] whole_stack: returned [5, 2], one row is [2]"),
+        (fedsim.aggregate, "unreturned", "aggregate: server[0] unreturned: made NoneType, needed is"),
+        (fedsim.aggregate, "misspelt", "aggregate: server[0] misspelt: broken.py:"),
+        (fedsim.transmit, "every_other", "transmit: wire[0] every_other: returned [3, 2], the stack is [5, 2]"),
+        (
+            fedsim.aggregate,
+            {"kind": "trimmed_mean", "trim": 3},
+            "aggregate: server[0].trim: trimmed_mean(trim=3): 5 rows reported, at least 7 are needed; lower trim, or give",
+        ),
+        (
+            fedsim.transmit,
+            {"kind": "mix_neighbours", "f": 5},
+            "transmit: wire[0].f: mix_neighbours(f=5): 5 rows reported, at least 6 are needed; lower f, or give more rows",
+        ),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_on_one_s_own_stack_the_link_is_named(call, link, says):
+    with pytest.raises(ScenarioError) as error:
+        call(link, ROWS)
+    assert str(error.value).startswith(says) and "\n" not in str(error.value)
+
+
+def test_a_rule_of_one_s_own_may_change_the_type_of_one_s_own_stack():
+    assert fedsim.aggregate("integers", ROWS).tolist() == [1, 1]
+
+
+OURS = [
+    (family, kind)
+    for family in ("rule", "stage", "attack", "client")
+    for kind, factory in FAMILIES[family].items()
+    if factory.__module__.startswith("fedsim.")
+]
+GIVEN = {"f": 1, "norm": 1.0, "radius": 1.0, "std": 1.0, "threshold": 2}
+PARTNERS = {"dyn": "feddyn"}
+
+
+@pytest.mark.parametrize(("family", "kind"), OURS, ids=lambda part: part)
+def test_every_link_of_ours_keeps_the_contract(family, kind):
+    parameters = inspect.signature(FAMILIES[family][kind]).parameters.values()
+    needed = {p.name: GIVEN[p.name] for p in parameters if p.default is p.empty}
+    scenario = {**written(family, kind), "model": {"kind": "mlp", "hidden": [4]}, "data": {**DATA, "clients": 7}}
+    for section in ("wire", "server"):
+        links = scenario.get(section, [])
+        scenario[section] = [{"kind": link, **needed} if link == kind else link for link in links]
+    scenario["server"] = scenario["server"] or ["mean"]
+    if kind in READERS:
+        scenario["data"] |= {"server": {"samples": 10}}
+    if kind in PARTNERS:
+        scenario["client"] = {"kind": PARTNERS[kind]}
+    scenario = read(scenario)
+    with numerics(scenario):
+        sound = checked(scenario, None, None, None, None, federations_of)
+        trained, shapes, some = sound.trained, sound.shapes, sound.federations[0]
+        if family == "client":
+            rows = sound.local.widest(some.sizes)
+            check_client(trained.client, trained.task, shapes, *training_shapes(scenario, trained, some, rows))
+            return
+        line = line_shapes(scenario, trained, shapes, 7, 7)
+        for _, section in links_of(scenario.spec):
+            made = factory_of(section)()
+            (check_rule if isinstance(made, Rule) else check_stage)(made, *line)

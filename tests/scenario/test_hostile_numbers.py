@@ -1,0 +1,265 @@
+"""Numbers that would kill, hang or swamp the process are refused by counting shapes, in a line; the others are played."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from conftest import TESTS, WHOLE
+from hostile.numbers import FAMILIES, SPACE, TINY, Case, confined, outcome
+
+import fedsim
+from fedsim import limits
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.memory import run_footprint
+from fedsim.cli import cli
+from fedsim.engine.footprint import widest
+from fedsim.errors import ScenarioError, TooLarge, exit_code
+from fedsim.limits import MOST, memory_limit, require_memory
+from fedsim.machine import memory_now
+from fedsim.scenario import read
+from fedsim.study.grid import MOST_CELLS, axes, variations
+
+LARGE = {  # --set -> (where the line puts it, exit code)
+    "model={kind: mlp, hidden: [1000000000]}": ("model", 8),
+    "model={kind: mlp, hidden: [100000000000000000]}": ("model.hidden[0]", 2),
+    "model={kind: mlp, hidden: [2000000000, 2000000000]}": ("model", 8),
+    "model={kind: cnn, kernel: 1000000000}": ("model", 2),
+    "model={kind: char_lstm, width: 1000000000}": ("model", 8),
+    "model={kind: char_gru, layers: 1000000000}": ("model.layers", 2),
+    "model={kind: transformer, heads: 1, width: 1000000000}": ("model", 8),
+    "client.epochs=1000000000000000": ("client.epochs", 2),
+    "client.epochs=1000000000": ("client.epochs", 8),
+    "client.steps=100000000000000000": ("client.steps", 2),
+    "client.steps=1000000000": ("client.steps", 8),
+    "numerics.lanes=1000000000000": ("numerics.lanes", 2),
+    "numerics.lanes=1000000000": ("numerics.lanes", 8),
+    "numerics.block=1000000000": ("numerics.block", 8),
+    "rounds=1000000000": ("rounds", 8),
+    "rounds=1000000000000": ("rounds", 2),
+    "evaluate.every=10000000000": ("evaluate.every", 2),
+    "cohort={kind: weighted, size: 1000000000}": ("cohort", 8),
+    "cohort={kind: uniform, size: 1000000000}": ("cohort.size", 2),
+    "data.clients=1000000000": ("data.clients", 8),
+    "data={kind: gaussian_blobs, samples: 1000000000}": ("data", 8),
+    "data={kind: gaussian_blobs, shape: [100000, 100000, 100000]}": ("data", 8),
+    "data={kind: synthetic, clients: 1000000000}": ("data", 8),
+    "data={kind: synthetic, multiple: 1000000000}": ("data", 8),
+    "data={kind: leaf_synthetic, classes: 1000000000}": ("data", 8),
+    "data={kind: linear_regression, samples: 1000000000}": ("data", 8),
+    "data={kind: quadratics, features: 1000000}": ("data", 8),
+    "data={kind: fedexp_regression, features: 1000000000}": ("data", 8),
+    "seeds=1000000000000": ("seeds", 2),
+    "data.server={samples: 10}": ("data.server.samples", 2),
+}
+
+
+@pytest.mark.parametrize("edit", LARGE)
+def test_what_does_not_fit_is_a_line_with_its_place(edit):
+    where, code = LARGE[edit]
+    images = (
+        {**TINY["data"], "shape": [4, 4, 1]}
+        if any(kind in edit for kind in ("cnn", "char_", "transformer"))
+        else TINY["data"]
+    )
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with confined(3 << 30), pytest.raises(ScenarioError) as refused:
+        scenario = read({**TINY, "data": images}, (edit,))
+        with numerics(scenario) as devices:
+            build(scenario, devices=devices[:1])
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"scenario: {where}: ") and line.isprintable(), line
+    assert exit_code(refused.value) == code
+    assert (" MB" in line) == (code == 8), line
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 1 << 20  # kB
+
+
+@pytest.mark.long
+def test_a_batch_is_as_wide_as_the_largest_client():
+    """It was 16 million rows of padding; what is trained is the same, to the bit, as with the client's size."""
+    with confined(3 << 30):
+        huge = fedsim.run({**TINY, "client": {"batch": 10**9, "epochs": 1}})
+    size = int(huge.clients.samples.max())
+    fitting = fedsim.run({**TINY, "client": {"batch": size, "epochs": 1}})
+    assert huge.rounds.equals(fitting.rounds)
+    for one, other in zip(jax.tree.leaves(huge.model()), jax.tree.leaves(fitting.model()), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_drop_last_keeps_the_only_batch_of_clients_below_the_batch():
+    plans = []
+    for batch in (10**9, 16):
+        scenario = read({**TINY, "client": {"batch": batch, "epochs": 3, "drop_last": True}})
+        with numerics(scenario) as devices:
+            plans.append(build(scenario, devices=devices[:1]).plans[0])
+    assert plans[0].local.batch == plans[0].sizes.max() <= 16
+    assert plans[0].steps.tolist() == plans[1].steps.tolist() == [3] * 4
+
+
+@pytest.mark.long
+def test_check_counts_what_the_build_counts(tmp_path):
+    """One function says it for both."""
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(TINY))
+    told = json.loads(CliRunner().invoke(cli, ["check", str(path), "--json"], catch_exceptions=False).stdout)
+    scenario = read(path)
+    with numerics(scenario) as devices:
+        experiment = build(scenario, devices=devices[:1])
+        counted = run_footprint(scenario, experiment.program, experiment.plans[0], experiment.shared[0])
+    assert counted.parts.items() <= told["memory"].items()
+    assert told["bytes_up_a_round"] == counted.message * 4
+
+
+def test_what_is_counted_is_what_is_laid_out():
+    """The shapes without any allocation are those of the first block and of its stack."""
+    from fedsim.engine.blocks import Blocks
+    from fedsim.engine.memory import CLIENT
+    from fedsim.fleet import Planner
+
+    scenario = read({**TINY, "method": "scaffold", "client": {"batch": 4, "epochs": 2}})
+    with numerics(scenario) as devices:
+        e = build(scenario, devices=devices[:1])
+        plan, program = e.plans[0], e.program
+        shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
+        parts = (program.width, program.room, program.dtype, program.pack, [], False)
+        layout = Blocks([Planner(plan)], *parts).get(1, 0, (True,)).layout
+        (jobs,), _ = program.mesh.jobs(layout)
+        told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
+        assert told(jobs) == told(shapes["jobs"])
+        server = program.server.init(e.shared[0], plan.present)
+        store = program.server.memories.empty(server.shared, program.room.members)
+        lent = program.server.memories.gather(store, server.shared, jobs, jax.random.key(0))
+        assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(shapes["seated"])
+        keys = ((jax.random.key(0),), 1)
+        handed = program.mesh.lend((server.shared,), lent[CLIENT], layout, [jobs], [], keys)
+        rows = program.mesh.empty(None, handed, layout.seats).rows[0]
+        assert told(rows) == told(shapes["rows"])
+
+
+def test_a_program_is_looked_through_for_its_largest_value():
+    inner = jax.jit(lambda x: (x[:, None] * x[None]).sum())
+    assert widest(lambda x: inner(x) + 1, jax.ShapeDtypeStruct((1000,), np.float32)) == 4_000_000
+
+
+def test_the_limit_is_that_of_the_machine_or_less():
+    whole = memory_limit()
+    assert 1 << 28 < whole < 1 << 50
+    with confined(1 << 29):
+        assert memory_limit() < min(whole, memory_now() + (2 << 29))
+    with pytest.raises(TooLarge, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"):
+        require_memory(a=10**30, b=3)
+
+
+def test_the_limit_of_a_control_group_counts_and_those_above_it(monkeypatch):
+    files = {"/proc/meminfo": "MemTotal:  16000000 kB\n", "/sys/fs/cgroup/a/memory.max": "4000000000\n"}
+    files |= {"/sys/fs/cgroup/a/b/memory.max": "max\n", "/proc/self/cgroup": "0::/a/b\n"}
+    monkeypatch.setattr(limits, "_text", lambda path: files.get(str(path), ""))
+    assert memory_limit() == 4_000_000_000
+    files["/proc/self/cgroup"] = "9:cpu:/c\n4:memory:/c\n0::/\n"
+    assert memory_limit() == 16_384_000_000
+    files["/sys/fs/cgroup/memory/c/memory.limit_in_bytes"] = "3000000000"
+    assert memory_limit() == 3_000_000_000
+
+
+# ------------------------------------------------------------------------------------- what is counted, not expanded
+
+
+def test_a_grid_is_counted_before_it_is_expanded():
+    many = {f"client.a{i}": list(range(29)) for i in range(8)}
+    with confined(1 << 30), pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MOST_CELLS}"):
+        variations(many)
+    for options in ({"vary": many}, {"tune": many}):
+        with confined(1 << 30), pytest.raises(ScenarioError, match="500246412961"):
+            fedsim.compare({**TINY, "data": {**TINY["data"], "validation": 0.1}}, ["fedavg"], **options)
+    with pytest.raises(ScenarioError, match=r"10000 x 20 x 1 x 1 = 200000 combinations"):
+        fedsim.compare(TINY, ["fedavg"], vary={"client.lr": list(range(20))}, seeds=10_000)
+    assert len(variations({"a": list(range(100)), "b": list(range(100))})) == MOST_CELLS
+    assert list(axes(many)) == list(many)
+
+
+@pytest.mark.parametrize("option", [["--seeds", "1000000000"], ["--set", "seeds=1000000000000"]])
+def test_seeds_are_counted(option, tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(TINY))
+    done = CliRunner().invoke(cli, ["run", str(path), *option])
+    assert isinstance(done.exception, ScenarioError) and "seeds are too many; at most 10000" in str(done.exception)
+
+
+# -------------------------------------------------------------------------------------------------- odd samples
+
+X, Y = np.arange(24, dtype=np.float32).reshape(12, 2), np.arange(12) % 3
+SUPPLIED = {**TINY, "data": {"kind": "supplied", "clients": 2, "test": 0}}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "line"),
+    [
+        ({"x": X, "y": np.int64(1)}, "y: a single number; needed is an array with a row for every sample"),
+        ({"x": np.float32(1), "y": Y}, "x: a single number; needed is an array with a row for every sample"),
+        ({"x": X[:, :0], "y": Y}, r"x: samples of shape \(0,\) hold no numbers"),
+        ({"x": X[:0], "y": Y[:0]}, "x: no samples"),
+        ({"x": X, "y": np.zeros((12, 0))}, r"y: samples of shape \(0,\) hold no numbers"),
+        ({"x": X, "y": Y, "x_test": X, "y_test": np.int64(1)}, "y_test: a single number"),
+        ({"x": X, "y": Y, "x_test": X[:0], "y_test": Y}, "x_test has 0 rows, y_test has 12"),
+    ],
+)
+def test_samples_without_numbers_are_a_line(arrays, line, tmp_path):
+    with pytest.raises(fedsim.DataError, match=f"^{line}"):
+        fedsim.run(SUPPLIED, data=fedsim.Arrays(**arrays))
+    np.savez(tmp_path / "w.npz", **arrays)
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({**TINY, "data": {"kind": "npz", "path": "w.npz", "clients": 2}}))
+    with pytest.raises(fedsim.DataError, match=rf"w.npz: {line}"):
+        fedsim.run(tmp_path / "s.yaml")
+
+
+def test_a_test_set_of_no_rows_is_none():
+    """Whatever its type and its samples' shape are."""
+    plain = fedsim.run(SUPPLIED, data=fedsim.Arrays(X, Y))
+    for x_test, y_test in ((X[:0], Y[:0]), (np.zeros(0), np.zeros(0))):
+        empty = fedsim.run(SUPPLIED, data=fedsim.Arrays(X, Y, x_test=x_test, y_test=y_test))
+        assert empty.rounds.equals(plain.rounds)
+
+
+@pytest.mark.parametrize(
+    ("y", "y_test", "remark"),
+    [
+        (Y * 1000, None, "labels run from 0 to 2000, 2001 classes, and 3 of them have training samples"),
+        (Y, np.full(12, 3), "test labels 3 are in no client's training samples"),
+    ],
+)
+def test_labels_that_are_trained_for_nothing_are_remarked_on(y, y_test, remark):
+    data = fedsim.Arrays(X, y, x_test=None if y_test is None else X, y_test=y_test)
+    with pytest.warns(UserWarning, match=remark):
+        fedsim.run(SUPPLIED, data=data)
+
+
+# --------------------------------------------------------------------------------------------- every number there is
+
+
+@pytest.mark.long
+def test_an_extreme_that_is_admitted_is_played():
+    assert outcome(Case("lr", {**TINY, "client": {"lr": 1e38, "steps": 2}})) == "diverged"
+    assert outcome(Case("every", {**TINY, "evaluate": {"every": MOST}})) == "done"
+    assert outcome(Case("every", {**TINY, "evaluate": {"every": 0}})) == "refused: ScenarioError"
+
+
+@pytest.mark.long
+@pytest.mark.share(5)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_number_of_every_kind(family):
+    """From the schema: each takes each extreme, one at a time (a fixed share of them, or all with FEDSIM_WHOLE=1)."""
+    tests = TESTS
+    environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    words = [sys.executable, "-m", "hostile.numbers", family, "1" if WHOLE else "29"]
+    done = subprocess.run(words, cwd=tests, env=environment, capture_output=True, text=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, f"died at {done.stderr.splitlines()[-1]}, with {SPACE} bytes of address space"
+    assert not lines[:-1], "\n".join(f"{line['case']}: {line['what']} ({line['at']})" for line in lines[:-1])
+    assert sum(lines[-1]["came to"].values()) >= (10 if WHOLE else 1)

@@ -1,0 +1,61 @@
+"""Every integer of every kind and section has a bound: in its annotation, or by arithmetic on what it would make."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Annotated
+
+import pytest
+from annotated_types import Ge
+from conftest import TESTS
+from hostile.integers import Integer, integers
+from hostile.reasons import SEED, reasons
+
+import fedsim
+from fedsim.kinds import FAMILIES
+
+ALL = integers()
+
+
+def unbounded(known: list[Integer]) -> set[str]:
+    """Places of integers that have neither a bound nor a reason to need none."""
+    return {integer.place for integer in known if integer.most is None} - reasons().keys()
+
+
+def test_every_integer_has_a_bound_or_a_reason():
+    assert len(ALL) > 100 and not unbounded(ALL)
+
+
+def test_reasons_are_of_integers_that_are_there_and_have_no_bound():
+    open_ended = {integer.place for integer in ALL if integer.most is None}
+    assert reasons().keys() <= open_ended
+    assert {place.rpartition(".")[2] for place, reason in reasons().items() if reason == SEED} == {"seed", "seeds"}
+
+
+def test_a_kind_without_a_bound_that_comes_later_breaks_the_law():
+    before = unbounded(integers())  # of other tests' kinds
+
+    @fedsim.skew
+    def turned_often(times: Annotated[int, Ge(1)] = 2):
+        """Turn images so many times."""
+
+    try:
+        assert unbounded(integers()) - before == {"skew: turned_often.times"}
+    finally:
+        del FAMILIES["skew"]["turned_often"]
+
+
+@pytest.mark.long
+@pytest.mark.share(5)
+@pytest.mark.parametrize("family", sorted({integer.family for integer in ALL}))
+def test_integers_beyond_sense_are_refused_or_harmless(family):
+    """Each at 2·10⁹, at 2⁶³, at −1 and at its bound: read, built and, where it has no bound of its own, played."""
+    tests = TESTS
+    environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    words = [sys.executable, "-m", "hostile.integers", family]
+    done = subprocess.run(words, cwd=tests, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"died at {done.stderr.splitlines()[-1]}"
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert not lines[:-1], "\n".join(f"{line['case']}: {line['what']}" for line in lines[:-1])
+    assert lines[-1]["right"] >= 3

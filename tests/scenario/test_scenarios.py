@@ -1,0 +1,195 @@
+"""Every shipped scenario runs, and the numbers in its comments are what comes out.
+
+The comment of one that is there to learn from holds a table. Its header names the number of seeds and the columns; each
+line under it is what a reader would type after `fedsim run FILE`, and the means over the seeds of what comes out:
+
+    #   means of 5 seeds            mean_last_k     sd
+    #   as it stands                      0.952  0.008
+    #   --set method=fedavg               0.931  0.010
+"""
+
+import functools
+import math
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+from conftest import ROOT, WHOLE, if_whole, shipped, some
+
+import fedsim
+
+FOLDER = ROOT / "scenarios"
+LESSONS = sorted(FOLDER.glob("*.yaml"))
+SCENARIOS = shipped()
+each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+
+
+class Line(NamedTuple):
+    """A line of a table."""
+
+    path: Path
+    seeds: int
+    command: str
+    said: dict[str, str]
+
+    @property
+    def edits(self) -> tuple[str, ...]:
+        """What stands after each --set, as a shell would hand it over."""
+        words = shlex.split(self.command) if self.command != "as it stands" else []
+        assert words[::2] == ["--set"] * (len(words) // 2), self.command
+        return tuple(words[1::2])
+
+
+def table(path: Path) -> list[Line]:
+    """The lines of the table in a scenario's comments."""
+    lines, seeds, columns = [], 0, []
+    for text in path.read_text(encoding="utf-8").split("\n"):
+        if header := re.fullmatch(r"#   means of (\d+) seeds((?:\s+\w+)+)", text):
+            seeds, columns = int(header[1]), header[2].split()
+        elif row := re.fullmatch(r"#   (as it stands|--set .+?)\s{2,}([-\d.]+(?:\s+[-\d.]+)*)", text):
+            lines.append(Line(path, seeds, row[1], dict(zip(columns, row[2].split(), strict=True))))
+    return lines
+
+
+LINES = [line for path in LESSONS for line in table(path)]
+OTHER_DATA = [line for line in LINES if "data.seed" in line.command]
+# as it stands, and every sixth change to it; the others are played for a round
+PLAYED = [line for path in LESSONS for line in some(table(path), 8) if WHOLE or line not in OTHER_DATA]
+
+
+def each(lines: list[Line]):
+    return pytest.mark.parametrize("line", lines, ids=lambda line: f"{line.path.stem} {line.command}")
+
+
+@functools.cache
+def run(path: Path, seeds: int, edits: tuple[str, ...] = ()) -> fedsim.Result:
+    return fedsim.run(path, seeds=seeds, edits=edits)
+
+
+def late(result: fedsim.Result) -> pd.DataFrame:
+    """The last evaluated rounds of every seed, as many as `mean_last_k` is over (all of these evaluate every round)."""
+    rounds = result.rounds
+    return rounds[rounds["round"] > rounds["round"].max() - result.scenario["evaluate"]["last"]]
+
+
+def measured(line: Line) -> dict[str, float]:
+    """Whatever a table may have as a column; NaN for a target that not every seed reaches."""
+    result = run(line.path, line.seeds, line.edits)
+    summary = result.summary
+    reached = summary[["rounds_to_target", "bytes_to_target"]].astype(float).mean(skipna=False)
+    return {
+        "mean_last_k": summary["mean_last_k"].mean(),
+        "sd": summary["mean_last_k"].std(),
+        "rounds_to_target": reached["rounds_to_target"],
+        "MB_to_target": reached["bytes_to_target"] / 1e6,
+        "MB": result.rounds[["bytes_up", "bytes_down"]].max().sum() / 1e6,
+        "test_loss": late(result)["test_loss"].mean(),
+        "train_loss": late(result)["train_loss"].mean(),
+    }
+
+
+def tolerance(column: str, said: float, sd: float) -> float:
+    """Other processors round differently, and many rounds later that is another draw from what seeds give."""
+    relative = {"rounds_to_target": 0.2, "MB_to_target": 0.2, "test_loss": 0.1, "train_loss": 0.1}
+    absolute = {"mean_last_k": 0.01 + sd, "sd": 0.01 + sd, "rounds_to_target": 2, "MB": 0.01}
+    return max(absolute.get(column, 0), said * relative.get(column, 0))
+
+
+@pytest.mark.parametrize(
+    "path", some([path for path in SCENARIOS if path not in LESSONS], 4), ids=lambda path: path.stem
+)
+@pytest.mark.long
+def test_runs_shortened(path):
+    result = fedsim.run(path, edits=["rounds=2", "seeds=[0]", "evaluate.every=1"])
+    assert result.status == "done" and result.rounds["round"].tolist() == [0, 1, 2]
+
+
+@each_lesson
+def test_begins_with_its_schema_and_its_command_and_ends_its_comment_with_its_name(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# yaml-language-server: $schema=schema.json\n# ")
+    assert f"\n#\n#   fedsim run scenarios/{path.name}\n#\n" in text and f"\nname: {path.stem}\n" in text
+    assert max(map(len, text.split("\n"))) <= 120
+
+
+@each_lesson
+def test_every_change_that_is_proposed_says_what_comes_out(path):
+    lines = table(path)
+    assert lines[0].command == "as it stands" and len({line.command for line in lines}) == len(lines) > 1
+    assert path.read_text(encoding="utf-8").count("--set ") == sum(line.command.count("--set ") for line in lines)
+
+
+@pytest.mark.long
+@each(some([line for line in LINES if line not in PLAYED], 3))
+def test_what_is_proposed_runs_shortened(line):
+    assert fedsim.run(line.path, edits=[*line.edits, "rounds=1", "seeds=[0]"]).status == "done"
+
+
+@pytest.mark.long
+@each(PLAYED)
+def test_what_comes_out_is_what_the_comment_says(line):
+    found = measured(line)
+    for column, said in line.said.items():
+        if said == "-":
+            assert math.isnan(found[column]), f"{column}: every seed reached the target"
+        else:
+            near = tolerance(column, float(said), float(line.said["sd"]))
+            assert found[column] == pytest.approx(float(said), abs=near), column
+
+
+def test_methods_that_may_replace_the_rule_stand_beside_it(root):
+    text = (root / "scenarios/robust_basic.yaml").read_text(encoding="utf-8")
+    beside = re.findall(r"^(?:# )?method: (\S+)", text, re.M)
+    proposed = [re.search(r"method=([^\s']+)", line.command) for line in table(root / "scenarios/robust_basic.yaml")]
+    assert set(beside[1:]) == {found[1] for found in proposed if found}
+
+
+@pytest.mark.long
+def test_scaffold_sends_exactly_twice_the_bytes_of_fedavg(root):
+    path = root / "scenarios/scaffold.yaml"
+    twice, once = (fedsim.run(path, edits=["rounds=1", "seeds=[0]", *edits]) for edits in ((), ["method=fedavg"]))
+    for column in ("bytes_up", "bytes_down"):
+        assert twice.rounds[column].tolist() == [2 * sent for sent in once.rounds[column]] != [0, 0]
+
+
+@pytest.mark.long
+def test_clients_of_the_skewed_scenarios_are_as_described(root):
+    skewed = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=5, edits=["rounds=0"]).clients
+    assert skewed["classes"].quantile([0.25, 0.75]).tolist() == [4, 6] and skewed["classes"].min() == 1
+    assert skewed["samples"].min() == 2 and 45 <= skewed["samples"].max() <= 60
+    for name in ("pathological", "scaffold"):
+        clients = fedsim.run(root / f"scenarios/{name}.yaml", edits=["rounds=0"]).clients
+        assert (clients["classes"] == 2).all()
+
+
+@if_whole
+@pytest.mark.long
+def test_skew_and_few_clients_a_round_make_the_curve_rough(root):
+    def roughness(name, *edits):
+        curve = run(root / f"scenarios/{name}.yaml", 5, edits).rounds.pivot(
+            index="round", columns="seed", values="test_accuracy"
+        )
+        return curve.loc[10:].diff().abs().mean().mean()
+
+    assert roughness("dirichlet") > 1.4 * roughness("iid")
+    assert roughness("pathological") > 2 * roughness("pathological", "cohort.size=100")
+
+
+@if_whole
+@pytest.mark.long
+def test_the_proximal_term_helps_in_every_seed(root):
+    pulled, plain = (
+        late(run(root / "scenarios/fedprox_synthetic.yaml", 3, edits)).groupby("seed")
+        for edits in ((), ("method=fedavg",))
+    )
+    assert (pulled["test_loss"].mean() < 0.8 * plain["test_loss"].mean()).all()
+    assert (pulled["test_accuracy"].mean() > plain["test_accuracy"].mean()).all()
+
+
+@pytest.mark.long
+def test_iid_reaches_93_percent(root):
+    summary = fedsim.run(root / "scenarios/iid.yaml").summary.iloc[0]
+    assert summary["mean_last_k"] >= 0.93 and summary["rounds_to_target"] <= 40

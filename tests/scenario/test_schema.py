@@ -1,0 +1,372 @@
+"""The JSON Schema says what the reader says: nothing less, as far as it can, and nothing of its own."""
+
+import functools
+import inspect
+import itertools
+import json
+import typing
+
+import jsonschema
+import optax
+import pytest
+from conftest import ROOT, sampled
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+
+from fedsim import kinds
+from fedsim.compose import ALIASES, FAMILIES
+from fedsim.scenario import json_schema as editor
+from fedsim.scenario import read, sections
+from fedsim.scenario.annotations import annotation_of, fields_of, kinds_of, sections_in
+from fedsim.scenario.docs import docs_of
+from fedsim.scenario.json_schema import editor_schema
+from fedsim.scenario.reader import parse
+from fedsim.scenario.schema import Kind
+from fedsim.scenario.sections import METHODS, Spec
+
+GOLDEN = ROOT / "scenarios" / "schema.json"
+SCENARIOS = sorted([*(ROOT / "scenarios").rglob("*.yaml"), *(ROOT / "fedsim/scenario").glob("*.yaml")])
+SECTIONS = ("DataCommon", "ClientCommon", "ModelCommon", "Fleet", "Evaluate", "Numerics", "Checkpoint")
+BUILT_IN = [
+    pytest.param(family, kind, id=f"{family}-{kind}")
+    for family, kinds in FAMILIES.items()
+    for kind, factory in kinds.items()
+    if factory.__module__.startswith("fedsim.")
+]
+COUNTS = itertools.count(10**6)
+
+
+@pytest.fixture(scope="module")
+def golden():
+    return json.loads(GOLDEN.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def validator():
+    return jsonschema.Draft7Validator(editor_schema(plugins=False))
+
+
+def written(built: dict) -> str:
+    return json.dumps(built, indent=1, ensure_ascii=False) + "\n"
+
+
+def without_optax(built: dict) -> dict:
+    """Definitions that are the same under any optax: those that name none of its kinds."""
+    whose = {"optimizer": "fedsim.rules.optimizers", "schedule": "fedsim.clients.schedules"}
+    foreign = [
+        f"{f}.{kind}" for f, module in whose.items() for kind, c in FAMILIES[f].items() if c.__module__ == module
+    ]
+    return {
+        key: definition
+        for key, definition in built["definitions"].items()
+        if key.removesuffix(".no_lr") not in foreign and not any(f"/{name}" in str(definition) for name in foreign)
+    }
+
+
+def test_the_schema_in_scenarios_is_up_to_date(golden):
+    built = editor_schema(plugins=False)
+    renew = "renew it: fedsim schema --out scenarios/schema.json"
+    if golden["$comment"] == f"optax {optax.__version__}":
+        assert written(built) == GOLDEN.read_text(encoding="utf-8"), renew
+    assert written(without_optax(built)) == written(without_optax(golden)), renew
+
+
+def test_it_is_a_small_schema_of_draft_7(root):
+    built = editor_schema()
+    assert built["$schema"] == "http://json-schema.org/draft-07/schema#"
+    jsonschema.Draft7Validator.check_schema(built)
+    assert (root / "scenarios/schema.json").stat().st_size < 600_000  # without the kinds of other tests' plug-ins
+
+
+# ---- every hyper-parameter is described, and described once
+
+
+@pytest.mark.parametrize(("family", "kind"), BUILT_IN)
+def test_every_hyper_parameter_is_described(family, kind):
+    factory = FAMILIES[family][kind]
+    docs = docs_of(factory)
+    assert docs.summary
+    missing = [name for name in inspect.signature(factory).parameters if not docs.args.get(name)]
+    assert not missing, f"Args: of {family} {kind} say nothing about {missing}"
+    assert not any(sign in text for text in docs.args.values() for sign in (":math:", ":func:", "``", "\\"))
+
+
+def test_every_field_of_every_section_is_described(golden):
+    bare = [name for name, key in golden["properties"].items() if not key.get("description")]
+    for title, definition in golden["definitions"].items():
+        if title.startswith("any_"):
+            bare += [title] * (not definition.get("description"))
+        else:
+            keys = definition["properties"].items()
+            bare += [f"{title}.{name}" for name, key in keys if "$ref" not in key and not key.get("description")]
+    bare += [
+        name for name in SECTIONS for field in getattr(sections, name).model_fields.values() if not field.description
+    ]
+    assert not bare
+
+
+def test_parts_of_a_docstring():
+    docs = docs_of(FAMILIES["rule"]["trimmed_mean"])
+    assert docs.summary == "Coordinate-wise mean of what is left after dropping both tails."
+    assert docs.body.startswith("aggᵈ = 1/(m−2·trim)") and "Resists: trim malicious clients" in docs.body
+    assert docs.args == {"trim": docs.sections["Args"].removeprefix("trim: ")}
+    assert list(docs.sections) == ["Args", "Raises", "References", "Examples"]
+    adam = docs_of(FAMILIES["optimizer"]["adam"])
+    assert adam.args["lr"] == adam.args["learning_rate"] and "m_t ← β_1 · m_(t-1)" in adam.body
+    assert docs_of(lambda: None) == ("", "", {}, {})
+
+
+# ---- what the reader accepts, the schema accepts
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_shipped_scenarios_are_valid_as_written_and_resolved(path, validator):
+    validator.validate(parse(path.read_text(encoding="utf-8"), path.name).values)
+    validator.validate(read(path).resolved())
+
+
+FORMS = [
+    {"data": "digits", "server": ["median"], "model": "cnn", "cohort": "all", "client": "scaffold"},
+    {"server": ["nnm_is_wrong"]},
+    {"server": [{"kind": "nnm", "f": 1}, "fedmedian", {"kind": "sgd", "lr": 1}], "wire": ["sign_flip"]},
+    {"seeds": 3},
+    {"seeds": [3, 1]},
+    {"seeds": 0},
+    {"seeds": [1, 1]},
+    {"seeds": []},
+    {"method": "fedprox(mu=0.1)"},
+    {"method": "fedmedian"},
+    {"method": {"kind": "fedadam", "lr": 0.1}},
+    {"method": None},
+    {"method": "fedprx"},
+    {"method": "krum"},
+    {"method": "krum(f=1)"},
+    {"method": {"kind": "fedprox", "muu": 1}},
+    {"client": {"lr": 0.1, "steps": [1, 2]}},
+    {"client": {"batch": "full", "steps": 4, "epochs": None}},
+    {"client": {"steps": 4, "epochs": 1}},
+    {"client": {"lr": {"kind": "linear_schedule", "init_value": 0.1, "end_value": 0.01, "transition_steps": 10}}},
+    {"client": {"lr": {"kind": "linear_schedule", "init_value": 0.1}}},
+    {"client": {"lr": "linear_schedule"}},
+    {"client": {"optimizer": "adam"}},
+    {"client": {"optimizer": {"kind": "adam", "lr": 0.1}}},
+    {"client": {"kind": "sgd", "mu": 0.1}},
+    {"client": {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}},
+    {"client": {"kind": "fedprox", "momentum": 0.9}},
+    {"client": {"momentum": 0.9, "optimizer": "sgd"}},
+    {"client": {"weight_decay": -1}},
+    {"client": "sgd(lr=0.1, optimizer=adam(b1=0.8))"},
+    {"data": "csv(path=a.csv, target=b)", "cohort": "uniform(size=10)", "wire": ["sign_flip(scale=2)"]},
+    {"data": {"kind": "digits", "partition": "dirichlet(alpha=0.1, min_samples=2)"}},
+    {"data": {"kind": "digits", "partition": "dirichlet:0.1"}},
+    {"server": ["clip(norm=1)", "krum(f=2)", "adam(lr=0.1)"]},
+    {"model": "mpl(hidden=[3])"},
+    {"server": ["krum"]},
+    {"server": [{"f": 1}]},
+    {"server": ["mean", "adam"]},
+    {"server": ["mean", {"kind": "adam", "lr": 0.1}]},
+    {"server": []},
+    {"server": "mean"},
+    {"fleet": {"malicious": [0, 3]}},
+    {"fleet": {"malicious": 1.5}},
+    {"numerics": {"lanes": "auto", "threads": 4}},
+    {"numerics": {"lanes": "many"}},
+    {"name": "a b"},
+    {"rouns": 3},
+    {"data": {"kind": "digits", "partition": {"kind": "dirichlet", "alpha": 0}}},
+    {"data": {"kind": "digits", "partition": "shards", "server": {"samples": 10}}},
+]
+
+
+@pytest.mark.parametrize("sections", FORMS, ids=str)
+def test_reader_and_schema_agree(sections, validator):
+    values = {"name": "a", "data": "digits", **sections}
+    try:
+        read(values)
+        readable = True
+    except ValueError:
+        readable = False
+    assert validator.is_valid(values) == readable
+
+
+def kind_models() -> dict[str, type[BaseModel]]:
+    """Name of a definition -> the model of that kind, for every place where a kind may stand."""
+    found: dict[str, type[BaseModel]] = {}
+
+    def walk(annotation):
+        for section in sections_in(annotation):
+            if isinstance(section, Kind):
+                key = editor.Draft(True).kind(section)
+                if key in found:
+                    continue
+                found[key] = section.model
+            for field in fields_of(section).values():
+                walk(annotation_of(field))
+
+    walk(Spec)
+    walk(typing.Annotated[typing.Any, METHODS])
+    return {
+        key: model for key, model in found.items() if f"{model.family}-{model.__name__}" in {p.id for p in BUILT_IN}
+    }
+
+
+# (no `true`: Literal[1, 2] takes it for 1, JSON Schema does not)
+WRONG = (None, False, "no such word", "full", -1, 0, 2, 10**12, 0.5, -0.5, [], [0], [1, 2], ["x"], {}, {"kind": "-"})
+
+
+@pytest.mark.long
+def test_reader_and_schema_agree_on_every_single_value(validator):
+    """Each hyper-parameter of each kind takes each of these values, while the others are as they should be."""
+    checked = 0
+    for key, model in kind_models().items():
+        adapter = TypeAdapter(model)
+        only = validator.evolve(schema={"$ref": f"#/definitions/{key}", "definitions": validator.schema["definitions"]})
+        needed = [n for n, field in model.model_fields.items() if field.is_required() and n != "kind"]
+        some = {n: next(v for v in (1, 0.5, "x", [[0]], [1.0], "cast") if valid(adapter, model, n, v)) for n in needed}
+        for name, value in itertools.product([*model.model_fields, "nokey"], WRONG):
+            mapping = {"kind": model.__name__, **some, name: value}
+            if name != "kind":
+                assert only.is_valid(mapping) == accepts(adapter, mapping), mapping
+                checked += 1
+    assert checked > 5000
+
+
+def accepts(adapter, value) -> bool:
+    try:
+        adapter.validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def valid(adapter, model, name, value) -> bool:
+    """Whether a value will do for a required parameter, whatever else is missing."""
+    try:
+        adapter.validate_python({"kind": model.__name__, name: value})
+    except ValidationError as error:
+        return not any(problem["loc"][:1] == (name,) for problem in error.errors())
+    return True
+
+
+def test_aliases_stand_beside_their_kinds(golden):
+    for alias, name in ALIASES.items():
+        assert any(
+            {alias, name} <= set(definition["properties"]["kind"]["enum"])
+            for key, definition in golden["definitions"].items()
+            if not key.startswith("any_")
+        )
+
+
+def test_kinds_of_plug_ins_count_unless_told_otherwise(monkeypatch):
+    def loudest(scale: float = 1.0): ...
+
+    loudest.__module__ = "mine"
+    monkeypatch.setitem(FAMILIES["rule"], "loudest", loudest)
+    monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
+    values = {"name": "a", "data": "digits", "server": [{"kind": "loudest", "scale": 2.0}]}
+    assert jsonschema.Draft7Validator(editor_schema()).is_valid(values)
+    assert not jsonschema.Draft7Validator(editor_schema(plugins=False)).is_valid(values)
+    assert "rule.loudest" not in editor_schema(plugins=False)["definitions"]
+
+
+# ---- a default that is taken away is missed
+
+
+def missed(built: dict, golden: dict, name: str) -> None:
+    """The comparison of two sections fails at this key, because of the default alone."""
+    found, known = built["properties"][name], golden["properties"][name]
+    assert written(found) != written(known), f"{name}: its default is not written"
+    assert "default" in known and "default" not in found and name in built["required"]
+
+
+def defaults(factory) -> list[str]:
+    return [p.name for p in inspect.signature(factory).parameters.values() if p.default is not p.empty]
+
+
+def without_default(factory, name: str):
+    """The same factory, one of whose parameters must be given."""
+
+    @functools.wraps(factory)
+    def build(**arguments): ...
+
+    kept = [
+        p.replace(kind=p.KEYWORD_ONLY, default=p.empty if p.name == name else p.default)
+        for p in inspect.signature(factory, eval_str=True).parameters.values()
+    ]
+    build.__signature__ = inspect.Signature(kept)
+    return build
+
+
+def most() -> int:
+    return max(len(defaults(FAMILIES[p.values[0]][p.values[1]])) for p in BUILT_IN)
+
+
+@pytest.mark.parametrize("turn", sampled(range(most()), 3))
+def test_every_default_of_every_kind_is_in_the_schema(turn, golden, monkeypatch):
+    """In turn `turn` every kind loses one default, its `turn`-th."""
+    lost = []
+    for family, kind in (p.values for p in BUILT_IN):
+        factory = FAMILIES[family][kind]
+        for name in defaults(factory)[turn : turn + 1]:
+            monkeypatch.setitem(FAMILIES[family], kind, without_default(factory, name))
+            lost.append((f"{family}.{kind}", name))
+    monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
+    built = editor_schema(plugins=False)
+    for key, name in lost:
+        missed(built["definitions"][key], golden["definitions"][key], name)
+        on_clients = f"{key}.no_lr"
+        if on_clients in golden["definitions"] and name != "lr":
+            missed(built["definitions"][on_clients], golden["definitions"][on_clients], name)
+
+
+def stripped(model: type[BaseModel], names: list[str]) -> type[BaseModel]:
+    """The same section, some of whose keys must be given."""
+    fields = {name: model.model_fields[name] for name in names}
+    return create_model(model.__name__, __base__=model, **{name: demanded(field) for name, field in fields.items()})
+
+
+def demanded(field: typing.Any) -> tuple:
+    annotation = typing.Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    return annotation, Field(description=field.description)
+
+
+def optional(model: type[BaseModel]) -> list[str]:
+    return [name for name, field in model.model_fields.items() if not field.is_required()]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_default_of_every_section_is_in_the_schema(section, golden, monkeypatch):
+    model = getattr(sections, section)
+    names = optional(model)
+    assert names
+    family = {"DataCommon": "dataset", "ClientCommon": "client", "ModelCommon": "model"}.get(section)
+    key = section.removesuffix("Common").lower()
+    field = Spec.model_fields[key]
+    if family is None:
+        changed = (stripped(model, names), Field(field.default, description=field.description))
+        monkeypatch.setattr(editor, "Spec", create_model("Spec", __base__=Spec, **{key: changed}))
+    else:
+        monkeypatch.setattr(kinds_of(annotation_of(field)), "common", stripped(model, names))
+        monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
+    built = editor_schema(plugins=False)
+    for name in names:
+        if family is None:
+            missed(built["properties"][section.lower()], golden["properties"][section.lower()], name)
+            continue
+        key = f"any_{family}.{name}"
+        both = ({"properties": {name: whole["definitions"][key]}, "required": [name]} for whole in (built, golden))
+        missed(*both, name)
+        sharing = [
+            kind
+            for kind, d in golden["definitions"].items()
+            if d.get("properties", {}).get(name) == {"$ref": f"#/definitions/{key}"}
+        ]
+        assert sharing and all(name in built["definitions"][kind]["required"] for kind in sharing)
+
+
+def test_every_default_of_the_scenario_itself_is_in_the_schema(golden, monkeypatch):
+    names = optional(Spec)
+    assert len(names) > 12
+    monkeypatch.setattr(editor, "Spec", stripped(Spec, names))
+    built = editor_schema(plugins=False)
+    for name in names:
+        missed(built, golden, name)

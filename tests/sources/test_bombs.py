@@ -1,0 +1,62 @@
+"""Files that are small, or take no room, and would take gigabytes or minutes to read: one line, in no time."""
+
+import json
+import os
+import subprocess
+import sys
+
+import hostile.bombs_of_arrays
+import hostile.bombs_of_text  # noqa: F401 (importing them registers bombs)
+import pytest
+from conftest import TESTS
+from hostile.bombs import MAKERS, scenario_of
+
+from fedsim.errors import DataError
+from fedsim.sources.delimited import BLANK_LINES
+from fedsim.sources.files import SMALL_BYTES, opened, require_few_lists
+from fedsim.sources.traces import trace_of
+
+SECONDS, BYTES = 10, 1 << 30
+ROOM = ("parquet_of_one_long_text", "text_in_long_sequences")  # counted, and refused for want of memory
+
+
+@pytest.mark.long
+@pytest.mark.share(6)
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_a_bomb_is_refused_in_a_line_before_it_goes_off(name, tmp_path):
+    path = scenario_of(name, tmp_path)
+    tests = TESTS
+    environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{tests}"}
+    words = [sys.executable, "-m", "hostile.bombs", path.name]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["code"] in ((3, 8) if name in ROOM else (3,)), told
+    assert told["said"].isprintable() or name == "csv_of_wrong_rows", told
+    assert told["seconds"] < SECONDS and told["bytes"] < BYTES, told
+
+
+def test_a_file_of_holes_is_refused_and_one_with_content_is_read(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 4096)
+    os.truncate(path, SMALL_BYTES * 100)
+    with pytest.raises(DataError, match="of which 4096 are there and the others are holes"), opened(str(path)):
+        pass
+    path.write_bytes(b"x" * (SMALL_BYTES + 1))
+    with opened(str(path)) as file:
+        assert len(file.read()) == SMALL_BYTES + 1
+
+
+def test_json_of_lists_is_refused_and_rows_of_one_number_are_not():
+    with pytest.raises(DataError, match="1000001 lists and mappings in 3000002 bytes of JSON"):
+        require_few_lists(b"[" + b"[]," * 1_000_000 + b"]")
+    require_few_lists(b"[" + b"[0.25]," * 1_000_000 + b"[0.5]]")
+
+
+def test_blank_lines_between_lines_are_read_and_nothing_but_blank_lines_is_not(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("client,seconds\n\n\n" + "".join(f"{i},1.5\n\n\n\n" for i in range(2000)))
+    assert trace_of(str(path), None, {"seconds": 0.0}).devices == 2000
+    path.write_text("client,seconds\n" + "\n" * 2 * BLANK_LINES)
+    with pytest.raises(DataError, match=r"line 1012: 1011 lines are blank; take them out"):
+        trace_of(str(path), None, {"seconds": 0.0})
