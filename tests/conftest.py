@@ -2,8 +2,8 @@
 
 import json
 import os
-import zlib
 import sys
+import zlib
 from pathlib import Path
 
 TESTS = Path(__file__).parent

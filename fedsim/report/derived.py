@@ -94,9 +94,7 @@ def _figures(
         yield "scores", figures.figures_of_scores(rows, shown, fallen, _untrained(starts, shown.metric))
 
 
-def fallen_of(
-    table: pd.DataFrame | None, compared: Sequence[Row], starts: Sequence[Row], path: str
-) -> Sequence[Row]:
+def fallen_of(table: pd.DataFrame | None, compared: Sequence[Row], starts: Sequence[Row], path: str) -> Sequence[Row]:
     """Where methods fall along the axis of the scores: `breakdown.csv`, where that is its axis; else made likewise."""
     if path == AXIS and table is not None and len(table):
         return rows_of(table)

@@ -38,9 +38,7 @@ class Order(NamedTuple):
     begun: "Mapping[Run, Folder]"
 
 
-def play(
-    order: bytes, wanted: Callable[[], bool] | None = None
-) -> "tuple[dict[Run, Folder], dict[str, str]]":
+def play(order: bytes, wanted: Callable[[], bool] | None = None) -> "tuple[dict[Run, Folder], dict[str, str]]":
     """Play what was ordered, in a process that ends with this one -> (files of the runs; why by label, of what cannot be run).
 
     Args:

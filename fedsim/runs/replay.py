@@ -92,8 +92,7 @@ def _of_this_run(path: Path, expected: dict[str, Any]) -> Commit:
     """A commit that is one of this run."""
     commit = read_commit(path)
     others = [
-        f"{path}: {field}: {one}, in the record {two}"
-        for field, one, two in differences(commit.identity, expected)
+        f"{path}: {field}: {one}, in the record {two}" for field, one, two in differences(commit.identity, expected)
     ]
     if others:
         raise CheckpointError("\n".join(others))

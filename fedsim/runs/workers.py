@@ -161,10 +161,7 @@ def _parts(family: Part, least: int) -> list[Part]:
     for i in range(by_seed):
         chosen = set(seeds[i::by_seed])
         for j in range(by_cell):
-            part = [
-                (cell, tuple(seed for seed in own if seed in chosen))
-                for cell, own in family[j::by_cell]
-            ]
+            part = [(cell, tuple(seed for seed in own if seed in chosen)) for cell, own in family[j::by_cell]]
             parts.append([(cell, own) for cell, own in part if own])
     return [part for part in parts if part]
 
@@ -179,9 +176,7 @@ def programs_of(cell: Cell) -> Hashable:
     return client_key(spec.client), *links, repr((spec.model, spec.schedule, spec.numerics))
 
 
-def _next(
-    families: Sequence[Sequence[Part]], latest: Mapping[int, int], process: int
-) -> int | None:
+def _next(families: Sequence[Sequence[Part]], latest: Mapping[int, int], process: int) -> int | None:
     """The family of a process' next part.
 
     Its own, or else one that nobody has compiled, or that has most left.

@@ -223,9 +223,7 @@ def _shared(one: Scores, other: Scores) -> tuple[np.ndarray, np.ndarray]:
     return np.array([one[seed] for seed in seeds], float), np.array([other[seed] for seed in seeds], float)
 
 
-def _beside(
-    number: int, group: Group, place: int, values: Sequence[Scores], rising: bool, p: float | None
-) -> Beside:
+def _beside(number: int, group: Group, place: int, values: Sequence[Scores], rising: bool, p: float | None) -> Beside:
     """A row beside the reference; here the sign is turned."""
     one, other = _shared(values[place], values[group.place])
     numbers = paired(one, other, rising) if len(one) else None

@@ -143,9 +143,7 @@ def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
     return repeats
 
 
-def _group(
-    name: str, group: Sequence[Standing], found: Findings, before: dict[Any, str]
-) -> Iterator[Sentence]:
+def _group(name: str, group: Sequence[Standing], found: Findings, before: dict[Any, str]) -> Iterator[Sentence]:
     """Sentences about one variation: what is surely better and worse, what leans, what is level, at chance, failed.
 
     Args:
@@ -184,9 +182,7 @@ def _is_compared(standing: Standing) -> bool:
     return standing.row is not None and standing.row["seeds"] > 0 and standing.outcome != NOT_COMPARED
 
 
-def _listed(
-    title: str, some: Sequence[Standing], weight: Weight, claims: Sequence[Claim] = ()
-) -> Iterator[Sentence]:
+def _listed(title: str, some: Sequence[Standing], weight: Weight, claims: Sequence[Claim] = ()) -> Iterator[Sentence]:
     """A title and the methods below it, as far as there are any; those with the same scores are one item."""
     items: dict[Any, list[Standing]] = {}
     for standing in some:

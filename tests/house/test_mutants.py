@@ -1,6 +1,7 @@
 """Bugs of public frameworks, put into this one: for every bug a test of ours must fail.
 
-`oracles/mutants.json` lists them. `MUTANTS.md` says which test catches which: `PYTHONPATH=tests python tests/house/test_mutants.py` writes it.
+`oracles/mutants.json` lists them. `MUTANTS.md` says which test catches which:
+`PYTHONPATH=tests python tests/house/test_mutants.py` writes it.
 """
 
 import importlib

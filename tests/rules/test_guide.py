@@ -1,4 +1,7 @@
-"""`fedsim explain rules`: what it claims is what the kept runs say. `PYTHONPATH=tests python tests/rules/test_guide.py` writes its numbers."""
+"""`fedsim explain rules`: what it claims is what the kept runs say.
+
+`PYTHONPATH=tests python tests/rules/test_guide.py` writes its numbers.
+"""
 
 import csv
 import io

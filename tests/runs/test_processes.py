@@ -1,6 +1,5 @@
 """Run directories under real processes: killed, racing for one place, and on disks that are full, read-only or gone."""
 
-import os
 import random
 import resource
 import shutil

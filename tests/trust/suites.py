@@ -47,7 +47,9 @@ def edited(quick: bool) -> Figure:
     """Every edit of a scenario is refused with the name of its field; commits of other seeds and runs too."""
     what = "another_scenario_is_refused and numerics" if quick else "another or other or newer or fewer"
     counts = played("tests/runs/test_resume.py", "-k", what)
-    text = f"tests of tests/runs/test_resume.py, each an edited field, another seed, data, format or run: {told(counts)}"
+    text = (
+        f"tests of tests/runs/test_resume.py, each an edited field, another seed, data, format or run: {told(counts)}"
+    )
     return Figure(text, counts["code"] == 0 and (quick or counts["passed"] >= 50))
 
 
@@ -83,7 +85,9 @@ def spoiled(quick: bool) -> Figure:
 
 def attacked(quick: bool) -> Figure:
     """Attacks by scenarios, archives, tables, places and run directories."""
-    counts = played("tests/scenario/test_hostile.py", "-k", "run_directory and pickle" if quick else "stranger or command")
+    counts = played(
+        "tests/scenario/test_hostile.py", "-k", "run_directory and pickle" if quick else "stranger or command"
+    )
     confined = (
         played("tests/sources/test_confined.py")
         if not quick
@@ -99,7 +103,9 @@ def attacked(quick: bool) -> Figure:
 
 def poisoned(quick: bool) -> Figure:
     """Every rule with a client that sends NaN, inf or -inf."""
-    counts = played("tests/rules/test_faults.py", "-k", "one_non_finite and median" if quick else "non_finite or keep_lets")
+    counts = played(
+        "tests/rules/test_faults.py", "-k", "one_non_finite and median" if quick else "non_finite or keep_lets"
+    )
     extreme = {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     if not quick:
         extreme = played("tests/rules/test_rules.py", "-k", "outliers or not_finite or absent_rows")
@@ -149,7 +155,9 @@ def planted(quick: bool) -> Figure:
     found = [_found(FAULTS[i % len(FAULTS)], rng) for i in range(count)]
     files = {"code": 0, "passed": 0, "failed": 0, "error": 0, "skipped": 0}
     if not quick:
-        files = played("tests/data/test_data.py", "tests/sources/test_sources.py", "-k", "faults or hostile or refus or no_file")
+        files = played(
+            "tests/data/test_data.py", "tests/sources/test_sources.py", "-k", "faults or hostile or refus or no_file"
+        )
     text = (
         f"{sum(found)} of {count} values planted at random (NaN and infinite features, labels below 0, of far classes, no "
         f"integers, ids without a number) refused before round 1 with row or type; files and sections that are wrong: "

@@ -84,7 +84,9 @@ def figure_of_scores(
     names = about.ordered([*by_name])
     crosses = [(breaks or {}).get(name) for name in names]
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
-    note = f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {max(row['seeds'] for row in rows)} seeds"
+    note = (
+        f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {max(row['seeds'] for row in rows)} seeds"
+    )
     note += f"; {about.words(rest)}" if rest else ""
     if any(cross is not None for cross in crosses):
         note += "; cross: broken down, less than half of what training gained is left there and beyond"

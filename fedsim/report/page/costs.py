@@ -34,9 +34,7 @@ def _part(picture: CostPicture, about: About) -> dict[str, Any]:
     """One variation, as the template takes it."""
     words = 2 if picture.way else 1  # columns before the numbers
     head, table = cost_table(picture)
-    cells = [
-        [*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]] for row in table
-    ]
+    cells = [[*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]] for row in table]
     targets = _targets(picture, about) if picture.drawn and picture.aimed else None
     drawn = _picture(picture) if picture.drawn and targets is None else ""
     return {

@@ -1,6 +1,5 @@
 """Who is left out, on the page: how well the final model serves clients by how often they took part."""
 
-
 import numpy as np
 import pandas as pd
 
@@ -18,9 +17,7 @@ WORDS = (
 )
 
 
-def left_out(
-    clients: pd.DataFrame | None, about: About
-) -> list[tuple[str, strips.Strips]]:
+def left_out(clients: pd.DataFrame | None, about: About) -> list[tuple[str, strips.Strips]]:
     """A picture for every variation in which a fleet leaves clients out, a row for every method.
 
     Args:

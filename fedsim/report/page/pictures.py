@@ -121,9 +121,7 @@ def _difference_mark(row: Difference) -> strips.Mark:
     return strips.Mark(row.mean, row.low, row.high, [], row.sure, text, f"{text}{between}")
 
 
-def spreads(
-    clients: pd.DataFrame | None, about: About
-) -> list[tuple[str, strips.Strips]]:
+def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, strips.Strips]]:
     """Per variation how the accuracies of clients spread."""
     if clients is None or "global_accuracy" not in clients:
         return []
