@@ -396,7 +396,9 @@ def test_points_that_coincide_share_their_numbers():
     runs, sent = summary(), rounds()
     twins = [{**r, "method": "twin"} for r in runs if r["method"] == "cast"]
     again = [{**r, "method": "twin"} for r in sent if r["method"] == "cast"]
-    (figure,) = figures_of_costs(BYTES, costs(BYTES, runs + twins, sent + again, "final"), None, about({"name": "bytes"}))
+    (figure,) = figures_of_costs(
+        BYTES, costs(BYTES, runs + twins, sent + again, "final"), None, about({"name": "bytes"})
+    )
     assert "2, 3" in {text.get_text() for text in figure.axes[0].texts}
 
 

@@ -243,7 +243,9 @@ def test_bars_and_map_are_the_counts_of_every_client():
 
 
 def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
-    map_ = figures.figure_of_partition(LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]])), about({})).axes[1]
+    map_ = figures.figure_of_partition(LabelCounts(np.arange(3), ["a"], np.array([[0], [1], [5000]])), about({})).axes[
+        1
+    ]
     pixels = np.asarray(map_.images[0].get_array(), int)[0]
     assert pixels[0, :3].tolist() == [255, 255, 255] and pixels[len(pixels) // 2, 0] < 240
 

@@ -183,9 +183,7 @@ def test_scores_stand_against_the_axis_with_their_interval():
 
 def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
     rates = [0.001, 0.01, 0.1, 1]
-    (figure,) = scores_of(
-        table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates), varied(rates, "client.lr")
-    )
+    (figure,) = scores_of(table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates), varied(rates, "client.lr"))
     assert figure.axes[0].get_xscale() == "log" and figure.axes[0].get_xlabel() == "client.lr, log"
     assert not [line for line in figure.axes[0].lines if line.get_label() == "broken down"]  # the start is not known
 

@@ -133,7 +133,9 @@ def test_what_is_surely_more_is_a_claim():
 
 def test_where_attacks_do_not_vary_there_is_nothing():
     rows = [row for row in summary() if row["wire"] != "[gaussian]"]
-    assert by_attack(rows) == {} and worst_cases(rows, "final") == [] and figures_of_attacks(rows, about({}, rows)) == []
+    assert (
+        by_attack(rows) == {} and worst_cases(rows, "final") == [] and figures_of_attacks(rows, about({}, rows)) == []
+    )
     assert parted("") == ("", "") and parted("fleet.malicious=0.2") == ("fleet.malicious=0.2", "")
     assert conclusions(rows, [], "a", "final", ["wire"])["worst"] == []
 
