@@ -1,4 +1,6 @@
-"""What all pictures of a run or a comparison know: made once from its record, and handed to each of them."""
+"""What all pictures of a run or a comparison know: made once from its record, and handed to each of
+them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -53,7 +55,10 @@ def beside_axis(metric: str) -> str:
 
 
 def about(
-    scenario: Mapping[str, Any], runs: Sequence[Row] = (), score: str = "final", order: Sequence[str] = ()
+    scenario: Mapping[str, Any],
+    runs: Sequence[Row] = (),
+    score: str = "final",
+    order: Sequence[str] = (),
 ) -> About:
     """What pictures know.
 

@@ -24,19 +24,24 @@ PAGE = "report.html"
 
 
 def derived_files(
-    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any], drawn: Sequence[str] = figures.QUICK
+    frames: Mapping[str, pd.DataFrame],
+    record: Mapping[str, Any],
+    drawn: Sequence[str] = figures.QUICK,
 ) -> dict[str, bytes]:
-    """Files by name below the run directory: `report.html`, `figures/curves.png` ..., `tables/summary.tex` ...
+    """Files by name below the run directory: `report.html`, `figures/curves.png` ...,
+    `tables/summary.tex` ...
 
     Args:
       frames: the tables of a run or a comparison, by name; of others than these nothing is drawn.
       record: the content of its `run.json`, but for what is known at the end alone.
       drawn: the formats of figures, which take longer than all the others; none: without figures.
     """
-    summary, compared, score = frames.get("summary"), frames.get("compare"), record.get("score", "final")
+    summary, compared = frames.get("summary"), frames.get("compare")
+    score = record.get("score", "final")
+    baseline = record.get("baseline")
     mark = mark_of(record)
     runs = [] if summary is None or score not in summary else rows_of(summary)
-    order = order_of(runs, record.get("baseline"), score) if runs else []
+    order = order_of(runs, baseline, score) if runs else []
     shown = about(record["scenario"], runs, score, order)
     files: dict[str, bytes] = {}
     for name, pages in _figures(frames, runs, shown) if drawn else ():
@@ -45,24 +50,29 @@ def derived_files(
     if summary is not None and runs:
         rows = runs, None if compared is None else rows_of(compared)
         table = tables.for_paper(summary, compared, score)
-        files["tables/summary.tex"] = in_latex(paper_table(*rows, score, record["scenario"]), mark).encode()
+        for_article = paper_table(*rows, score, record["scenario"])
+        files["tables/summary.tex"] = in_latex(for_article, mark).encode()
         files["tables/summary.md"] = in_markdown(tables.markdown(table), mark).encode()
     for axis in AXES:
         if (spent := frames.get(axis.table)) is not None and len(spent):
-            files |= _cost_tables(cost_pictures(axis, rows_of(spent), record.get("baseline") or "", shown), mark)
+            pictures = cost_pictures(axis, rows_of(spent), baseline or "", shown)
+            files |= _cost_tables(pictures, mark)
     return {PAGE: page.page_of([page.Source(record, frames)]), **files}
 
 
 def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]:
-    """`tables/bytes.tex` and `tables/bytes.md`; those of a second variation as `bytes-2.tex`, and so on."""
+    """`tables/bytes.tex` and `tables/bytes.md`; those of a second variation as `bytes-2.tex`, and
+    so on.
+    """
     files = {}
     for place, picture in enumerate(pictures, 1):
-        name = f"tables/{picture.axis.table}" if place == 1 else f"tables/{picture.axis.table}-{place}"
+        name = f"tables/{picture.axis.table}{f'-{place}' if place > 1 else ''}"
         head, cells = cost_table(picture)
         table = pd.DataFrame([[shown for shown, _ in row] for row in cells], columns=head)
         title = f"{picture.title}. " if picture.title else ""
         note = f"{title}{picture.axis.note}"
-        files[f"{name}.tex"] = in_latex(f"% {plain(note)} Needs booktabs.\n{tables.latex(table)}", mark).encode()
+        for_article = f"% {plain(note)} Needs booktabs.\n{tables.latex(table)}"
+        files[f"{name}.tex"] = in_latex(for_article, mark).encode()
         files[f"{name}.md"] = in_markdown(f"{note}\n\n{tables.markdown(table)}", mark).encode()
     return files
 
@@ -91,17 +101,24 @@ def _figures(
     if path is not None and path in compared and len(compared["mean"].dropna()):
         starts = rows_of(pd.DataFrame(rounds[rounds["round"] == 0])) if rounds is not None else []
         fallen = fallen_of(frames.get("breakdown"), rows, starts, path)
-        yield "scores", figures.figures_of_scores(rows, shown, fallen, _untrained(starts, shown.metric))
+        start = _untrained(starts, shown.metric)
+        yield "scores", figures.figures_of_scores(rows, shown, fallen, start)
 
 
-def fallen_of(table: pd.DataFrame | None, compared: Sequence[Row], starts: Sequence[Row], path: str) -> Sequence[Row]:
-    """Where methods fall along the axis of the scores: `breakdown.csv`, where that is its axis; else made likewise."""
+def fallen_of(
+    table: pd.DataFrame | None, compared: Sequence[Row], starts: Sequence[Row], path: str
+) -> Sequence[Row]:
+    """Where methods fall along the axis of the scores: `breakdown.csv`, where that is its axis;
+    else made likewise.
+    """
     if path == AXIS and table is not None and len(table):
         return rows_of(table)
     return breakdowns(compared, starts, path, least=2)
 
 
-def _figure_of_partition(partition: pd.DataFrame, clients: pd.DataFrame | None, shown: About) -> Any:
+def _figure_of_partition(
+    partition: pd.DataFrame, clients: pd.DataFrame | None, shown: About
+) -> Any:
     """The partition of the first variation and the first seed."""
     variant, first = next(iter(by_variant(partition).items()))
     section = shown.scenario["data"]
@@ -109,11 +126,15 @@ def _figure_of_partition(partition: pd.DataFrame, clients: pd.DataFrame | None, 
     counts = counts_of_rows(first, _clients(listed, section.get("clients")))
     several = "seed" in first and len(shown.scenario["seeds"]) > 1
     seed = int(first["seed"].iloc[0]) if several else None
-    return figures.figure_of_partition(counts, shown._replace(scenario=_as_dealt(shown, variant)), seed)
+    return figures.figure_of_partition(
+        counts, shown._replace(scenario=_as_dealt(shown, variant)), seed
+    )
 
 
 def _as_dealt(shown: About, variant: str) -> Mapping[str, Any]:
-    """The scenario with the partition of one variation, in the variation's own words where the partition varies."""
+    """The scenario with the partition of one variation, in the variation's own words where the
+    partition varies.
+    """
     scenario = shown.scenario
     vary = (scenario.get("compare") or {}).get("vary") or {}
     if not any(path == "data.partition" or path.startswith("data.partition.") for path in vary):
@@ -125,7 +146,9 @@ def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataF
     """The rows of `rounds.csv` with a column `diverged`, which their runs have in `summary.csv`."""
     keys = [name for name in ("method", "variant", "seed") if name in rounds]
     lost = {tuple(run.get(key) for key in keys) for run in runs if run.get("diverged")}
-    return rounds.assign(diverged=[int(run in lost) for run in zip(*(rounds[key] for key in keys), strict=True)])
+    return rounds.assign(
+        diverged=[int(run in lost) for run in zip(*(rounds[key] for key in keys), strict=True)]
+    )
 
 
 def _untrained(starts: Sequence[Row], metric: str) -> float | None:

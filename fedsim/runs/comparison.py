@@ -56,22 +56,26 @@ class Comparison(Tables):
       partition: a row per variation, seed, client and label; methods share it.
       summary: a row per method, variation and seed; runs that failed or diverged too.
       timing: a row per evaluated round: what may differ between two equal comparisons.
-      table: a row per method, as in `compare.csv`: paired differences to the baseline, and how sure they are; of the
-        baseline its scores alone.
-      across: a row per method over all variations together, as in `across.csv`; empty where nothing varies.
-      profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are better; empty likewise.
-      worst: a row per method and other variation, as in `worst.csv`: the attack that hurts it most; empty where attacks do
-        not vary.
-      breakdown: a row per method and other variation, as in `breakdown.csv`: from how many malicious clients on it falls
-        apart; empty where their number does not vary.
-      bytes: a row per method and variation, as in `bytes.csv`: what its score costs in bytes; empty where all send the same
-        and no run reached a target.
-      seconds: a row per method and variation, as in `seconds.csv`: what its score takes in virtual seconds; empty where all
-        take the same.
-      tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty where nothing was tuned.
+      table: a row per method, as in `compare.csv`: paired differences to the baseline, and how sure
+        they are; of the baseline its scores alone.
+      across: a row per method over all variations together, as in `across.csv`; empty where nothing
+        varies.
+      profiles: a row per method and threshold, as in `profiles.csv`: the share of runs that are
+        better; empty likewise.
+      worst: a row per method and other variation, as in `worst.csv`: the attack that hurts it most;
+        empty where attacks do not vary.
+      breakdown: a row per method and other variation, as in `breakdown.csv`: from how many
+        malicious clients on it falls apart; empty where their number does not vary.
+      bytes: a row per method and variation, as in `bytes.csv`: what its score costs in bytes; empty
+        where all send the same and no run reached a target.
+      seconds: a row per method and variation, as in `seconds.csv`: what its score takes in virtual
+        seconds; empty where all take the same.
+      tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty
+        where nothing was tuned.
       standings: of the methods by variation, the best first, each with what is to be said of it.
       verdict: the table in at most six sentences, the headline first.
-      edges: sentences that warn of a setting at the edge of what was tried, whether they are among those or not.
+      edges: sentences that warn of a setting at the edge of what was tried, whether they are among
+        those or not.
       baseline: label of the method that the others are compared with.
       score: what of a run is compared: `final`, `best` or `mean_last_k`.
       outcomes: every configuration that is reported, with its result.
@@ -80,7 +84,9 @@ class Comparison(Tables):
       reasons: why, by label of the run.
     """
 
-    def __init__(self, outcomes: Sequence[Outcome], scenario: dict[str, Any], baseline: str, score: str):
+    def __init__(
+        self, outcomes: Sequence[Outcome], scenario: dict[str, Any], baseline: str, score: str
+    ):
         self.scenario, self.baseline, self.score = scenario, baseline, score
         self.outcomes, tuning = _chosen(list(outcomes), score)
         self.varied = list(dict.fromkeys(path for o in outcomes for path in o.cell.varied))
@@ -88,7 +94,9 @@ class Comparison(Tables):
         self.records = {name: self._rows(name) for name in ORDER}
         self.records["tuning"] = tuning
         rounds = self.records["rounds"]
-        self.records |= conclusions(self.records["summary"], tuning, baseline, score, self.varied, rounds)
+        self.records |= conclusions(
+            self.records["summary"], tuning, baseline, score, self.varied, rounds
+        )
         about = said(self.records, self.partition, scenario, baseline, score, self.tuned)
         self.standings = about.standings
         self.verdict = about.lines
@@ -165,11 +173,15 @@ class Comparison(Tables):
     def _one(self, method: str, variant: str) -> Result:
         results = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
         if (method, variant) not in results:
-            raise KeyError(f"no run of method={method!r}, variant={variant!r}; there are {sorted(results)}")
+            raise KeyError(
+                f"no run of method={method!r}, variant={variant!r}; there are {sorted(results)}"
+            )
         return results[method, variant]
 
     def _rows(self, name: str) -> list[Record]:
-        """Rows of one table over the whole grid, sorted by method, variation and seed whatever finished first."""
+        """Rows of one table over the whole grid, sorted by method, variation and seed whatever
+        finished first.
+        """
         rows: list[Record] = []
         partitioned = set()
         for outcome in sorted(self.outcomes, key=lambda o: (o.cell.method, o.cell.variant)):
@@ -177,7 +189,9 @@ class Comparison(Tables):
                 rows += _failed(outcome) if name == "summary" else []
             elif name != "partition":
                 rows += outcome.result.records[name]
-            elif outcome.cell.variant not in partitioned:  # the same for every method: they share their seeds
+            elif (
+                outcome.cell.variant not in partitioned
+            ):  # the same for every method: they share their seeds
                 partitioned.add(outcome.cell.variant)
                 who = {name: value for name, value in outcome.cell.who.items() if name != "method"}
                 rows += [{**who, **record} for record in outcome.result.records[name]]
@@ -189,7 +203,10 @@ class Comparison(Tables):
             if outcome.result is None:
                 yield label, outcome.reason
             else:
-                yield from ((f"{label}, seed {seed}", reason) for seed, reason in outcome.result.reasons.items())
+                yield from (
+                    (f"{label}, seed {seed}", reason)
+                    for seed, reason in outcome.result.reasons.items()
+                )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tables and models into a folder; every file is whole or as it was before."""
@@ -250,11 +267,15 @@ def said(
 def _failed(outcome: Outcome) -> list[Record]:
     """Rows of `summary.csv` of a configuration that could not be run."""
     failure = {"status": "failed", "reason": outcome.reason}
-    return [{**outcome.cell.who, "seed": seed, **failure} for seed in outcome.cell.scenario.spec.seeds]
+    return [
+        {**outcome.cell.who, "seed": seed, **failure} for seed in outcome.cell.scenario.spec.seeds
+    ]
 
 
 def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Record]]:
-    """Of every method and variation the setting that validation data favour -> (those, rows of `tuning.csv`)."""
+    """Of every method and variation the setting that validation data favour -> (those, rows of
+    `tuning.csv`).
+    """
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault((outcome.cell.method, outcome.cell.variant), []).append(outcome)
@@ -265,7 +286,10 @@ def _chosen(outcomes: list[Outcome], score: str) -> tuple[list[Outcome], list[Re
         if len(group) == 1:  # of this method nothing is tuned
             kept.append(group[0])
             continue
-        trials = [Trial(o.cell.who, *(o.result.records[n] if o.result else [] for n in TRIED)) for o in group]
+        trials = [
+            Trial(o.cell.who, *(o.result.records[n] if o.result else [] for n in TRIED))
+            for o in group
+        ]
         best, tuning = tuned(trials, group[0].cell.scenario.spec.evaluate.metric, score)
         kept.append(group[best])
         rows += tuning

@@ -21,13 +21,14 @@ from fedsim.runs.result import ORDER
 from fedsim.runs.unfinished import axes_of, csv_of, ended, frames_of, marked, records_so_far, runs_of, told_apart
 from fedsim.study.cost_axes import AXES
 
-TABLES = (*ORDER, "compare", *(axis.table for axis in AXES))  # from which everything else is derived
-READ = ("worst", "breakdown", "tuning")  # tables that only the verdict and figures are made of
-SAID = ("compare", "summary", "rounds", *(axis.table for axis in AXES), *READ)  # from which the verdict is
+CONCLUDED = ("compare", *(axis.table for axis in AXES), "worst", "breakdown")  # of a comparison
+TABLES = (*ORDER, *CONCLUDED, "tuning")  # from which everything else is derived
+SAID = (*CONCLUDED, "summary", "rounds", "tuning")  # from which the verdict is
 NEEDED = {  # a column that every reader of a table relies on
     "rounds": "round", "clients": "client", "partition": "client", "staleness": "age",
     "machines": "begins", "summary": "metric",
     "timing": "round", "compare": "baseline", "bytes": "up_per_client_round", "seconds": "in_time",
+    "worst": "attack", "breakdown": "falls", "tuning": "chosen",
 }  # fmt: skip
 DERIVED = re.compile(
     r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(tex|md)"
@@ -96,7 +97,7 @@ def rebuild(path: Path) -> list[str]:
             return write_so_far(path, record)
         with as_written(path):
             tables = tables_of(path)
-            record = {**record, **_said_again(path, record, tables)}
+            record = {**record, **_said_again(record, tables)}
             derived = derived_files(tables, record, FORMATS)
         write(path, derived)
         hashes = {**record["files"], **{name: files.sha256(path / name) for name in derived}}
@@ -104,11 +105,11 @@ def rebuild(path: Path) -> list[str]:
     return sorted(derived)
 
 
-def _said_again(path: Path, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, Sequence[str]]:
+def _said_again(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> dict[str, Sequence[str]]:
     """The verdict of a comparison, from its tables; nothing of a run."""
     if record.get("kind") != "compare" or not {"compare", "summary"} <= tables.keys():
         return {}
-    frames = {**{name: tables.get(name) for name in SAID}, **{name: read_table(path, name) for name in READ}}
+    frames = {name: tables.get(name) for name in SAID}
     rows = {name: [] if frame is None else rows_of(frame) for name, frame in frames.items()}
     about = record["scenario"], record["baseline"], record["score"], axes_of(record)[1]
     return {"verdict": said(rows, tables.get("partition"), *about).lines}

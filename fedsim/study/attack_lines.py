@@ -1,4 +1,6 @@
-"""The rows of `worst.csv` and `breakdown.csv` in sentences: what attacks leave, and where methods fall apart."""
+"""The rows of `worst.csv` and `breakdown.csv` in sentences: what attacks leave, and where methods
+fall apart.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +18,9 @@ FALL = "By the means, half of what training gains is lost along the {axis}{where
 
 
 def worst_case_lines(found: Findings) -> list[Sentence]:
-    """A sentence for every variation beside the attack: what the best keeps, more than how many others for sure."""
+    """A sentence for every variation beside the attack: what the best keeps, more than how many
+    others for sure.
+    """
     groups: dict[str, list[Record]] = {}
     for row in found.rows("worst"):
         groups.setdefault(row.get("variant") or "", []).append(row)
@@ -46,12 +50,16 @@ def _worst_case(rest: str, group: Sequence[Record], found: Findings) -> Sentence
         mean=last["mean"],
         attack=found.words(last["attack"]),
     )
-    claims = [Claim(WORST_CASE, best["method"], row["method"], rest, row["p_adjusted"]) for row in sure]
+    claims = [
+        Claim(WORST_CASE, best["method"], row["method"], rest, row["p_adjusted"]) for row in sure
+    ]
     return Sentence(f"{text}.", Weight.WORST_CASE, claims)
 
 
 def breakdown_lines(found: Findings) -> list[Sentence]:
-    """A sentence for every variation beside the share of malicious clients; of several attacks the worst counts."""
+    """A sentence for every variation beside the share of malicious clients; of several attacks the
+    worst counts.
+    """
     groups: dict[str, dict[str, list[Record]]] = {}
     for row in found.rows("breakdown"):
         rest, _ = parted(row.get("variant") or "")
@@ -60,8 +68,13 @@ def breakdown_lines(found: Findings) -> list[Sentence]:
 
 
 def _falls(rest: str, methods: Mapping[str, Sequence[Record]], found: Findings) -> Sentence:
-    """Where each method has lost half of its gain, by its means; of which it is not sure that there is any, by name."""
-    falls = {method: [row["falls"] for row in tried if row["falls"] is not None] for method, tried in methods.items()}
+    """Where each method has lost half of its gain, by its means; of which it is not sure that there
+    is any, by name.
+    """
+    falls = {
+        method: [row["falls"] for row in tried if row["falls"] is not None]
+        for method, tried in methods.items()
+    }
     points = sorted((min(values), method) for method, values in falls.items() if values)
     others = [method for method, values in falls.items() if not values]
     kept = [method for method in others if all(row["holds"] is not None for row in methods[method])]

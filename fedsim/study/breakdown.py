@@ -41,10 +41,11 @@ def beside(variant: str | None, path: str) -> str:
 def breakdowns(
     compared: Sequence[Record], rounds: Iterable[Record], path: str = AXIS, least: int = LEAST
 ) -> list[Record]:
-    """Every method along an axis: the rows of `breakdown.csv`, whose axis is the share of malicious clients.
+    """Every method along an axis: the rows of `breakdown.csv`, whose axis is the share of malicious
+    clients.
 
-    A method of which it is not sure that training gains anything at all, after Holm over all of them, neither holds nor
-    falls anywhere.
+    A method of which it is not sure that training gains anything at all, after Holm over all of
+    them, neither holds nor falls anywhere.
 
     Args:
       compared: rows of `compare.csv`.
@@ -78,12 +79,14 @@ def breakdown(
     start: float,
     larger_is_better: bool,
 ) -> float | None:
-    """The break-down point of a method: the first value of an axis from which on less than half of its gain is left.
+    """The break-down point of a method: the first value of an axis from which on less than half of
+    its gain is left.
 
-    The gain at a value is the mean score less that of the untrained model. The axis is walked from that of its two ends
-    where the gain is larger, g; the break-down point is the first value at which, and at all values beyond, the gain is
-    below g/2, half-way down to the untrained model. It is one of the values that were tried: the true one lies between it
-    and the value before. None where no value is like that, or where g itself cannot be told from 0.
+    The gain at a value is the mean score less that of the untrained model. The axis is walked from
+    that of its two ends where the gain is larger, g; the break-down point is the first value at
+    which, and at all values beyond, the gain is below g/2, half-way down to the untrained model. It
+    is one of the values that were tried: the true one lies between it and the value before. None
+    where no value is like that, or where g itself cannot be told from 0.
 
     Args:
       values: of the axis `[n]`, rising.
@@ -112,7 +115,9 @@ def breakdown(
 
 
 def _no_gain(rows: Mapping[float, Record], start: Mapping[str, float]) -> float | None:
-    """The p of a method gaining nothing at the better of the two ends of its axis; None where it cannot be tested."""
+    """The p of a method gaining nothing at the better of the two ends of its axis; None where it
+    cannot be tested.
+    """
     p_values = []
     for value in (min(rows), max(rows)):
         row = rows[value]
@@ -125,7 +130,9 @@ def _no_gain(rows: Mapping[float, Record], start: Mapping[str, float]) -> float 
     return min(1.0, 2 * len(p_values) * min(p_values)) if p_values else None
 
 
-def _row(rest: str, method: str, rows: Mapping[float, Record], start: Mapping[str, float], gained: bool) -> Record:
+def _row(
+    rest: str, method: str, rows: Mapping[float, Record], start: Mapping[str, float], gained: bool
+) -> Record:
     values = sorted(rows)
     first = rows[values[0]]
     untrained_score = start.get(first.get("variant") or "")

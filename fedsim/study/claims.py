@@ -1,10 +1,13 @@
-"""What sentences claim of methods, as data beside their words: so that what is claimed can be counted, and checked."""
+"""What sentences claim of methods, as data beside their words: so that what is claimed can be
+counted, and checked.
+"""
 
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple, Self
 
-# kinds of claims; `docs/comparing.md` says which test stands behind each, and over what Holm's adjustment runs
+# kinds of claims; `docs/comparing.md` says which test stands behind each, and over what Holm's
+# adjustment runs
 BETTER = "surely better or worse than the baseline"
 WORST_CASE = "surely more under the worst attack"
 SAME_SCORE = "fewer bytes or seconds at the same score"
@@ -18,9 +21,11 @@ KINDS = (BETTER, WORST_CASE, SAME_SCORE, NONE_KEEPS, IN_TIME, SOONER, HOLDS, FAL
 
 
 class Weight(IntEnum):
-    """How much a sentence counts, the weightiest first: what a verdict has no room for is left to the tables.
+    """How much a sentence counts, the weightiest first: what a verdict has no room for is left to
+    the tables.
 
-    Sentences of one weight are told together or not at all, so that of many variations none is picked out.
+    Sentences of one weight are told together or not at all, so that of many variations none is
+    picked out.
     """
 
     HEADLINE = 0
@@ -30,7 +35,9 @@ class Weight(IntEnum):
     TARGET = 4
     CAUTION = 5  # what to know before anything else is read
     WORST_CASE = 6  # else in worst.csv
-    SURE = 7  # this and what follows, but for other costs and settings: else in the column `verdict`
+    SURE = (
+        7  # this and what follows, but for other costs and settings: else in the column `verdict`
+    )
     EDGE = 8  # else on stderr
     LOST = 9
     OTHER_COSTS = 10
@@ -51,8 +58,8 @@ class Claim(NamedTuple):
       who: of whom it is claimed.
       whom: beside whom; empty where it is of one method alone.
       where: under which variation, as in the column `variant`.
-      p: of its test, adjusted over all claims of its kind that the page could have made; None where only the table of
-        which the sentence is made knew it.
+      p: of its test, adjusted over all claims of its kind that the page could have made; None where
+        only the table of which the sentence is made knew it.
     """
 
     kind: str
@@ -68,7 +75,9 @@ class Sentence(str):
     weight: Weight
     claims: tuple[Claim, ...]
 
-    def __new__(cls, text: str, weight: Weight = Weight.HEADLINE, claims: Iterable[Claim] = ()) -> Self:
+    def __new__(
+        cls, text: str, weight: Weight = Weight.HEADLINE, claims: Iterable[Claim] = ()
+    ) -> Self:
         """Args:
         text: of the sentence.
         weight: how much it counts.
@@ -95,7 +104,8 @@ class Sentence(str):
 def claims_of(lines: Iterable[str]) -> list[Claim]:
     """All that sentences claim.
 
-    >>> claims_of([Sentence("a leads.", claims=[Claim(BETTER, "a", "b", "", 0.01)]), "A note."])[0].who
+    >>> claim = Claim(BETTER, "a", "b", "", 0.01)
+    >>> claims_of([Sentence("a leads.", claims=[claim]), "A note."])[0].who
     'a'
     """
     return [claim for line in lines if isinstance(line, Sentence) for claim in line.claims]

@@ -25,18 +25,27 @@ from fedsim.study.summary import Record, in_words, is_share
 LEAST = 1.05  # times fewer seconds that are worth a sentence
 
 FEWER = "{row} {verb} {times} times fewer {counted} than {reference}"
-SAME = "{fewer} at {metric} {score} against {other} ({difference}; not {margin:.3g} worse, p = {p:.2g} after Holm)."
+SAME = (
+    "{fewer} at {metric} {score} against {other} "
+    "({difference}; not {margin:.3g} worse, p = {p:.2g} after Holm)."
+)
 UNSURE = "{fewer}; its {metric}, {score} against {other}, {doubt} ({difference})."
 NONE_DOES = "None of the {count} that {verb}"
 THE_ONE_DOES_NOT = "None that {verb}"
-NOTHING_KEPT = "{none} fewer {counted} than {reference} keeps its {metric}, {score} (p = {p:.2g} after Holm)."
-NOTHING_SHOWN = "{none} fewer {counted} than {reference} is shown to keep its {metric}, {score}, within {margin:.3g}."
+NOTHING_KEPT = (
+    "{none} fewer {counted} than {reference} keeps its {metric}, {score} (p = {p:.2g} after Holm)."
+)
+NOTHING_SHOWN = (
+    "{none} fewer {counted} than {reference} is shown to keep its {metric}, {score}, "
+    "within {margin:.3g}."
+)
 FURTHEST = (
     "In equal time, until the first run of a seed ends, {row} comes furthest, to {metric} {score}; "
     "{other}: {other_score} ({apart}{sure})."
 )
 NONE_SOONER = (
-    "To the target none takes fewer {noun} than {row}: {least} in the median, surely fewer than {sure} of {others}."
+    "To the target none takes fewer {noun} than {row}: {least} in the median, "
+    "surely fewer than {sure} of {others}."
 )
 SOONEST = "To the target {row} takes fewest {noun}, {least} in the median; {reference}: {against}, {sure}."
 SURELY = "p = {:.2g} after Holm"
@@ -50,7 +59,8 @@ OTHER = {  # weight of what the comparison is about -> of other costs
 
 
 class Tested(NamedTuple):
-    """The tests of a group, each adjusted over the whole page, by the place of the row that is beside the reference.
+    """The tests of a group, each adjusted over the whole page, by the place of the row that is
+    beside the reference.
 
     Attributes:
       same: whether a row that costs less scores the same.
@@ -66,11 +76,13 @@ class Tested(NamedTuple):
 
 
 def cost_lines(found: Findings) -> dict[Axis, list[Sentence]]:
-    """The tables of costs in sentences: what can be saved at the baseline's score, who is best in equal time, and who needs
-    least to the target. Of seconds there are none where a second is a local step.
+    """The tables of costs in sentences: what can be saved at the baseline's score, who is best in
+    equal time, and who needs least to the target. Of seconds there are none where a second is a
+    local step.
 
     Args:
-      found: what the comparison came to; Holm's adjustment runs over all tables of costs that it has.
+      found: what the comparison came to; Holm's adjustment runs over all tables of costs that it
+        has.
     """
     page = cost_groups(found)
     same = same_scores(page, found.scenario)
@@ -79,7 +91,10 @@ def cost_lines(found: Findings) -> dict[Axis, list[Sentence]]:
     least = sooner(page)
     lines: dict[Axis, list[Sentence]] = {axis: [] for axis in AXES}
     for number, group in enumerate(page):
-        parts = [{one.place: one for one in tests if one.group == number} for tests in (same, in_time, least)]
+        parts = [
+            {one.place: one for one in tests if one.group == number}
+            for tests in (same, in_time, least)
+        ]
         tested = Tested(parts[0], worse.get(number), parts[1], parts[2])
         leading = leads(group.axis, found.scenario)
         for line in _sentences(group, tested, tells_savings(group.axis, found.scenario)):
@@ -104,7 +119,9 @@ def _sentences(group: Group, tested: Tested, savings: bool) -> Iterator[Sentence
 
 
 def _saved(group: Group, tested: Tested) -> Iterator[Sentence]:
-    """The row that costs least among those that surely keep the reference's score; else one that may; else that none does."""
+    """The row that costs least among those that surely keep the reference's score; else one that
+    may; else that none does.
+    """
     spends = lambda one: cost(group.rows[one.place], group.way)
     same = [one for one in tested.same.values() if one.sure]
     level = [one for one in tested.same.values() if _may_be_level(one)]
@@ -124,8 +141,13 @@ def _is_worth_it(group: Group, one: Beside) -> bool:
 def _same(group: Group, one: Beside) -> Sentence:
     """A row that costs less and surely scores at most the margin less."""
     text = SAME.format(**_compared(group, one), margin=group.margin, p=one.p)
-    claim = Claim(SAME_SCORE, group.name(group.rows[one.place]), group.name(group.reference), group.rest, one.p or 0.0)
+    claim = _claim(SAME_SCORE, group, group.rows[one.place], group.reference, one.p)
     return Sentence(text, Weight.SAVING, [claim])
+
+
+def _claim(kind: str, group: Group, row: Record, beside: Record, p: float | None) -> Claim:
+    """What is claimed of a row beside another."""
+    return Claim(kind, group.name(row), group.name(beside), group.rest, p or 0.0)
 
 
 def _unsure(group: Group, one: Beside) -> Sentence:
@@ -137,8 +159,11 @@ def _none_keeps(group: Group, tested: Tested) -> Sentence:
     """That no row that costs less keeps the reference's score, or is shown to."""
     many, single = group.axis.verb
     count = len(group.cheaper)
+    none = THE_ONE_DOES_NOT.format(verb=single)
+    if count > 1:
+        none = NONE_DOES.format(count=count, verb=many)
     told = {
-        "none": NONE_DOES.format(count=count, verb=many) if count > 1 else THE_ONE_DOES_NOT.format(verb=single),
+        "none": none,
         "counted": _counted(group),
         "reference": group.name(group.reference),
         "metric": in_words(group.metric),
@@ -151,7 +176,9 @@ def _none_keeps(group: Group, tested: Tested) -> Sentence:
 
 
 def _compared(group: Group, one: Beside) -> dict[str, str]:
-    """A row that costs less beside the reference: `top_k sends 40 times fewer bytes up than dense`, and both scores."""
+    """A row that costs less beside the reference: `top_k sends 40 times fewer bytes up than dense`,
+    and both scores.
+    """
     row, reference = group.rows[one.place], group.reference
     fewer = FEWER.format(
         row=group.name(row),
@@ -175,7 +202,8 @@ def _doubt(group: Group, one: Beside) -> str:
         return "cannot be told apart"
     low, high = one.gain_ends
     if low == high:
-        return f"is the same under all {one.numbers.seeds} seeds, too few to be sure of {group.margin:.3g}"
+        seeds = one.numbers.seeds
+        return f"is the same under all {seeds} seeds, too few to be sure of {group.margin:.3g}"
     if low >= 0:
         return "is better by its own 95 % interval, not after Holm"
     loss = f"{100 * -low:.3g} points" if is_share(group.metric) else f"{-low:.3g}"
@@ -203,21 +231,26 @@ def _text(group: Group, value: float) -> str:
 def _difference(numbers: Paired | None) -> str:
     if numbers is None or numbers.difference is None:
         return "no difference that is a number"
-    if numbers.ci_low is None or numbers.ci_low == numbers.ci_high:  # an interval of width 0 says nothing
+    # an interval of width 0 says nothing
+    if numbers.ci_low is None or numbers.ci_low == numbers.ci_high:
         return f"{numbers.difference:+.3g}"
     return f"{numbers.difference:+.3g}, 95 % {numbers.ci_low:+.3g} to {numbers.ci_high:+.3g}"
 
 
 def _times(more: Record, less: Record, way: str) -> str:
-    """How many times as much one row costs as another; where both ways count, each of them as well."""
-    ratio = lambda one: f"{cost(more, one) / cost(less, one):.3g}" if cost(less, one) else "without bound"
+    """How many times as much one row costs as another; where both ways count, each of them as
+    well.
+    """
+    ratio = lambda one: (
+        f"{cost(more, one) / cost(less, one):.3g}" if cost(less, one) else "without bound"
+    )
     return f"{ratio(way)} (up {ratio('up')}, down {ratio('down')})" if way == "both" else ratio(way)
 
 
 def _in_equal_time(group: Group, tested: Tested) -> Iterator[Sentence]:
     """Which row is best when the first of them ends, and whether that is sure."""
-    known = [place for place, row in enumerate(group.rows) if group.in_time and row.get("in_time") is not None]
-    if len(known) < 2:
+    known = [place for place, row in enumerate(group.rows) if row.get("in_time") is not None]
+    if len(known) < 2 or not group.in_time:
         return
     sign = 1 if group.rising else -1
     reached = lambda place: sign * group.rows[place]["in_time"]
@@ -255,11 +288,13 @@ def _turned(numbers: Paired) -> Paired:
     return numbers._replace(difference=-numbers.difference, **ends)
 
 
-def _how_sure(group: Group, test: Beside | None, kind: str, row: Record, beside: Record) -> tuple[str, list[Claim]]:
+def _how_sure(
+    group: Group, test: Beside | None, kind: str, row: Record, beside: Record
+) -> tuple[str, list[Claim]]:
     """How sure it is that a row is before another, in words, and as a claim."""
     if test is None or test.p is None or not test.sure:
         return NOT_SURE, []
-    return SURELY.format(test.p), [Claim(kind, group.name(row), group.name(beside), group.rest, test.p)]
+    return SURELY.format(test.p), [_claim(kind, group, row, beside, test.p)]
 
 
 def _soonest(group: Group, tested: Tested) -> Iterator[Sentence]:
@@ -273,16 +308,16 @@ def _soonest(group: Group, tested: Tested) -> Iterator[Sentence]:
     told = {"row": group.name(row), "noun": axis.noun, "least": _amount(axis, row)}
     if first == group.place:
         after = [one for one in tested.sooner.values() if one.sure and one.lean < 0]
-        claims = [
-            Claim(SOONER, group.name(row), group.name(group.rows[one.place]), group.rest, one.p or 0.0) for one in after
-        ]
-        yield Sentence(NONE_SOONER.format(**told, sure=len(after), others=len(group.others)), Weight.TARGET, claims)
+        claims = [_claim(SOONER, group, row, group.rows[one.place], one.p) for one in after]
+        text = NONE_SOONER.format(**told, sure=len(after), others=len(group.others))
+        yield Sentence(text, Weight.TARGET, claims)
         return
 
     arrives = math.isfinite(reference[axis.target])
     against = _amount(axis, reference) if arrives else f"reached by {reference['reached']}"
     test = tested.sooner.get(first)
-    sure, claims = _how_sure(group, test if test and test.lean > 0 else None, SOONER, row, reference)
+    less = test if test and test.lean > 0 else None
+    sure, claims = _how_sure(group, less, SOONER, row, reference)
     text = SOONEST.format(**told, reference=group.name(reference), against=against, sure=sure)
     yield Sentence(text, Weight.TARGET, claims)
 
@@ -292,5 +327,7 @@ def _amount(axis: Axis, row: Record) -> str:
     least, low, high = axis.amount(row[axis.target]), row["target_low"], row["target_high"]
     if low is None:
         return least
-    ends = f"{axis.amount(low)} to {axis.amount(high)}" if math.isfinite(high) else f"from {axis.amount(low)} on"
+    ends = f"from {axis.amount(low)} on"
+    if math.isfinite(high):
+        ends = f"{axis.amount(low)} to {axis.amount(high)}"
     return f"{least} (95 % {ends})"

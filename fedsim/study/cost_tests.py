@@ -1,4 +1,6 @@
-"""What is tested of scores beside what they cost: every kind of claim over all that a page could make of it."""
+"""What is tested of scores beside what they cost: every kind of claim over all that a page could
+make of it.
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
@@ -41,7 +43,8 @@ class Group(NamedTuple):
       margin: by how much a score may be less than the reference's and be the same.
       scores: of every row.
       in_time: of every row at an equal time; none where they are not compared so.
-      spent: until the target by every row, without bound where it was not reached; none where there is no target.
+      spent: until the target by every row, without bound where it was not reached; none where there
+        is no target.
       name: of a row.
     """
 
@@ -84,7 +87,8 @@ class Group(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """A row of a group beside its reference. Gains are turned: above 0 the row is better, whatever is compared.
+    """A row of a group beside its reference. Gains are turned: above 0 the row is better, whatever
+    is compared.
 
     Attributes:
       group: number of the group.
@@ -92,7 +96,8 @@ class Beside(NamedTuple):
       numbers: their paired difference as it is; None where they share no seed.
       gain: the mean difference, turned; None where it is no number.
       gain_ends: its 95 % interval, turned; None where there is none.
-      lean: which way they differ: above 0 where the row is better; of what is not finite by the seeds alone.
+      lean: which way they differ: above 0 where the row is better; of what is not finite by the
+        seeds alone.
       p: of the test, at first as it is, then adjusted after Holm; None where nothing can be tested.
       test: what tells this test from others: that of the same runs is the same.
     """
@@ -113,7 +118,9 @@ class Beside(NamedTuple):
 
 
 def cost_groups(found: Findings) -> list[Group]:
-    """All groups of a page of two or more rows that differ in what they cost, of all axes that sentences are made of."""
+    """All groups of a page of two or more rows that differ in what they cost, of all axes that
+    sentences are made of.
+    """
     counted = {axis: found.rows(axis.table) for axis in AXES if found.rows(axis.table)}
     courses = courses_of(found.rows("rounds")) if any(axis.equal for axis in counted) else {}
     runs = runs_of(found.rows("summary"))
@@ -136,7 +143,9 @@ def cost_groups(found: Findings) -> list[Group]:
                 margin=margin_of(found.scenario, str(reference["metric"]), reference["mean"]),
                 scores=[seed_scores(some, found.score) for some in of_row],
                 in_time=equal_scores(part, runs, courses) if axis.equal else [],
-                spent=[_spent(some, axis) for some in of_row] if reference.get(axis.target) is not None else [],
+                spent=[_spent(some, axis) for some in of_row]
+                if reference.get(axis.target) is not None
+                else [],
                 name=partial(name_of, axis, rows=part, words=found.words),
             )
             made.append(group)
@@ -144,15 +153,17 @@ def cost_groups(found: Findings) -> list[Group]:
 
 
 def tells_savings(axis: Axis, scenario: Mapping[str, Any] | None) -> bool:
-    """Whether what can be saved is told: not of bytes where clients that are left out send fewer."""
+    """Whether what can be saved is told: not of bytes where clients that are left out send
+    fewer.
+    """
     return axis is TIME or leads(axis, scenario) or not timed(scenario)
 
 
 def same_scores(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[Beside]:
     """Rows that cost less than the reference: whether their score is at most the margin less.
 
-    Twice the one-sided p by Student's t, so that it is below 5 % where the 95 % interval ends above -margin; after Holm
-    over all such rows of the page.
+    Twice the one-sided p by Student's t, so that it is below 5 % where the 95 % interval ends above
+    -margin; after Holm over all such rows of the page.
     """
     made = []
     for number, group in enumerate(page):
@@ -164,20 +175,25 @@ def same_scores(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> li
 
 
 def nothing_kept(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> dict[int, float]:
-    """Whether all rows of a group that cost less than the reference score less: p by number, after Holm over the groups.
+    """Whether all rows of a group that cost less than the reference score less: p by number, after
+    Holm over the groups.
 
     All of them do where the least sure one does.
     """
     p_values = {}
     for number, group in enumerate(page):
         if tells_savings(group.axis, scenario) and group.cheaper:
-            p_values[number] = max(min(1.0, 2 * at_least(-_gains(group, place), 0.0)) for place in group.cheaper)
+            p_values[number] = max(
+                min(1.0, 2 * at_least(-_gains(group, place), 0.0)) for place in group.cheaper
+            )
     adjusted = holm(list(p_values.values()))
     return {number: p for number, p in zip(p_values, adjusted, strict=True) if p is not None}
 
 
 def further_in_time(page: Sequence[Group]) -> list[Beside]:
-    """Every row of the page beside the reference of its group at an equal time: the exact test, after Holm over all of them."""
+    """Every row of the page beside the reference of its group at an equal time: the exact test,
+    after Holm over all of them.
+    """
     return _against_reference(page, lambda group: group.in_time, lambda group: group.rising)
 
 
@@ -187,7 +203,9 @@ def sooner(page: Sequence[Group]) -> list[Beside]:
 
 
 def _against_reference(
-    page: Sequence[Group], scores: Callable[[Group], Sequence[Scores]], rising: Callable[[Group], bool]
+    page: Sequence[Group],
+    scores: Callable[[Group], Sequence[Scores]],
+    rising: Callable[[Group], bool],
 ) -> list[Beside]:
     """Every row beside the reference of its group: the exact test, after Holm over all of them.
 
@@ -208,7 +226,10 @@ def _against_reference(
 
 def _spent(runs: Sequence[Record], axis: Axis) -> dict[int, float]:
     """What runs spent until the target, by seed."""
-    return {run["seed"]: float("inf") if run.get(axis.target) is None else float(run[axis.target]) for run in runs}
+    return {
+        run["seed"]: float("inf") if run.get(axis.target) is None else float(run[axis.target])
+        for run in runs
+    }
 
 
 def _gains(group: Group, place: int) -> np.ndarray:
@@ -220,7 +241,9 @@ def _gains(group: Group, place: int) -> np.ndarray:
 def _shared(one: Scores, other: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Scores under the seeds that both have, `[seeds]` each."""
     seeds = sorted(one.keys() & other.keys())
-    return np.array([one[seed] for seed in seeds], float), np.array([other[seed] for seed in seeds], float)
+    return np.array([one[seed] for seed in seeds], float), np.array(
+        [other[seed] for seed in seeds], float
+    )
 
 
 def _beside(number: int, group: Group, place: int, values: Sequence[Scores], rising: bool, p: float | None) -> Beside:

@@ -1,4 +1,6 @@
-"""What scores cost: the rows of `bytes.csv` and of `seconds.csv`, and which methods no other one beats in both."""
+"""What scores cost: the rows of `bytes.csv` and of `seconds.csv`, and which methods no other one
+beats in both.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,15 +21,20 @@ Courses = dict[tuple[str, str, int], list[Record]]
 
 
 def costs(
-    axis: Axis, summary: Sequence[Record], rounds: Iterable[Record], score: str, varied: Sequence[str] = ()
+    axis: Axis,
+    summary: Sequence[Record],
+    rounds: Iterable[Record],
+    score: str,
+    varied: Sequence[str] = (),
 ) -> list[Record]:
-    """Scores beside what they cost: the rows of `bytes.csv` or `seconds.csv`; none where all rows cost the same, of bytes
-    where no run reached a target either.
+    """Scores beside what they cost: the rows of `bytes.csv` or `seconds.csv`; none where all rows
+    cost the same, of bytes where no run reached a target either.
 
-    Rows are compared where they differ in method alone, and in what a scenario chooses to spend less: codecs, or what
-    decides how long a round is. One is on the front where no other has a score at least as good for at most as much, and
-    is better in one of the two. The interval of the median to the target is that of order statistics; a run that did not
-    reach the target counts as ∞.
+    Rows are compared where they differ in method alone, and in what a scenario chooses to spend
+    less: codecs, or what decides how long a round is. One is on the front where no other has a
+    score at least as good for at most as much, and is better in one of the two. The interval of the
+    median to the target is that of order statistics; a run that did not reach the target counts as
+    ∞.
 
     Args:
       axis: what is counted.
@@ -45,7 +52,8 @@ def costs(
         if way:
             equal = _equal(group, runs, courses) if axis.equal else [{} for _ in group]
             rows += [
-                {**row, "front": int(on_front(row, group, way)), **more} for row, more in zip(group, equal, strict=True)
+                {**row, "front": int(on_front(row, group, way)), **more}
+                for row, more in zip(group, equal, strict=True)
             ]
         elif aimed and not axis.equal:
             rows += group
@@ -63,8 +71,11 @@ def groups(axis: Axis, rows: Sequence[Record]) -> dict[str, list[Record]]:
     return parted
 
 
-def name_of(axis: Axis, row: Record, rows: Sequence[Record], words: Callable[[str], str] = variation) -> str:
-    """What a row is called among those of its group: its method, what it chose, or both, as far as these differ.
+def name_of(
+    axis: Axis, row: Record, rows: Sequence[Record], words: Callable[[str], str] = variation
+) -> str:
+    """What a row is called among those of its group: its method, what it chose, or both, as far as
+    these differ.
 
     Args:
       axis: what is counted.
@@ -100,11 +111,15 @@ def on_front(row: Record, rows: Sequence[Record], way: str) -> bool:
 
 def front_of(rows: Sequence[Record], way: str) -> list[tuple[Record, float]]:
     """The rows of the front with what they cost, those that cost least first."""
-    return sorted(((row, cost(row, way)) for row in rows if row.get("front")), key=lambda pair: pair[1])
+    return sorted(
+        ((row, cost(row, way)) for row in rows if row.get("front")), key=lambda pair: pair[1]
+    )
 
 
 def ordered(rows: Sequence[Record], way: str) -> list[Record]:
-    """Rows of the front, then the others, and among each those that cost most; the best first where all cost the same."""
+    """Rows of the front, then the others, and among each those that cost most; the best first where
+    all cost the same.
+    """
     sign = -1 if larger_is_better(str(rows[0]["metric"])) else 1
     place = lambda row: (not row.get("front"), -cost(row, way) if way else 0, sign * row["mean"])
     return sorted(rows, key=place)
@@ -133,11 +148,15 @@ def who_of(row: Record) -> Who:
 def equal_scores(
     rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses: Courses
 ) -> list[dict[int, float]]:
-    """Scores of every row at an equal time by seed: that at which the first of the rows' runs ends under this seed.
+    """Scores of every row at an equal time by seed: that at which the first of the rows' runs ends
+    under this seed.
 
     It is the last value of the metric by then, of a run that diverged the worst there is.
     """
-    ran = [{run["seed"]: run for run in runs[who_of(row)] if courses.get((*who_of(row), run["seed"]))} for row in rows]
+    ran = [
+        {run["seed"]: run for run in runs[who_of(row)] if courses.get((*who_of(row), run["seed"]))}
+        for row in rows
+    ]
     shared = sorted(set.intersection(*(set(part) for part in ran)))
     last = lambda row, seed: courses[(*who_of(row), seed)][-1][SECONDS]
     scores: list[dict[int, float]] = [{} for _ in rows]
@@ -148,7 +167,9 @@ def equal_scores(
             of_row[seed] = worst(row["metric"])
             if not part[seed].get("diverged"):
                 course, metric = courses[(*who_of(row), seed)], row["metric"]
-                values = [r[metric] for r in course if r[SECONDS] <= end and r.get(metric) is not None]
+                values = [
+                    r[metric] for r in course if r[SECONDS] <= end and r.get(metric) is not None
+                ]
                 of_row[seed] = values[-1] if values else worst(metric)
     return scores
 
@@ -161,20 +182,31 @@ def courses_of(rounds: Iterable[Record]) -> Courses:
     return courses
 
 
-def _equal(rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses: Courses) -> list[Record]:
+def _equal(
+    rows: Sequence[Record], runs: Mapping[Who, Sequence[Record]], courses: Courses
+) -> list[Record]:
     """Columns of the scores at an equal time."""
     made = []
     for scores in equal_scores(rows, runs, courses):
         values = np.array(list(scores.values()))
         low, high = interval(values) or (None, None)
         made.append(
-            {"in_time": float(values.mean()) if len(values) else None, "in_time_low": low, "in_time_high": high}
+            {
+                "in_time": float(values.mean()) if len(values) else None,
+                "in_time_low": low,
+                "in_time_high": high,
+            }
         )
     return made
 
 
 def _row(
-    axis: Axis, runs: Sequence[Record], courses: Courses, score: str, varied: Sequence[str], aimed: bool
+    axis: Axis,
+    runs: Sequence[Record],
+    courses: Courses,
+    score: str,
+    varied: Sequence[str],
+    aimed: bool,
 ) -> Record | None:
     """One method under one variation; None where nothing of it was sent or scored."""
     spent = [_spent(axis, courses.get((*who_of(run), run["seed"]), ())) for run in runs]
@@ -184,29 +216,41 @@ def _row(
         return None
     low, high = interval(values) or (None, None)
     row = {name: runs[0][name] for name in ("method", "variant", *varied) if name in runs[0]}
-    row |= {"metric": next(str(run["metric"]) for run in runs), "score": score, "seeds": len(values)}
+    row |= {
+        "metric": next(str(run["metric"]) for run in runs),
+        "score": score,
+        "seeds": len(values),
+    }
     row |= {"mean": float(values.mean()), "ci_low": low, "ci_high": high}
     row |= {name: float(np.mean([part[name] for part in counted])) for name in counted[0]}
     return {**row, **_to_target(axis, runs)} if aimed else row
 
 
 def _spent(axis: Axis, course: Sequence[Record]) -> dict[str, float]:
-    """What a run spent to its end: all of it, and of bytes that of a message; nothing where no client was drawn.
+    """What a run spent to its end: all of it, and of bytes that of a message; nothing where no
+    client was drawn.
 
-    Where the fleet leaves clients out, that is of a message that counts: it has to pay for those that are lost.
+    Where the fleet leaves clients out, that is of a message that counts: it has to pay for those
+    that are lost.
     """
-    sampled, reported = (sum(row.get(f"clients_{name}") or 0 for row in course) for name in ("sampled", "reported"))
+    sampled, reported = (
+        sum(row.get(f"clients_{name}") or 0 for row in course) for name in ("sampled", "reported")
+    )
     if not sampled:
         return {}
     selective = any("clients_late" in row for row in course)
     messages = reported if selective and reported else sampled
     totals = {name: float(course[-1][name]) for way in axis.ways for name in WAYS[way].grown}
     parts = {"bytes_up": UP, "bytes_down": DOWN}
-    return totals | {parts[name]: total / messages for name, total in totals.items() if name in parts}
+    return totals | {
+        parts[name]: total / messages for name, total in totals.items() if name in parts
+    }
 
 
 def _to_target(axis: Axis, runs: Sequence[Record]) -> Record:
-    """Runs that reached the target, and the median of what they spent by then; a run that did not counts as ∞."""
+    """Runs that reached the target, and the median of what they spent by then; a run that did not
+    counts as ∞.
+    """
     arrived = [run[axis.target] for run in runs if run.get(axis.target) is not None]
     median, low, high = median_interval([*arrived, *[math.inf] * (len(runs) - len(arrived))])
     return {"reached": len(arrived), axis.target: median, "target_low": low, "target_high": high}

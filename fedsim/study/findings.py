@@ -17,8 +17,8 @@ class Findings(NamedTuple):
     """Made once; every sentence is a template over it.
 
     Attributes:
-      tables: rows by table: `compare`, `summary`, and as far as there are any `rounds`, `worst`, `breakdown`, `bytes`,
-        `seconds` and `tuning`.
+      tables: rows by table: `compare`, `summary`, and as far as there are any `rounds`, `worst`,
+        `breakdown`, `bytes`, `seconds` and `tuning`.
       baseline: what methods are compared with.
       score: `final`, `best` or `mean_last_k`.
       scenario: as in `run.json`.
@@ -72,7 +72,9 @@ class Findings(NamedTuple):
         return Claim(BETTER, standing.method, self.baseline, variant, p)
 
     def start_of(self, variant: str) -> str:
-        """How a sentence about a variation begins: `With 20 % malicious: `; with nothing where nothing varies."""
+        """How a sentence about a variation begins: `With 20 % malicious: `; with nothing where
+        nothing varies.
+        """
         return f"With {self.words(variant)}: " if variant else ""
 
 

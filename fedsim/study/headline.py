@@ -27,7 +27,9 @@ GAIN_WITHOUT_INTERVAL = "{benefit:.3g} better"
 
 
 def headline(by_variant: Mapping[str, Group], found: Findings) -> Sentence:
-    """Who leads; where something varies: who leads where the baseline does worst, and where it does best."""
+    """Who leads; where something varies: who leads where the baseline does worst, and where it does
+    best.
+    """
     if len(by_variant) == 1 and len(next(iter(by_variant.values()))) > 1:
         ((variant, group),) = by_variant.items()
         line = _leading(variant, group, found)
@@ -36,16 +38,19 @@ def headline(by_variant: Mapping[str, Group], found: Findings) -> Sentence:
     if len({standing.method for group in by_variant.values() for standing in group}) == 1:
         return Sentence(_alone(by_variant, found))
 
-    leaders = {variant: group[0] for variant, group in by_variant.items() if group[0].mean is not None}
+    scored = {name: group for name, group in by_variant.items() if group[0].mean is not None}
+    leaders = {variant: group[0] for variant, group in scored.items()}
     worth = lambda variant: _worth(by_variant[variant], found)
     hard = min(leaders, key=worth)
     easy = max(leaders, key=worth)
 
     first = leaders[hard]
     start = subject = ""
-    if {leader.method for leader in leaders.values()} == {first.method} and not any(s.chance for s in leaders.values()):
+    everywhere = all(s.method == first.method and not s.chance for s in leaders.values())
+    if everywhere:
         which = "both" if len(by_variant) == 2 else f"all {len(by_variant)}"
-        start = EVERYWHERE.format(leader=f"{first.method}{'' if first.row else ', the baseline,'}", which=which)
+        baseline = "" if first.row else ", the baseline,"
+        start = EVERYWHERE.format(leader=f"{first.method}{baseline}", which=which)
         subject = "it"
 
     lines = [_leading(hard, by_variant[hard], found, subject)]
@@ -59,7 +64,8 @@ def headline(by_variant: Mapping[str, Group], found: Findings) -> Sentence:
 
 def _alone(by_variant: Mapping[str, Group], found: Findings) -> str:
     """What the only method reaches: where it does best, and where it does worst."""
-    means = {variant: group[0].mean for variant, group in by_variant.items() if group[0].mean is not None}
+    first = {variant: group[0].mean for variant, group in by_variant.items()}
+    means = {variant: mean for variant, mean in first.items() if mean is not None}
     ranked = sorted(means, key=lambda variant: means[variant], reverse=found.rising)
     method = next(iter(by_variant.values()))[0].method
     ends = []
@@ -77,14 +83,16 @@ def _lost(group: Group) -> str:
 
 def _worth(group: Group, found: Findings) -> float:
     """How well the baseline does, or without it the best: larger is better."""
-    mean = next((s.mean for s in group if s.method == found.baseline and s.mean is not None), group[0].mean)
+    base = _base(group, found)
+    mean = base.mean if base is not None and base.mean is not None else group[0].mean
     if mean is None:
         return 0.0
     return mean if found.rising else -mean
 
 
 def _leading(variant: str, group: Group, found: Findings, subject: str = "") -> Sentence:
-    """The best method under one variation: its score, what it gains on the baseline, and how sure that is.
+    """The best method under one variation: its score, what it gains on the baseline, and how sure
+    that is.
 
     Args:
       variant: as in the column.
@@ -95,7 +103,8 @@ def _leading(variant: str, group: Group, found: Findings, subject: str = "") -> 
     best = group[0]
     base = _base(group, found)
     if best.chance:
-        return Sentence(NO_METHOD_BEST.format(best=best.method, metric=found.name, score=found.text(best.mean)))
+        score = found.text(best.mean)
+        return Sentence(NO_METHOD_BEST.format(best=best.method, metric=found.name, score=score))
     verb, claims = _verb(variant, group, found)
     reaches = {"verb": verb, "metric": found.name, "score": _score(variant, best, found)}
     if best.row is None or base is None or base.mean is None:
@@ -105,7 +114,8 @@ def _leading(variant: str, group: Group, found: Findings, subject: str = "") -> 
         return Sentence(f"{leads}; {sure}" if sure else leads, claims=[*claims, *more])
 
     leads = LEADS.format(who=subject or best.method, **reaches)
-    against = AGAINST.format(leads=leads, base=_score(variant, base, found), baseline=found.baseline)
+    score = _score(variant, base, found)
+    against = AGAINST.format(leads=leads, base=score, baseline=found.baseline)
     against += ", which is at chance level" if base.chance else ""
     told = {"against": against, "gain": _gain(best), "seeds": best.seeds}
     if best.sure:
@@ -127,7 +137,8 @@ def _brief(variant: str, group: Group, found: Findings, subject: str) -> Sentenc
     if best.row is None or base is None or base.mean is None:
         sure, claims = _worse(variant, group, found)
         return Sentence(f"{leads} ({sure})" if sure else leads, claims=claims)
-    against = AGAINST.format(leads=leads, base=_score(variant, base, found), baseline=found.baseline)
+    score = _score(variant, base, found)
+    against = AGAINST.format(leads=leads, base=score, baseline=found.baseline)
     if best.sure:
         return Sentence(against, claims=[found.claim(best, variant)])
     return Sentence(f"{against}, which is not sure")
@@ -138,7 +149,9 @@ def _base(group: Group, found: Findings) -> Standing | None:
 
 
 def _verb(variant: str, group: Group, found: Findings) -> tuple[str, list[Claim]]:
-    """`holds` under an attack that leaves the best at least half of its gain for sure, else `leads`."""
+    """`holds` under an attack that leaves the best at least half of its gain for sure, else
+    `leads`.
+    """
     method = group[0].method
     if not attacks(variant):
         return "leads", []
@@ -147,10 +160,13 @@ def _verb(variant: str, group: Group, found: Findings) -> tuple[str, list[Claim]
 
 
 def _worse(variant: str, group: Group, found: Findings) -> tuple[str, list[Claim]]:
-    """How many of the others are surely worse than the baseline, which is the best of them; nothing where none is compared."""
+    """How many of the others are surely worse than the baseline, which is the best of them; nothing
+    where none is compared.
+    """
     rivals = [s for s in group if s.row and s.row["seeds"]]
     sure = [s for s in rivals if s.sure]
-    return f"{_of(len(sure), len(rivals))} surely worse" if rivals else "", [found.claim(s, variant) for s in sure]
+    text = f"{_of(len(sure), len(rivals))} surely worse" if rivals else ""
+    return text, [found.claim(s, variant) for s in sure]
 
 
 def _score(variant: str, standing: Standing, found: Findings) -> str:

@@ -21,7 +21,9 @@ def not_run_lines(summary: Sequence[Record], words: Callable[[str], str]) -> lis
     for row in summary:
         who = row["method"], row.get("variant") or ""
         runs.setdefault(who, []).append(row.get("status") == NOT_RUN)
-    items = [_item(method, words(variant), idle) for (method, variant), idle in runs.items() if any(idle)]
+    items = [
+        _item(method, words(variant), idle) for (method, variant), idle in runs.items() if any(idle)
+    ]
     if not items:
         return []
     text = f"Not run, and so without a score, since no round was aggregated: {', '.join(items)}."

@@ -1,4 +1,6 @@
-"""The standing of every method under every variation: its score, its difference to the baseline, and whether it is chance."""
+"""The standing of every method under every variation: its score, its difference to the baseline,
+and whether it is chance.
+"""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -11,7 +13,8 @@ from fedsim.study.pairing import SURE, others, same_runs
 from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import NOT_RUN, Record, larger_is_better, ran, worst
 
-NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25  # above chance by at most that much, and by at most that share of it
+# above chance by at most that much, and by at most that share of it
+NEAR_CHANCE, NEAR_SHARE = 0.02, 0.25
 
 # what a comparison with the baseline comes to: the column `verdict` of its table
 SURELY_BETTER, SURELY_WORSE = "surely better", "surely worse"
@@ -30,12 +33,14 @@ class Standing(NamedTuple):
 
     Attributes:
       method: its label.
-      mean: of its scores; diverged runs count as the worst there is. None where all of its runs failed or have not run.
+      mean: of its scores; diverged runs count as the worst there is. None where all of its runs
+        failed or have not run.
       row: of `compare.csv`; None for the baseline.
       better: seeds under which it is better than the baseline.
       tied: seeds under which both have the same score.
       chance: whether its score is about what guessing gives.
-      test: what is equal where the scores of method and baseline are the same, as along an axis that neither of them reads.
+      test: what is equal where the scores of method and baseline are the same, as along an axis
+        that neither of them reads.
       not_run: whether no round of any of its runs was aggregated.
       outcome: of the comparison with the baseline, one of the constants of this file.
     """
@@ -60,7 +65,8 @@ class Standing(NamedTuple):
     @property
     def sure(self) -> bool:
         """Whether the exact test tells it from the baseline, after Holm's adjustment."""
-        return self.row is not None and self.row["p_adjusted"] is not None and self.row["p_adjusted"] < SURE
+        p = self.row["p_adjusted"] if self.row else None
+        return p is not None and p < SURE
 
     @property
     def clear(self) -> bool:
@@ -75,7 +81,8 @@ class Standing(NamedTuple):
             return 0.0
         if self.row["difference"] is None:
             return (self.row["probability_of_improvement"] or 0.5) - 0.5
-        return self.row["difference"] if larger_is_better(self.row["metric"]) else -self.row["difference"]
+        difference = self.row["difference"]
+        return difference if larger_is_better(self.row["metric"]) else -difference
 
     @property
     def benefit_ends(self) -> tuple[float, float] | None:
@@ -88,7 +95,11 @@ class Standing(NamedTuple):
     @property
     def diverged(self) -> bool:
         """Whether all of its runs diverged."""
-        return self.row is not None and self.row["seeds"] > 0 and self.row["diverged"] == self.row["seeds"]
+        return (
+            self.row is not None
+            and self.row["seeds"] > 0
+            and self.row["diverged"] == self.row["seeds"]
+        )
 
     @property
     def seeds(self) -> str:
@@ -118,13 +129,15 @@ def standings(
     runs: dict[tuple[str, str], list[Record]] = {}
     for run in summary:
         runs.setdefault((run.get("variant") or "", run["method"]), []).append(run)
-    rising = larger_is_better(next((str(run["metric"]) for run in summary if run.get("metric")), ""))
+    metric = next((str(run["metric"]) for run in summary if run.get("metric")), "")
+    rising = larger_is_better(metric)
     by_variant: dict[str, list[Standing]] = {}
     for (variant, method), group in runs.items():
         row, mean = rows.get((variant, method)), mean_score(group, score)
         base = runs.get((variant, baseline), [])
         better, tied = wins(group, base, score, rising) if row else (0, 0)
-        level = (chance or {}).get(variant) if rising and not any(run.get("diverged") for run in group) else None
+        lost = any(run.get("diverged") for run in group)
+        level = (chance or {}).get(variant) if rising and not lost else None
         test = same_runs(group, score), same_runs(base, score)
         guess = None not in (level, mean) and _near(mean or 0.0, level or 0.0)
         standing = Standing(
@@ -151,7 +164,8 @@ def standings(
 def tests_of(by_variant: Mapping[str, Sequence[Standing]]) -> int:
     """How many tests Holm's adjustment of `compare.csv` runs over; the same scores are one test."""
     every = (standing for group in by_variant.values() for standing in group)
-    return len({standing.test for standing in every if standing.row and standing.row["p_value"] is not None})
+    tested = (s for s in every if s.row and s.row["p_value"] is not None)
+    return len({standing.test for standing in tested})
 
 
 def too_few(seeds: int, tests: int) -> bool:
@@ -184,13 +198,18 @@ def _near(mean: float, level: float) -> bool:
 
 
 def mean_score(runs: Sequence[Record], score: str) -> float | None:
-    """The mean score of runs; diverged ones count as the worst there is, those that failed or have not run not at all."""
+    """The mean score of runs; diverged ones count as the worst there is, those that failed or have
+    not run not at all.
+    """
     values = seed_scores(runs, score)
     return float(np.mean(list(values.values()))) if values else None
 
 
-def wins(runs: Sequence[Record], base: Sequence[Record], score: str, rising: bool) -> tuple[int, int]:
-    """Seeds under which runs score better than those of the baseline, and under which they score the same.
+def wins(
+    runs: Sequence[Record], base: Sequence[Record], score: str, rising: bool
+) -> tuple[int, int]:
+    """Seeds under which runs score better than those of the baseline, and under which they score
+    the same.
 
     >>> runs, base = ([{"seed": s, "final": v, "diverged": 0} for s, v in enumerate(x)] for x in ([0.1, 0.3], [0.1, 0.2]))
     >>> wins(runs, base, "final", rising=True)
@@ -198,7 +217,10 @@ def wins(runs: Sequence[Record], base: Sequence[Record], score: str, rising: boo
     """
     one, other = seed_scores(runs, score), seed_scores(base, score)
     shared = sorted(one.keys() & other.keys())
-    d = differences(np.array([one[seed] for seed in shared], float), np.array([other[seed] for seed in shared], float))
+    d = differences(
+        np.array([one[seed] for seed in shared], float),
+        np.array([other[seed] for seed in shared], float),
+    )
     return int(np.sum(d > 0 if rising else d < 0)), int(np.sum(d == 0))
 
 
@@ -206,12 +228,15 @@ def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
     """Scores by seed of runs that have one; diverged ones have the worst score there is."""
     runs = [run for run in runs if ran(run)]
     metric = next((str(run["metric"]) for run in runs if run.get("metric")), "")
-    values = scored([run.get(score) for run in runs], [bool(run.get("diverged")) for run in runs], worst(metric))
+    values = scored(
+        [run.get(score) for run in runs], [bool(run.get("diverged")) for run in runs], worst(metric)
+    )
     return dict(zip((run["seed"] for run in runs), map(float, values), strict=True))
 
 
 def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:
-    """The accuracy of guessing by variation: the share of the most frequent label among the clients' samples.
+    """The accuracy of guessing by variation: the share of the most frequent label among the
+    clients' samples.
 
     Args:
       partition: the columns of `partition.csv`.
@@ -221,13 +246,21 @@ def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, floa
     >>> chance_levels(table, "test_accuracy")
     {'': 0.6}
     """
-    if partition is None or not metric.endswith("accuracy") or partition["label"].isna().to_numpy().any():
+    if (
+        partition is None
+        or not metric.endswith("accuracy")
+        or partition["label"].isna().to_numpy().any()
+    ):
         return {}
     variants = partition["variant"].fillna("") if "variant" in partition else [""] * len(partition)
     samples: dict[str, dict[str, int]] = {}
-    for variant, label, count in zip(variants, partition["label"], partition["samples"], strict=True):
+    for variant, label, count in zip(
+        variants, partition["label"], partition["samples"], strict=True
+    ):
         counts = samples.setdefault(str(variant), {})
         counts[str(label)] = counts.get(str(label), 0) + int(count)
     return {
-        name: max(counts.values()) / sum(counts.values()) for name, counts in samples.items() if any(counts.values())
+        name: max(counts.values()) / sum(counts.values())
+        for name, counts in samples.items()
+        if any(counts.values())
     }

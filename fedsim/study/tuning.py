@@ -1,4 +1,6 @@
-"""Tuning: every method gets the same grid, or one of its own; what it is reported with is chosen on validation data."""
+"""Tuning: every method gets the same grid, or one of its own; what it is reported with is chosen on
+validation data.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -12,7 +14,9 @@ from fedsim.study.summary import Record, larger_is_better, ran, worst
 
 
 class Trial(NamedTuple):
-    """A method with one of its settings: the first columns of its rows, and two of its tables (empty where it failed)."""
+    """A method with one of its settings: the first columns of its rows, and two of its tables
+    (empty where it failed).
+    """
 
     who: Record
     rounds: Sequence[Record]
@@ -61,7 +65,9 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     best, rows = best_setting(validation, better), []
     for place, trial in enumerate(trials):
         runs = [row for row in trial.summary if ran(row)]
-        test = scored([row[score] for row in runs], [bool(row["diverged"]) for row in runs], worst(metric))
+        test = scored(
+            [row[score] for row in runs], [bool(row["diverged"]) for row in runs], worst(metric)
+        )
         spreads = {**_spread("validation", validation[place]), **_spread("test", test)}
         rows.append({**trial.who, "metric": column, **spreads, "chosen": int(place == best)})
     return best, rows
@@ -74,13 +80,16 @@ def _spread(name: str, values: np.ndarray) -> Record:
 
 
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
-    """The setting that a method is reported with, and between which means on test data its settings lie.
+    """The setting that a method is reported with, and between which means on test data its settings
+    lie.
 
     Args:
       row: of `compare.csv`: method, and variation where there is one.
       tuning: the rows of `tuning.csv`.
     """
-    tried = [t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))]
+    tried = [
+        t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))
+    ]
     means = [t["test_mean"] for t in tried if t["test_mean"] is not None]
     if not means:
         return {}
@@ -97,18 +106,24 @@ def settings(tuning: Sequence[Record]) -> list[Sentence]:
         parts = []
         for row in (row for row in rows if row["chosen"]):
             band = sensitivity(row, rows)
-            ends = f"{band['sensitivity_low']:.4g} to {band['sensitivity_high']:.4g}" if band else ""
-            parts.append(f"{row['method']} {row['tuned']}{f' ({ends} over its settings)' if band else ''}")
+            ends = (
+                f"{band['sensitivity_low']:.4g} to {band['sensitivity_high']:.4g}" if band else ""
+            )
+            parts.append(
+                f"{row['method']} {row['tuned']}{f' ({ends} over its settings)' if band else ''}"
+            )
         text = f"{start} by {rows[0]['metric'].replace('_', ' ')}: {'; '.join(parts)}."
         lines.append(Sentence(text, Weight.SETTINGS))
     return lines
 
 
 def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:
-    """Which chosen settings lie at the edge of their grid, and where a better one may be, a sentence each.
+    """Which chosen settings lie at the edge of their grid, and where a better one may be, a
+    sentence each.
 
-    A setting is at the edge where its value is the smallest or the largest of three or more numbers that the method was
-    tried with, and no setting off that edge did as well. A grid that begins at 0 has no edge there.
+    A setting is at the edge where its value is the smallest or the largest of three or more numbers
+    that the method was tried with, and no setting off that edge did as well. A grid that begins at
+    0 has no edge there.
 
     Args:
       tuning: the rows of `tuning.csv`.
@@ -116,11 +131,14 @@ def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:
 
     >>> row = lambda lr, mean, chosen=0: {"method": "m", "client.lr": lr, "validation_mean": mean, "chosen": chosen}
     >>> edges([row(0.1, 0.5), row(0.3, 0.6), row(1.0, 0.7, 1)], ["client.lr"])
-    ['m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values, a better one may lie beyond.']
+    ['m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values, a better one
+    may lie beyond.']
     """
     lines = []
     for row, path in itertools.product((row for row in tuning if row["chosen"]), paths):
-        tried = [t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))]
+        tried = [
+            t for t in tuning if all(t.get(name) == row.get(name) for name in ("method", "variant"))
+        ]
         grid = sorted({t[path] for t in tried if _number(t.get(path))})
         if len(grid) < 3 or row[path] not in (grid[0] or None, grid[-1]):
             continue
@@ -128,7 +146,8 @@ def edges(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:
             continue
         side, more = ("smallest", "smaller") if row[path] == grid[0] else ("largest", "larger")
         start = f"With {row['variant']}: " if row.get("variant") else ""
-        chosen = f"{row['method']} is best with {path}={row[path]}, the {side} of {', '.join(map(str, grid))}"
+        values = ", ".join(map(str, grid))
+        chosen = f"{row['method']} is best with {path}={row[path]}, the {side} of {values}"
         text = f"{start}{chosen}: add {more} values, a better one may lie beyond."
         lines.append(Sentence(text, Weight.EDGE))
     return lines

@@ -15,7 +15,8 @@ from fedsim.study.summary import Record
 
 
 def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> list[Sentence]:
-    """A sentence for cohorts that look at what clients reported, which depends on the method; none for others.
+    """A sentence for cohorts that look at what clients reported, which depends on the method; none
+    for others.
 
     Args:
       scenario: as in `run.json`.
@@ -24,7 +25,10 @@ def unpaired(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> 
     written = dict((scenario or {}).get("cohort") or {})
     asking = set(map(_asks, [written, *_varied(written, compared)]))
     return [
-        Sentence(f"Cohorts of {kind} depend on {words}, so they are not paired between methods.", Weight.CAUTION)
+        Sentence(
+            f"Cohorts of {kind} depend on {words}, so they are not paired between methods.",
+            Weight.CAUTION,
+        )
         for kind, words in sorted(asking)
         if words
     ]
@@ -37,7 +41,9 @@ def _varied(written: dict[str, Any], compared: Iterable[Record]) -> list[dict[st
         whole = _value(row["cohort"]) if "cohort" in row else written
         section = dict(whole) if isinstance(whole, Mapping) else {"kind": whole}
         keys = {name: _value(row[name]) for name in row if name.startswith("cohort.")}
-        sections.append(section | {name.removeprefix("cohort."): value for name, value in keys.items()})
+        sections.append(
+            section | {name.removeprefix("cohort."): value for name, value in keys.items()}
+        )
     return sections
 
 
@@ -49,12 +55,18 @@ def _value(text: Any) -> Any:
 
 
 def _asks(section: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind of a cohort, and what it looks at of what clients reported; nothing where it cannot be made."""
+    """The kind of a cohort, and what it looks at of what clients reported; nothing where it cannot
+    be made.
+    """
     kind = str(section.get("kind"))
     factory = FAMILIES["cohort"].get(kind)
     if factory is None:
         return kind, ""
-    arguments = {name: value for name, value in section.items() if name in inspect.signature(factory).parameters}
+    arguments = {
+        name: value
+        for name, value in section.items()
+        if name in inspect.signature(factory).parameters
+    }
     try:
         return kind, " and ".join(FEEDBACK[name] for name in factory(**arguments).feedback)
     except (TypeError, ValueError):

@@ -1,6 +1,8 @@
-"""A comparison in sentences: a headline, and at most five more; what they leave out stands in the column `verdict`.
+"""A comparison in sentences: a headline, and at most five more; what they leave out stands in the
+column `verdict`.
 
-Every sentence is made, and with it what it claims; then the weightiest are told, in the order in which they were made.
+Every sentence is made, and with it what it claims; then the weightiest are told, in the order in
+which they were made.
 """
 
 from collections import Counter
@@ -46,8 +48,8 @@ TITLES = {  # outcome -> how a sentence about methods with it begins, and how mu
 LISTED = "{title}: {items}."
 ITEM = "{methods} ({difference}{seeds}{lost}{alike})"
 POWER = (
-    "With {seeds} no difference can be called sure: of {of} the smallest p that a two-sided test can give is {least:.3g}. "
-    "{needed} seeds could."
+    "With {seeds} no difference can be called sure: of {of} the smallest p that a two-sided test "
+    "can give is {least:.3g}. {needed} seeds could."
 )
 
 
@@ -56,7 +58,8 @@ class Verdict(NamedTuple):
 
     Attributes:
       standings: of the methods by variation: the column `verdict` of tables that are shown.
-      lines: the headline, or what the comparison is about before it, and at most five more sentences.
+      lines: the headline, or what the comparison is about before it, and at most five more
+        sentences.
       claims: of all sentences, those that are left to the tables too.
       edges: sentences about settings at the edge of what was tried, told or not.
     """
@@ -80,10 +83,12 @@ def verdict(found: Findings, tuned: Sequence[str] = ()) -> Verdict:
 
 
 def told(made: Sequence[Sentence]) -> list[Sentence]:
-    """The headline and the weightiest of the others, as they stand: as many as five, those of one weight all or none.
+    """The headline and the weightiest of the others, as they stand: as many as five, those of one
+    weight all or none.
 
-    >>> made = [Sentence("A.", Weight.SURE), Sentence("B.", Weight.SURE), Sentence("C.", Weight.LEVEL)]
-    >>> told(made)[-1], len(told([*made, *made[:2] * 2]))
+    >>> sure = [Sentence("A.", Weight.SURE), Sentence("B.", Weight.SURE)]
+    >>> made = [*sure, Sentence("C.", Weight.LEVEL)]
+    >>> told(made)[-1], len(told([*made, *sure * 2]))
     ('C.', 0)
     """
     counts = Counter(sentence.weight for sentence in made)
@@ -113,7 +118,10 @@ def _compared(found: Findings) -> list[Sentence]:
     summary = found.rows("summary")
     not_run = not_run_lines(summary, found.words)
     if not any(s.mean is not None for group in found.standings.values() for s in group):
-        return [Sentence("No run has a score." if found.standings else "Nothing was run."), *not_run]
+        return [
+            Sentence("No run has a score." if found.standings else "Nothing was run."),
+            *not_run,
+        ]
 
     repeats = _repeats(summary, found.score)
     by_variant = {name: group for name, group in found.standings.items() if name not in repeats}
@@ -129,7 +137,9 @@ def _compared(found: Findings) -> list[Sentence]:
 
 
 def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
-    """Variations in which every method has the same scores as in an earlier one, which is told instead."""
+    """Variations in which every method has the same scores as in an earlier one, which is told
+    instead.
+    """
     runs: dict[str, dict[str, list[Record]]] = {}
     for run in summary:
         runs.setdefault(run.get("variant") or "", {}).setdefault(run["method"], []).append(run)
@@ -143,8 +153,11 @@ def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
     return repeats
 
 
-def _group(name: str, group: Sequence[Standing], found: Findings, before: dict[Any, str]) -> Iterator[Sentence]:
-    """Sentences about one variation: what is surely better and worse, what leans, what is level, at chance, failed.
+def _group(
+    name: str, group: Sequence[Standing], found: Findings, before: dict[Any, str]
+) -> Iterator[Sentence]:
+    """Sentences about one variation: what is surely better and worse, what leans, what is level, at
+    chance, failed.
 
     Args:
       name: of the variation.
@@ -174,27 +187,41 @@ def _group(name: str, group: Sequence[Standing], found: Findings, before: dict[A
         yield Sentence(f"At chance level: {', '.join(guessing)}{several}.", Weight.CHANCE)
     failed = [s.method for s in group if s.row is not None and s.outcome == FAILED]
     if failed:
-        yield Sentence(f"Failed under all seeds, compared with nothing: {', '.join(failed)}.", Weight.LOST)
+        yield Sentence(
+            f"Failed under all seeds, compared with nothing: {', '.join(failed)}.", Weight.LOST
+        )
 
 
 def _is_compared(standing: Standing) -> bool:
     """Whether a method was compared with the baseline under one seed or more."""
-    return standing.row is not None and standing.row["seeds"] > 0 and standing.outcome != NOT_COMPARED
+    return (
+        standing.row is not None and standing.row["seeds"] > 0 and standing.outcome != NOT_COMPARED
+    )
 
 
-def _listed(title: str, some: Sequence[Standing], weight: Weight, claims: Sequence[Claim] = ()) -> Iterator[Sentence]:
-    """A title and the methods below it, as far as there are any; those with the same scores are one item."""
+def _listed(
+    title: str, some: Sequence[Standing], weight: Weight, claims: Sequence[Claim] = ()
+) -> Iterator[Sentence]:
+    """A title and the methods below it, as far as there are any; those with the same scores are one
+    item.
+    """
     items: dict[Any, list[Standing]] = {}
     for standing in some:
         items.setdefault(standing.test, []).append(standing)
     if items:
-        yield Sentence(LISTED.format(title=title, items=", ".join(map(_item, items.values()))), weight, claims)
+        yield Sentence(
+            LISTED.format(title=title, items=", ".join(map(_item, items.values()))), weight, claims
+        )
 
 
 def _item(same: Sequence[Standing]) -> str:
-    """A method with its difference, its interval, and how often it was better; several with the same scores as one."""
+    """A method with its difference, its interval, and how often it was better; several with the
+    same scores as one.
+    """
     row = same[0].row or {}
-    no_interval = row["ci_low"] is None or row["ci_low"] == row["ci_high"]  # of width 0 where all scores are the same
+    no_interval = (
+        row["ci_low"] is None or row["ci_low"] == row["ci_high"]
+    )  # of width 0 where all scores are the same
     ends = "" if no_interval else f", 95 % {row['ci_low']:+.3g} to {row['ci_high']:+.3g}"
     return ITEM.format(
         methods=" and ".join(s.method for s in same),

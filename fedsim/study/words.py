@@ -46,7 +46,9 @@ SIGNS = {
     "rho": "ρ", "sigma": "σ", "tau": "τ", "lr": "learning rate", "b1": "β₁", "b2": "β₂",
 }  # fmt: skip
 KINDS = {"iid": "IID", "dirichlet": "Dirichlet"}
-ATTACKS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # paths along which an attack gets stronger
+ATTACKS = re.compile(
+    r"fleet\.malicious\b|wire\b|data\.attack\b"
+)  # paths along which an attack gets stronger
 CODECS = re.compile(r"(wire|broadcast)\b")  # paths along which codecs vary
 ATTACK = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # or is another one
 
@@ -63,11 +65,14 @@ def variation(label: str, scenario: Mapping[str, Any] | None = None) -> str:
     >>> variation("data.partition.alpha=0.1", {"data": {"partition": {"kind": "dirichlet"}}})
     'Dirichlet α 0.1'
     """
-    return ", ".join(_setting(part, scenario) for part in top_level(label)) if "=" in label else label
+    return (
+        ", ".join(_setting(part, scenario) for part in top_level(label)) if "=" in label else label
+    )
 
 
 def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
-    """`variation` of one scenario, which all of its sentences and pictures share: a label is read once.
+    """`variation` of one scenario, which all of its sentences and pictures share: a label is read
+    once.
 
     >>> words_of({"data": {"partition": {"kind": "dirichlet"}}})("data.partition.alpha=0.1")
     'Dirichlet α 0.1'
@@ -94,7 +99,11 @@ def shown(part: Mapping[str, Any]) -> dict[str, Any]:
     {'kind': 'file', 'path': 'ten.csv'}
     """
     named = {name: value for name, value in part.items() if name != "sha256"}
-    return {**named, "path": os.path.basename(named["path"])} if isinstance(named.get("path"), str) else named
+    return (
+        {**named, "path": os.path.basename(named["path"])}
+        if isinstance(named.get("path"), str)
+        else named
+    )
 
 
 def attacks(label: str) -> bool:
@@ -104,7 +113,9 @@ def attacks(label: str) -> bool:
     (True, False, False)
     """
     parts = [part.strip() for part in top_level(label) if ATTACKS.match(part)]
-    return any(of_attack(part) or not ATTACK.fullmatch(part.partition("=")[0].strip()) for part in parts)
+    return any(
+        of_attack(part) or not ATTACK.fullmatch(part.partition("=")[0].strip()) for part in parts
+    )
 
 
 def of_attack(part: str) -> bool:
@@ -118,12 +129,16 @@ def of_attack(part: str) -> bool:
         return False
     value = _value(text)
     links = value if isinstance(value, list) else [value]
-    kinds = [link.get("kind") if isinstance(link, dict) else str(link).partition("(")[0] for link in links]
+    kinds = [
+        link.get("kind") if isinstance(link, dict) else str(link).partition("(")[0]
+        for link in links
+    ]
     return not kinds or any(kind not in FAMILIES["codec"] for kind in kinds)
 
 
 def codec_axes(variants: Iterable[str]) -> set[str]:
-    """Paths along which codecs vary: `wire` or `broadcast` (or a key below) with codecs or nothing as values.
+    """Paths along which codecs vary: `wire` or `broadcast` (or a key below) with codecs or nothing
+    as values.
 
     >>> sorted(codec_axes(["wire=[{kind: top_k, k: 5}], client.lr=1", "wire=[], client.lr=1"])), codec_axes(["wire=[zero]"])
     (['wire'], set())
@@ -135,7 +150,11 @@ def codec_axes(variants: Iterable[str]) -> set[str]:
             if CODECS.match(path):
                 values.setdefault(path, set()).add(text)
     filled = {path: {text for text in texts if text != "[]"} for path, texts in values.items()}
-    return {path for path, texts in filled.items() if texts and not any(of_attack(f"{path}={text}") for text in texts)}
+    return {
+        path
+        for path, texts in filled.items()
+        if texts and not any(of_attack(f"{path}={text}") for text in texts)
+    }
 
 
 def call_of(link: Any) -> str:
@@ -150,8 +169,14 @@ def call_of(link: Any) -> str:
         return " → ".join(map(call_of, link)) or "as sent"
     if not isinstance(link, Mapping) or "kind" not in link:
         return {True: "true", False: "false"}[link] if isinstance(link, bool) else str(link)
-    values = {name: value for name, value in shown(link).items() if name != "kind" and value not in (None, [], {})}
-    inner = [call_of(v) if name == "codec" else f"{name}={call_of(v)}" for name, v in values.items()]
+    values = {
+        name: value
+        for name, value in shown(link).items()
+        if name != "kind" and value not in (None, [], {})
+    }
+    inner = [
+        call_of(v) if name == "codec" else f"{name}={call_of(v)}" for name, v in values.items()
+    ]
     return f"{link['kind']}({', '.join(inner)})" if inner else str(link["kind"])
 
 
@@ -186,22 +211,34 @@ def _malicious(value: Any, text: str) -> str:
     if isinstance(value, list):
         return f"client{'s' * (len(value) > 1)} {', '.join(map(str, value))} malicious"
     if isinstance(value, dict):
-        form = next((form for name in ("share", "count", "ids") if (form := value.get(name)) is not None), text)
+        form = next(
+            (form for name in ("share", "count", "ids") if (form := value.get(name)) is not None),
+            text,
+        )
         who = f"{form} malicious" if isinstance(form, int) else _malicious(form, text)
         return f"{who}, drawn every round" if value.get("per") == "round" else who
     return f"{text} malicious"
 
 
 def _shown(value: Any, text: str) -> str:
-    """A value: kinds by their names and parameters, codecs as they are written, anything else likewise."""
+    """A value: kinds by their names and parameters, codecs as they are written, anything else
+    likewise.
+    """
     if _is_codec(value):
         return call_of(value)
     if isinstance(value, list) and all(
         isinstance(one, str) or (isinstance(one, dict) and "kind" in one) for one in value
     ):
-        return ", then ".join(_shown(one, one if _is_codec(one) else _kind(one)) for one in value) or "nothing"
+        return (
+            ", then ".join(_shown(one, one if _is_codec(one) else _kind(one)) for one in value)
+            or "nothing"
+        )
     if isinstance(value, dict) and "kind" in value:
-        rest = [f"{SIGNS.get(name, name.replace('_', ' '))} {inner}" for name, inner in value.items() if name != "kind"]
+        rest = [
+            f"{SIGNS.get(name, name.replace('_', ' '))} {inner}"
+            for name, inner in value.items()
+            if name != "kind"
+        ]
         return " ".join([_kind(value["kind"]), ", ".join(map(str, rest))]).strip()
     return KINDS.get(text, text)
 

@@ -50,7 +50,7 @@ def test_what_is_derived_in_memory_is_what_is_derived_from_the_files(kind, tmp_p
     frames = made.frames()
     for name in TABLES:
         table = read_table(tmp_path / "out", name)
-        assert (table is None) == (name not in frames)
+        assert (table is None) == (name not in frames or not len(frames[name]))
         if table is not None:  # a switch that varies is a word in a file
             switches = dict.fromkeys({"client.shuffle"} & {*frames[name]}, str)
             pd.testing.assert_frame_equal(table, frames[name].astype(switches))

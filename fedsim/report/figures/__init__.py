@@ -1,6 +1,7 @@
 """Figures for papers: from the tables of a run to PNG, SVG and PDF, the same bytes every time.
 
-Importing this imports no matplotlib; drawing does. What is drawn is described in `fedsim.report.pictures`.
+Importing this imports no matplotlib; drawing does. What is drawn is described in
+`fedsim.report.pictures`.
 """
 
 from collections.abc import Sequence

@@ -58,7 +58,9 @@ def _cells(axes: "Axes", grid: Grid) -> None:
         fill = colormaps["Blues"](shade)
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white", lw=0.5))
         ink = "white" if shade > 0.5 else "black"
-        axes.text(x, y, _text(float(grid.means[y, x])), ha="center", va="center", fontsize=5.5, color=ink)
+        axes.text(
+            x, y, _text(float(grid.means[y, x])), ha="center", va="center", fontsize=5.5, color=ink
+        )
     for y, x in np.argwhere(grid.worst):
         corner = (x - 0.5 + 0.04, y - 0.5 + 0.06)
         axes.add_patch(Rectangle(corner, 0.92, 0.88, fill=False, ec=COLOURS[1], lw=1.0))

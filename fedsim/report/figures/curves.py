@@ -7,7 +7,19 @@ import numpy as np
 import pandas as pd
 
 from fedsim.report.about import About
-from fedsim.report.figures.drawing import FOOT, GAP, GREY, HIGH, RIGHT, SMALL, STYLE, WIDE, literal, sheet, style
+from fedsim.report.figures.drawing import (
+    FOOT,
+    GAP,
+    GREY,
+    HIGH,
+    RIGHT,
+    SMALL,
+    STYLE,
+    WIDE,
+    literal,
+    sheet,
+    style,
+)
 from fedsim.report.figures.marks import STRONG, legend, legend_inches, line_of, markers_of, numbered
 from fedsim.report.pictures.curves import Curve, curves, drawn_each
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
@@ -21,13 +33,16 @@ FEW = 15  # points up to which each is marked, of a single method
 LOGARITHMIC = 100.0  # largest loss over the smallest, from which on the scale is logarithmic
 TRAIN = 4  # the colour of the train loss where it shares a panel with the test loss
 UNITS = {"cross_entropy": "cross-entropy (nats)", "squared": "squared error"}
-ABREAST = ((3, 1, 1.25), (10, 2, 1.05), (27, 3, 0.9))  # panels up to which so many stand in a row, and how high it is
+# panels up to which so many stand in a row, and how high it is
+ABREAST = ((3, 1, 1.25), (10, 2, 1.05), (27, 3, 0.9))
 LOW = 0.62  # inches: how low a row of panels may become to fit a page
 LETTER = 0.052  # inches of a letter above a panel
 
 
 class Panel(NamedTuple):
-    """Axes to be: the columns that share them, the curves of these, and the variation that they show."""
+    """Axes to be: the columns that share them, the curves of these, and the variation that they
+    show.
+    """
 
     columns: tuple[str, ...]
     label: str
@@ -44,24 +59,31 @@ def pages_of_curves(rounds: pd.DataFrame, about: About) -> list["Figure"]:
 
 
 def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
-    """A figure of a run or a comparison: a panel of test accuracy, where there is any, above panels of the losses.
+    """A figure of a run or a comparison: a panel of test accuracy, where there is any, above panels
+    of the losses.
 
-    A line per method: of one seed as it is; of several their mean, with the range of three or more as a band. The mean
-    is over rounds that all seeds reached; where a seed ended early each is drawn, thin, up to its last finite value, and
-    a cross says that it diverged there. Of one method the two losses share a panel. Where something varies, there is a
-    panel per variation instead, of the metric alone, all with the same axes. Methods after the eighth are pale and
-    numbered.
+    A line per method: of one seed as it is; of several their mean, with the range of three or more
+    as a band. The mean is over rounds that all seeds reached; where a seed ended early each is
+    drawn, thin, up to its last finite value, and a cross says that it diverged there. Of one method
+    the two losses share a panel. Where something varies, there is a panel per variation instead, of
+    the metric alone, all with the same axes. Methods after the eighth are pale and numbered.
 
     Args:
-      rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite. A further column
-        `diverged` says which runs did; without it that is told from their last test loss.
+      rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite. A
+        further column `diverged` says which runs did; without it that is told from their last test
+        loss.
       about: what is shown; its scenario has the small print and the target.
     """
     names = _names(rounds, about)
-    by = {variant: tracks(table, (*COLUMNS, "diverged")) for variant, table in by_variant(rounds).items()}
+    by = {
+        variant: tracks(table, (*COLUMNS, "diverged"))
+        for variant, table in by_variant(rounds).items()
+    }
     varied = "" not in by
     panels = _panels(by, about.scenario, names) or [Panel((), "loss per sample", [])]
-    target = about.scenario.get("evaluate", {}).get("target") if len(panels) > ABREAST[0][0] else None
+    target = (
+        about.scenario.get("evaluate", {}).get("target") if len(panels) > ABREAST[0][0] else None
+    )
     methods = [track for of_variant in by.values() for track in of_variant]
     notes = (
         _setting(about.scenario),
@@ -88,13 +110,17 @@ def figure_of_curves(rounds: pd.DataFrame, about: About) -> "Figure":
 
 def _names(rounds: pd.DataFrame, about: About) -> list[str]:
     """All methods with rows, those of the order first."""
-    return about.ordered(list(dict.fromkeys(np.asarray(rounds["method"], object).astype(str).tolist())))
+    return about.ordered(
+        list(dict.fromkeys(np.asarray(rounds["method"], object).astype(str).tolist()))
+    )
 
 
 def _sheet(
     title: str, note: str, panels: int, names: Sequence[str], varied: bool
 ) -> tuple["Figure", list["Axes"], int]:
-    """A sheet with as many axes as there are panels, or a few more, and how many of them are in a row."""
+    """A sheet with as many axes as there are panels, or a few more, and how many of them are in a
+    row.
+    """
     across, high = next(((n, high) for most, n, high in ABREAST if panels <= most), ABREAST[-1][1:])
     if not varied:
         across, high = 1, 1.25 if panels > 1 else 1.75
@@ -112,7 +138,10 @@ def _title(variant: str, axes: "Axes", across: int) -> str:
     """The variation above a panel; beside others by the last words of its paths."""
     most = int(axes.get_position().width * WIDE / LETTER)
     if across > 1:
-        variant = ", ".join(part.rpartition(".")[2] if "=" not in part else _tail(part) for part in variant.split(", "))
+        variant = ", ".join(
+            part.rpartition(".")[2] if "=" not in part else _tail(part)
+            for part in variant.split(", ")
+        )
     return literal(variant, max(most, 8))
 
 
@@ -123,7 +152,9 @@ def _tail(setting: str) -> str:
 
 
 def _share(all_axes: Sequence["Axes"], panels: int, across: int, alike: bool) -> None:
-    """The same limits for all, where all show the same; numbers and labels stand at the left and at the foot alone."""
+    """The same limits for all, where all show the same; numbers and labels stand at the left and at
+    the foot alone.
+    """
     label, one_label = all_axes[0].get_ylabel(), alike and panels > 1
     if one_label:  # beside all rows
         middle = (all_axes[0].get_position().y1 + all_axes[-1].get_position().y0) / 2
@@ -144,16 +175,24 @@ def _share(all_axes: Sequence["Axes"], panels: int, across: int, alike: bool) ->
 def _ends(panel: Panel) -> list[tuple[int, float, float]]:
     """Place and last point of every pale curve of a panel."""
     pale = [one for one in panel.curves if one.place >= STRONG and one.column == panel.columns[0]]
-    return [(one.place, float(one.rounds[-1]), float(one.mean[-1])) for one in pale if len(one.rounds)]
+    return [
+        (one.place, float(one.rounds[-1]), float(one.mean[-1])) for one in pale if len(one.rounds)
+    ]
 
 
-def _panels(by: Mapping[str, list[Track]], scenario: Mapping[str, Any], names: Sequence[str]) -> list[Panel]:
-    """A panel for every variation; where nothing varies one of the accuracy, and of the losses one or two."""
+def _panels(
+    by: Mapping[str, list[Track]], scenario: Mapping[str, Any], names: Sequence[str]
+) -> list[Panel]:
+    """A panel for every variation; where nothing varies one of the accuracy, and of the losses one
+    or two.
+    """
     methods = [track for of_variant in by.values() for track in of_variant]
     columns = [name for name in COLUMNS if methods and name in methods[0].values]
     losses = tuple(name for name in columns if name.endswith("loss"))
     loss = UNITS.get(scenario.get("model", {}).get("loss") or "", "loss per sample")
-    labels = {name: f"{name.split('_')[0]} {loss}" for name in losses} | {"test_accuracy": "test accuracy (share)"}
+    labels = {name: f"{name.split('_')[0]} {loss}" for name in losses} | {
+        "test_accuracy": "test accuracy (share)"
+    }
     if "" not in by and columns:
         metric = scenario.get("evaluate", {}).get("metric")
         column = metric if metric in columns else columns[0]
@@ -178,7 +217,9 @@ def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
         _curve(axes, one, {**line_of(one.place), "color": line_of(shade)["color"]}, several)
     axes.set_ylabel(panel.label)
     steps = {"min_n_ticks": 1, "steps": [1, 2, 5, 10]}
-    axes.xaxis.set_major_locator(MaxNLocator(6 if axes.get_position().width > 0.5 else 3, integer=True, **steps))
+    axes.xaxis.set_major_locator(
+        MaxNLocator(6 if axes.get_position().width > 0.5 else 3, integer=True, **steps)
+    )
     if "test_accuracy" in panel.columns or not (log or _wide([panel])):
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     else:
@@ -189,11 +230,17 @@ def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
         axes.yaxis.set_major_formatter(FuncFormatter(_power))
     if len(panel.columns) > 1:
         drawn = {line.get_label(): line for line in axes.lines}
-        axes.legend([drawn[column] for column in panel.columns], [c.split("_")[0] for c in panel.columns], loc="best")
+        axes.legend(
+            [drawn[column] for column in panel.columns],
+            [c.split("_")[0] for c in panel.columns],
+            loc="best",
+        )
 
 
 def _curve(axes: "Axes", one: Curve, style: dict[str, Any], several: bool) -> None:
-    """A curve in its panel, labelled by its column; with the method's marker where it is one of several."""
+    """A curve in its panel, labelled by its column; with the method's marker where it is one of
+    several.
+    """
     strong = not several or one.place < STRONG
     if one.several and one.each:
         for seed in one.series.seeds:
@@ -210,7 +257,13 @@ def _curve(axes: "Axes", one: Curve, style: dict[str, Any], several: bool) -> No
     for seed in one.lost:
         if seed in one.series.seeds:
             x, y = one.series.of(seed)
-            cross = {"ls": "", "marker": "x", "ms": 4.5, "mew": 1.2, "label": f"{one.column}, diverged"}
+            cross = {
+                "ls": "",
+                "marker": "x",
+                "ms": 4.5,
+                "mew": 1.2,
+                "label": f"{one.column}, diverged",
+            }
             axes.plot(x[-1:], y[-1:], color=style["color"], **cross)
 
 
@@ -224,7 +277,11 @@ def _wide(panels: Sequence[Panel]) -> bool:
     values = [one.series.values.ravel() for panel in panels for one in panel.curves]
     known = np.concatenate([np.zeros(0), *values])
     positive = known[known > 0]
-    return len(positive) > 0 and not (known < 0).any() and bool(positive.max() > LOGARITHMIC * positive.min())
+    return (
+        len(positive) > 0
+        and not (known < 0).any()
+        and bool(positive.max() > LOGARITHMIC * positive.min())
+    )
 
 
 def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: bool) -> None:
@@ -239,7 +296,15 @@ def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: b
     if axes.get_position().width < 0.5:  # among many panels it is told above them
         return
     edge = axes.get_yaxis_transform()
-    axes.text(0.01, target, f"target {target:g}", transform=edge, va="bottom", fontsize=SMALL - 0.5, color=GREY)
+    axes.text(
+        0.01,
+        target,
+        f"target {target:g}",
+        transform=edge,
+        va="bottom",
+        fontsize=SMALL - 0.5,
+        color=GREY,
+    )
 
 
 def _setting(scenario: Mapping[str, Any]) -> str:
@@ -257,7 +322,9 @@ def _setting(scenario: Mapping[str, Any]) -> str:
         parts.append(f"{cohort['size']:,} a round ({kind})")
     elif kind:
         rate = cohort.get("rate")
-        parts.append(f"{kind} cohorts" + (f" at rate {rate:g}" if isinstance(rate, int | float) else ""))
+        parts.append(
+            f"{kind} cohorts" + (f" at rate {rate:g}" if isinstance(rate, int | float) else "")
+        )
     return ", ".join(parts)
 
 

@@ -33,10 +33,11 @@ def pages_of_differences(compared: Sequence[Row], about: About) -> list["Figure"
 
 
 def figure_of_differences(parts: Sequence[Forest], about: About) -> "Figure":
-    """A forest plot, a line per method: mean difference to the baseline with its 95 % interval; a panel
-    per variation.
+    """A forest plot, a line per method: mean difference to the baseline with its 95 % interval; a
+    panel per variation.
 
-    Filled marks are differences that the exact test, adjusted after Holm, calls sure; rows without a number have no mark.
+    Filled marks are differences that the exact test, adjusted after Holm, calls sure; rows without
+    a number have no mark.
 
     Args:
       parts: the differences under every variation.
@@ -44,7 +45,9 @@ def figure_of_differences(parts: Sequence[Forest], about: About) -> "Figure":
     """
     metric = next((part.metric for part in parts if part.metric), "")
     baseline = literal(parts[0].baseline)
-    note = f"paired difference to {baseline} in {in_words(metric)}, mean and 95 % interval over seeds"
+    note = (
+        f"paired difference to {baseline} in {in_words(metric)}, mean and 95 % interval over seeds"
+    )
     note = f"{note}; filled: p < {SURE} after Holm"
     longest = max(len(literal(row.method, 34)) for part in parts for row in part.rows)
     left = min(0.3 + 0.052 * longest, 1.9)

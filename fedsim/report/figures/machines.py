@@ -1,4 +1,6 @@
-"""What the clients of one round do when: a bar each, like a Gantt chart, and where the server steps."""
+"""What the clients of one round do when: a bar each, like a Gantt chart, and where the server
+steps.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fedsim.report.about import About
-from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, HIGH, PALE, SMALL, literal, sheet, style
+from fedsim.report.figures.drawing import (
+    COLOURS,
+    FOOT,
+    GREY,
+    HIGH,
+    PALE,
+    SMALL,
+    literal,
+    sheet,
+    style,
+)
 from fedsim.report.figures.marks import LEGEND_LINE
 from fedsim.report.pictures.machines import LOST, WORDS, Panel, panels
 
@@ -36,7 +48,9 @@ def figures_of_machines(table: pd.DataFrame, about: About) -> list["Figure"]:
         if pages[-1] and sum(_high(one) + ABOVE for one in pages[-1]) + high > room:
             pages.append([])
         pages[-1].append(panel)
-    longest = max(panel.seconds for page in pages for panel in page) or 1.0  # all may leave before they begin
+    longest = (
+        max(panel.seconds for page in pages for panel in page) or 1.0
+    )  # all may leave before they begin
     return [_figure(page, longest, about.title) for page in pages]
 
 
@@ -46,7 +60,10 @@ def _high(panel: Panel) -> float:
 
 def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
     with style():
-        note = "first round of the first seed, or first flights; a bar is a client, a line a step of the server"
+        note = (
+            "first round of the first seed, or first flights; "
+            "a bar is a client, a line a step of the server"
+        )
         high = [_high(panel) for panel in page]
         figure, axes = sheet(title, note, high, FOOT + 2 * LEGEND_LINE + 0.06, left=0.2, gap=ABOVE)
         for one, panel in zip(axes, page, strict=True):
@@ -62,12 +79,35 @@ def _draw(axes: "Axes", panel: Panel, longest: float) -> None:
     for bar in panel.bars:
         for name, begin, end in bar.parts:
             pale = bar.outcome in LOST
-            axes.barh(bar.place, end - begin, 0.78, begin, color=PARTS[name], alpha=0.35 if pale else 1.0, lw=0)
+            axes.barh(
+                bar.place,
+                end - begin,
+                0.78,
+                begin,
+                color=PARTS[name],
+                alpha=0.35 if pale else 1.0,
+                lw=0,
+            )
         if bar.outcome in MARKS:
             mark = {"late": "|", "over-selected": "|", "left": "x"}[bar.outcome]
-            axes.plot(bar.end, bar.place, mark, color=MARKS[bar.outcome], ms=4, mew=1.2, zorder=4, clip_on=False)
+            axes.plot(
+                bar.end,
+                bar.place,
+                mark,
+                color=MARKS[bar.outcome],
+                ms=4,
+                mew=1.2,
+                zorder=4,
+                clip_on=False,
+            )
     for step in panel.steps:
-        axes.axvline(step, color=GREY, lw=0.6, zorder=1 if panel.flights else 3, ls="-" if panel.flights else "--")
+        axes.axvline(
+            step,
+            color=GREY,
+            lw=0.6,
+            zorder=1 if panel.flights else 3,
+            ls="-" if panel.flights else "--",
+        )
     axes.set_xlim(0, 1.02 * longest)
     axes.set_ylim(panel.rows - 0.4, -0.6)
     axes.set_yticks([])
@@ -81,9 +121,12 @@ def _legend(figure: "Figure", outcomes: set[str]) -> None:
     from matplotlib.patches import Patch
 
     lost = [name for name in LOST if name in outcomes]
-    handles: list[Any] = [Patch(color=PARTS[name]) for name in WORDS] + [Patch(color=PALE)] * bool(lost)
+    handles: list[Any] = [Patch(color=PARTS[name]) for name in WORDS] + [Patch(color=PALE)] * bool(
+        lost
+    )
     handles += [
-        Line2D([], [], color=MARKS[name], marker="x" if name == "left" else "|", ls="", mew=1.2) for name in lost
+        Line2D([], [], color=MARKS[name], marker="x" if name == "left" else "|", ls="", mew=1.2)
+        for name in lost
     ]
     labels = [*WORDS.values(), *["does not count"] * bool(lost), *(LOST[name] for name in lost)]
     figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.02, 0.0), ncols=4, labelspacing=0.2,

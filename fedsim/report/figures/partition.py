@@ -1,4 +1,6 @@
-"""A partition as a figure: bars of samples per client, and where there are labels a heat map of label by client below."""
+"""A partition as a figure: bars of samples per client, and where there are labels a heat map of
+label by client below.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -23,11 +25,13 @@ LONGEST = 24  # letters of a client's name; longer ones are cut
 ABREAST = 36  # letters of all clients' names that fit side by side; more stand upright
 BARS, HEAT, ALONE = 0.8, 1.9, 1.6  # inches: heights of bars and heat map, and of bars alone
 PIXELS = (600, 1200)  # of the heat map, at least
-SCALE, LETTER = 0.42, 0.055  # inches beside the heat map for its scale, and for every letter of its numbers
+# inches beside the heat map for its scale, and for every letter of its numbers
+SCALE, LETTER = 0.42, 0.055
 
 
 def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = None) -> "Figure":
-    """A figure of a partition, clients in the order of ids; of more than 200 as many, evenly spaced.
+    """A figure of a partition, clients in the order of ids; of more than 200 as many, evenly
+    spaced.
 
     Args:
       counts: samples per client and label.
@@ -50,7 +54,9 @@ def figure_of_partition(counts: LabelCounts, about: About, seed: int | None = No
         for axes in all_axes:
             axes.set_xlim(-0.5, max(len(ids), 1) - 0.5)
             axes.set_xticks(places, ticks)
-            axes.tick_params(labelbottom=axes is all_axes[-1], labelrotation=90 if upright else 0, axis="x")
+            axes.tick_params(
+                labelbottom=axes is all_axes[-1], labelrotation=90 if upright else 0, axis="x"
+            )
         all_axes[-1].set_xlabel("client")
         return figure
 
@@ -69,12 +75,16 @@ def _sheet(
 def _bars(axes: "Axes", sizes: np.ndarray) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
-    axes.bar(np.arange(len(sizes)), sizes, width=0.8 if len(sizes) <= 50 else 1.0, color=COLOURS[0], lw=0)
+    axes.bar(
+        np.arange(len(sizes)), sizes, width=0.8 if len(sizes) <= 50 else 1.0, color=COLOURS[0], lw=0
+    )
     axes.grid(False, axis="x")
     if _skewed(sizes, 50):
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.7)
-        axes.set_ylabel("samples, log scale" if axes.get_position().height > 0.4 else "samples (log)")
+        axes.set_ylabel(
+            "samples, log scale" if axes.get_position().height > 0.4 else "samples (log)"
+        )
         axes.yaxis.set_major_locator(LogLocator(numticks=5))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
@@ -90,7 +100,9 @@ def _heat_map(axes: "Axes", samples: np.ndarray, names: Sequence[str]) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm, Normalize
 
-    blues = ListedColormap(colormaps["Blues"](np.linspace(0.15, 1, 256)), name="counts").with_extremes(bad="white")
+    blues = ListedColormap(
+        colormaps["Blues"](np.linspace(0.15, 1, 256)), name="counts"
+    ).with_extremes(bad="white")
     most = max(int(samples.max()), 2)
     norm = LogNorm(1, most) if _skewed(samples, 8) else Normalize(1, most)
     paint = ScalarMappable(norm, blues)
@@ -104,11 +116,15 @@ def _heat_map(axes: "Axes", samples: np.ndarray, names: Sequence[str]) -> None:
     if len(samples) <= WRITTEN and len(names) <= NAMED and most < 10_000:
         for (x, y), n in np.ndenumerate(samples):
             ink = "white" if norm(max(n, 1)) > 0.5 else "black"
-            axes.text(x, y, f"{n}", ha="center", va="center", fontsize=5.5, color=ink if n else GREY)
+            axes.text(
+                x, y, f"{n}", ha="center", va="center", fontsize=5.5, color=ink if n else GREY
+            )
 
 
 def _enlarged(grid: np.ndarray) -> np.ndarray:
-    """Every cell `[labels, clients, RGBA]` as many pixels: a viewer that smooths enlarged pictures smooths only edges."""
+    """Every cell `[labels, clients, RGBA]` as many pixels: a viewer that smooths enlarged pictures
+    smooths only edges.
+    """
     high, wide = (-(-least // n) for least, n in zip(PIXELS, grid.shape[:2], strict=True))
     return grid.repeat(high, 0).repeat(wide, 1)
 
@@ -122,7 +138,11 @@ def _scale(axes: "Axes", paint: "ScalarMappable") -> None:
     bar.outline.set_visible(False)  # pyright: ignore
     bar.ax.grid(False)
     bar.ax.tick_params(length=2, pad=1.5)
-    bar.locator = LogLocator(subs=(1, 2, 5), numticks=12) if log else MaxNLocator(6, integer=True, steps=[1, 2, 5, 10])
+    bar.locator = (
+        LogLocator(subs=(1, 2, 5), numticks=12)
+        if log
+        else MaxNLocator(6, integer=True, steps=[1, 2, 5, 10])
+    )
     bar.formatter = StrMethodFormatter("{x:,.0f}")
     bar.update_ticks()
     bar.set_label("samples, log scale (white: 0)" if log else "samples (white: 0)", labelpad=2)
@@ -147,7 +167,9 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
 
 
 def _letters(ticks: Sequence[str], ids: np.ndarray) -> float:
-    """Letters that the ticks take side by side: of names, all as long as the two longest neighbours are in the mean."""
+    """Letters that the ticks take side by side: of names, all as long as the two longest neighbours
+    are in the mean.
+    """
     lengths = [*map(len, ticks)]
     if ids.dtype.kind == "i" or len(ticks) < 2:
         return sum(lengths)
@@ -158,8 +180,14 @@ def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
     """The partition, and how many clients and samples there are."""
     section = scenario.get("data", {}).get("partition") or {}
     values = shown(section)
-    arguments = ", ".join(f"{name} {value}" for name, value in values.items() if name != "kind" and value is not None)
-    kind = [f"{section['kind']} ({arguments})" if arguments else str(section["kind"])] if "kind" in section else []
+    arguments = ", ".join(
+        f"{name} {value}" for name, value in values.items() if name != "kind" and value is not None
+    )
+    kind = (
+        [f"{section['kind']} ({arguments})" if arguments else str(section["kind"])]
+        if "kind" in section
+        else []
+    )
     n, without = len(counts.clients), int((counts.sizes == 0).sum())
     clients = f"{n:,} clients" if drawn == n else f"{n:,} clients (shown: {drawn}, evenly chosen)"
     parts = [*kind, clients, f"{int(counts.sizes.sum()):,} samples"]

@@ -1,4 +1,6 @@
-"""The scores of methods against the one numeric axis that varies, from the rows of `compare.csv`."""
+"""The scores of methods against the one numeric axis that varies, from the rows of
+`compare.csv`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,13 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-GEOMETRIC = 20.0  # the largest value of an axis over the smallest, from which on its scale is logarithmic
+GEOMETRIC = (
+    20.0  # the largest value of an axis over the smallest, from which on its scale is logarithmic
+)
 TALL = 1.9  # inches
 
 
 def axis_of(scenario: Mapping[str, Any]) -> str | None:
-    """The path that varies, where it is the only one and its values are two or more numbers; beside others, where it is the
-    only one with three or more numbers.
+    """The path that varies, where it is the only one and its values are two or more numbers; beside
+    others, where it is the only one with three or more numbers.
     """
     vary = (scenario.get("compare") or {}).get("vary") or {}
     several = {path: values for path, values in vary.items() if len(values) > 1}
@@ -56,7 +60,10 @@ def figures_of_scores(
     for row in fallen:
         if row["falls"] is not None:
             breaks.setdefault(row.get("variant") or "", {})[row["method"]] = row["falls"]
-    return [figure_of_scores(part, about, breaks.get(rest, {}), start, rest) for rest, part in parts.items()]
+    return [
+        figure_of_scores(part, about, breaks.get(rest, {}), start, rest)
+        for rest, part in parts.items()
+    ]
 
 
 def figure_of_scores(
@@ -66,10 +73,12 @@ def figure_of_scores(
     start: float | None = None,
     rest: str = "",
 ) -> "Figure":
-    """Mean scores against the axis, a curve per method, with Student's 95 % interval over the seeds as a band.
+    """Mean scores against the axis, a curve per method, with Student's 95 % interval over the seeds
+    as a band.
 
-    A run that diverged counts as the worst there is, as in `compare.csv`. A cross is a method's break-down point
-    (`fedsim.study.breakdown`): from there on less than half of what training gains at the better end of the axis is left.
+    A run that diverged counts as the worst there is, as in `compare.csv`. A cross is a method's
+    break-down point (`fedsim.study.breakdown`): from there on less than half of what training gains
+    at the better end of the axis is left.
 
     Args:
       rows: of `compare.csv`, with the column of the axis.
@@ -84,12 +93,13 @@ def figure_of_scores(
     names = about.ordered([*by_name])
     crosses = [(breaks or {}).get(name) for name in names]
     metric = next((str(row["metric"]) for row in rows if row["metric"]), "")
-    note = (
-        f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {max(row['seeds'] for row in rows)} seeds"
-    )
+    seeds = max(row["seeds"] for row in rows)
+    note = f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {seeds} seeds"
     note += f"; {about.words(rest)}" if rest else ""
     if any(cross is not None for cross in crosses):
-        note += "; cross: broken down, less than half of what training gained is left there and beyond"
+        note += (
+            "; cross: broken down, less than half of what training gained is left there and beyond"
+        )
     if any(row["diverged"] for row in rows) and is_share(metric):
         note += f"; a run that diverged counts as {worst(metric):.0f}"
     with style():
@@ -106,7 +116,15 @@ def figure_of_scores(
         if start is not None:
             axes.axhline(start, lw=0.8, ls=(0, (4, 3)), color=GREY, zorder=1, label="untrained")
             edge = axes.get_yaxis_transform()
-            axes.text(0.01, start, "untrained", transform=edge, va="bottom", fontsize=SMALL - 0.5, color=GREY)
+            axes.text(
+                0.01,
+                start,
+                "untrained",
+                transform=edge,
+                va="bottom",
+                fontsize=SMALL - 0.5,
+                color=GREY,
+            )
         numbered(axes, ends)
         if len(names) > 1:
             legend(figure, names)
@@ -114,7 +132,9 @@ def figure_of_scores(
 
 
 def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
-    """The axis, logarithmic where its values grow by factors, with a tick at every value as far as there is room."""
+    """The axis, logarithmic where its values grow by factors, with a tick at every value as far as
+    there is room.
+    """
     from matplotlib.ticker import NullLocator
 
     low, high = values[0], values[-1]
@@ -125,7 +145,9 @@ def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
         margin = (high / low) ** 0.02
         axes.set_xlim(low / margin, high * margin)
     else:
-        margin = 0.02 * (high - low) or 0.5  # of a comparison that has just begun there may be a single value
+        margin = (
+            0.02 * (high - low) or 0.5
+        )  # of a comparison that has just begun there may be a single value
         axes.set_xlim(low - margin, high + margin)
     step = -(-len(values) // 8)
     axes.set_xticks(values[::step], [f"{value:g}" for value in values[::step]])
@@ -135,7 +157,9 @@ def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
 def _curve(
     axes: "Axes", rows: Sequence[Row], path: str, place: int, broken: float | None
 ) -> list[tuple[int, float, float]]:
-    """One method: its means, their interval, and its break-down point -> the end of a pale one, for its number."""
+    """One method: its means, their interval, and its break-down point -> the end of a pale one, for
+    its number.
+    """
     rows = [row for row in rows if row["mean"] is not None and abs(row["mean"]) <= FARTHEST]
     x, mean = (np.array([row[name] for row in rows], float) for name in (path, "mean"))
     half = np.array([half_width_of(row["sd"], row["seeds"]) if row["sd"] else 0.0 for row in rows])
@@ -148,5 +172,13 @@ def _curve(
     axes.plot(x, mean, label="score", **look, **marker)
     if broken is not None and broken in x:
         size = {"ms": 7, "mew": 1.5} if place < STRONG else {"ms": 4, "mew": 1.0}
-        axes.plot([broken], mean[x == broken], "x", color=look["color"], zorder=4, label="broken down", **size)
+        axes.plot(
+            [broken],
+            mean[x == broken],
+            "x",
+            color=look["color"],
+            zorder=4,
+            label="broken down",
+            **size,
+        )
     return [(place, float(x[-1]), float(mean[-1]))] if place >= STRONG and len(x) else []

@@ -1,4 +1,6 @@
-"""Methods against attacks as a table with shades: the mean score of each pair, the worst of every method marked."""
+"""Methods against attacks as a table with shades: the mean score of each pair, the worst of every
+method marked.
+"""
 
 import math
 from collections.abc import Sequence
@@ -43,7 +45,9 @@ def attacks(summary: Sequence[Record], about: About) -> list[Table]:
 def _table(grid: Grid) -> Table:
     rows = []
     for name, *columns in zip(grid.methods, grid.means, grid.shades, grid.worst, strict=True):
-        cells = [_cell(*pair) for pair in zip(*(column.tolist() for column in columns), strict=True)]
+        cells = [
+            _cell(*pair) for pair in zip(*(column.tolist() for column in columns), strict=True)
+        ]
         rows.append((breakable(name), cells))
     return Table(grid.title, grid.attacks, rows)
 

@@ -1,4 +1,6 @@
-"""The curves of the page, from `rounds.csv`: a group per metric, a chart in it per variation, with one common axis."""
+"""The curves of the page, from `rounds.csv`: a group per metric, a chart in it per variation, with
+one common axis.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +37,8 @@ def words_of(metric: str) -> str:
 def charts(
     rounds: pd.DataFrame | None, looks: Mapping[str, str], about: About
 ) -> tuple[list[dict[str, Any]], dict[str, list]]:
-    """A group of charts per metric, a chart in it per variation: for the template, and the numbers for the script.
+    """A group of charts per metric, a chart in it per variation: for the template, and the numbers
+    for the script.
 
     Args:
       rounds: the columns of `rounds.csv`.
@@ -63,17 +66,33 @@ def charts(
             number, label = len(data["charts"]), about.words(name)
             numbers = [_numbers(curve, ways, data["axes"]) for curve in some]
             full = f"{words_of(metric)}, {label}" if label else words_of(metric)
-            drawn.append({"id": number, "label": label, "picture": plot.lines(some, looks, full, y, number, target)})
+            drawn.append(
+                {
+                    "id": number,
+                    "label": label,
+                    "picture": plot.lines(some, looks, full, y, number, target),
+                }
+            )
             data["charts"].append(
-                {"group": len(groups), "share": share, "log": y.log, "target": target, "curves": numbers}
+                {
+                    "group": len(groups),
+                    "share": share,
+                    "log": y.log,
+                    "target": target,
+                    "curves": numbers,
+                }
             )
         title = f"{words_of(metric)}{', logarithmic' if y.log else ''}"
-        groups.append({"number": len(groups), "words": words_of(metric), "title": title, "panels": drawn})
+        groups.append(
+            {"number": len(groups), "words": words_of(metric), "title": title, "panels": drawn}
+        )
     return groups, data
 
 
 def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
-    """The axes of bytes: both ways together, and each by itself where messages of some methods are larger than others."""
+    """The axes of bytes: both ways together, and each by itself where messages of some methods are
+    larger than others.
+    """
     axes = [("bytes", "bytes sent, both ways")]
     if rounds is None or not {"bytes_up", "bytes_down"} <= {*rounds}:
         return axes
@@ -85,7 +104,11 @@ def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
 def _with_entropy(rounds: pd.DataFrame) -> pd.DataFrame:
     """The columns `KIND/entropy_bytes` as one: no method has two of them."""
     reported = [name for name in rounds if str(name).endswith("/entropy_bytes")]
-    return rounds.assign(entropy_bytes=rounds[reported].bfill(axis=1).iloc[:, 0]) if reported else rounds
+    return (
+        rounds.assign(entropy_bytes=rounds[reported].bfill(axis=1).iloc[:, 0])
+        if reported
+        else rounds
+    )
 
 
 def _curves(table: pd.DataFrame, metric: str, names: Sequence[str]) -> list[Curve]:
@@ -94,8 +117,12 @@ def _curves(table: pd.DataFrame, metric: str, names: Sequence[str]) -> list[Curv
     return [one for one in curves(of_methods, [metric], names) if len(one.rounds)]
 
 
-def _numbers(curve: Curve, ways: Sequence[str], axes: list[dict[str, list[float]]]) -> dict[str, Any]:
-    """A curve as the script reads it: its places on the axes are kept once, ranges only where there are several seeds."""
+def _numbers(
+    curve: Curve, ways: Sequence[str], axes: list[dict[str, list[float]]]
+) -> dict[str, Any]:
+    """A curve as the script reads it: its places on the axes are kept once, ranges only where there
+    are several seeds.
+    """
     brief = lambda values: [float(f"{v:.{DIGITS}g}") for v in values]
     sent = {"up": curve.mean_of("bytes_up"), "down": curve.mean_of("bytes_down")}
     sent["bytes"] = sent["up"] + sent["down"]
@@ -108,4 +135,6 @@ def _numbers(curve: Curve, ways: Sequence[str], axes: list[dict[str, list[float]
         axes.append(x)
     numbers = {"name": curve.name, "x": axes.index(x), "mean": brief(curve.mean)}
     low, high = brief(curve.low), brief(curve.high)
-    return numbers if np.array_equal(curve.low, curve.high) else {**numbers, "low": low, "high": high}
+    return (
+        numbers if np.array_equal(curve.low, curve.high) else {**numbers, "low": low, "high": high}
+    )

@@ -7,7 +7,16 @@ import pandas as pd
 
 from fedsim.report.about import About, about
 from fedsim.report.mark import mark_of
-from fedsim.report.page import attacks, charts, costs, left_out, machines, pictures, setting, staleness
+from fedsim.report.page import (
+    attacks,
+    charts,
+    costs,
+    left_out,
+    machines,
+    pictures,
+    setting,
+    staleness,
+)
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.plot import STRONG, looks
 from fedsim.report.page.render import rendered
@@ -55,7 +64,8 @@ class Result(NamedTuple):
     """What is known of all sources together.
 
     Attributes:
-      about: what all pictures know, of the scenario of the first; methods are in the order of the result.
+      about: what all pictures know, of the scenario of the first; methods are in the order of the
+        result.
       runs: rows of `summary.csv`.
       compared: rows of `compare.csv`; none where nothing is compared, or not all of it has ended.
       spent: rows of `bytes.csv` and `seconds.csv`, likewise.
@@ -82,8 +92,13 @@ def _result(sources: Sequence[Source]) -> Result:
     baseline = record.get("baseline") if alone else None
     spent = {axis.table: sources[0].table(axis.table) if alone else None for axis in AXES}
     chance = chance_levels(sources[0].table("partition"), metric_of(runs)) if alone else {}
-    tables = [table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None]
-    names = [*order_of(runs, None, score), *(str(name) for table in tables for name in table["method"].unique())]
+    tables = [
+        table for name in ("rounds", "clients") if (table := _tables(sources, name)) is not None
+    ]
+    names = [
+        *order_of(runs, None, score),
+        *(str(name) for table in tables for name in table["method"].unique()),
+    ]
     return Result(
         about=about(record["scenario"], runs, score, list(dict.fromkeys(names))),
         runs=runs,
@@ -100,7 +115,8 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
 
     Args:
       sources: runs and comparisons.
-      refresh: seconds after which a browser reads the page again, which is being rewritten; 0: never.
+      refresh: seconds after which a browser reads the page again, which is being rewritten; 0:
+        never.
     """
     result = _result(sources)
     rounds, timing, clients = (_tables(sources, name) for name in ("rounds", "timing", "clients"))
@@ -124,7 +140,9 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
             for axis in sorted(AXES, key=lambda axis: not leads(axis, scenario))
             if (parts := costs.costs(axis, result.spent[axis.table], result.baseline or "", known))
         ],
-        "machines": machines.machines(sources[0].table("machines") if len(sources) == 1 else None, names),
+        "machines": machines.machines(
+            sources[0].table("machines") if len(sources) == 1 else None, names
+        ),
         "ages": staleness.histograms(_tables(sources, "staleness"), known),
         "left_out": left_out.left_out(clients, known),
         "attacks": attacks.attacks(result.runs, known),
@@ -134,8 +152,14 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(sources[0].table("partition")),
         "time": times_of(timing, names),
-        "again": [" ".join(map(setting.quoted, source.record["surroundings"]["command"])) for source in sources],
-        "provenance": [(s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record)) for s in sources],
+        "again": [
+            " ".join(map(setting.quoted, source.record["surroundings"]["command"]))
+            for source in sources
+        ],
+        "provenance": [
+            (s.label or str(s.record["scenario"]["name"]), setting.provenance(s.record))
+            for s in sources
+        ],
     }
     return rendered({**shown, "sections": _sections(shown)}, data)
 
@@ -150,15 +174,22 @@ def _findings(sources: Sequence[Source], result: Result, rounds: Sequence[Row]) 
     """
     record, runs, chance, known = sources[0].record, result.runs, result.chance, result.about
     names, score = known.order, known.score
-    lines, over = list(record.get("verdict") or []) if len(sources) == 1 else [], not mark_of(record)
+    lines, over = (
+        list(record.get("verdict") or []) if len(sources) == 1 else [],
+        not mark_of(record),
+    )
     if result.baseline and not lines and runs:
         tables = {"compare": result.compared, "summary": runs}
-        first, *others = verdict(findings_of(tables, result.baseline, score, known.scenario, chance)).lines
+        first, *others = verdict(
+            findings_of(tables, result.baseline, score, known.scenario, chance)
+        ).lines
         lines = [first if over else f"So far: {first}", *others]
     several = len(names) > 1 or len({row.get("variant") for row in runs}) > 1
     dots = pictures.scores(runs, result.standings, result.baseline, chance, known)
     return {
-        "headline": lines[0] if lines else headline(runs, rounds, names, score, chance.get(""), over),
+        "headline": lines[0]
+        if lines
+        else headline(runs, rounds, names, score, chance.get(""), over),
         "lines": [*lines[1:], *_remarks(sources)],
         "numbers": numbers(runs, rounds, over) if runs and not several else [],
         "dots": dots if several and not by_attack(runs) else None,

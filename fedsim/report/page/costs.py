@@ -18,8 +18,11 @@ from fedsim.study.cost_axes import Axis as Counted
 from fedsim.study.summary import in_words, is_share
 
 
-def costs(counted: Counted, rows: Sequence[Row], baseline: str, about: About) -> list[dict[str, Any]]:
-    """Table and picture for every variation beside what is compared; no picture where all cost the same.
+def costs(
+    counted: Counted, rows: Sequence[Row], baseline: str, about: About
+) -> list[dict[str, Any]]:
+    """Table and picture for every variation beside what is compared; no picture where all cost the
+    same.
 
     Args:
       counted: what is counted.
@@ -34,7 +37,10 @@ def _part(picture: CostPicture, about: About) -> dict[str, Any]:
     """One variation, as the template takes it."""
     words = 2 if picture.way else 1  # columns before the numbers
     head, table = cost_table(picture)
-    cells = [[*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]] for row in table]
+    cells = [
+        [*row[: words - 1], (breakable(str(row[words - 1][0])), row[words - 1][1]), *row[words:]]
+        for row in table
+    ]
     targets = _targets(picture, about) if picture.drawn and picture.aimed else None
     drawn = _picture(picture) if picture.drawn and targets is None else ""
     return {
@@ -50,7 +56,11 @@ def _part(picture: CostPicture, about: About) -> dict[str, Any]:
 def _targets(picture: CostPicture, about: About) -> strips.Strips:
     """The median to the target with its interval, a row per method."""
     counted = picture.axis
-    ends = [end for point in picture.points for end in (point.median, point.target_low, point.target_high)]
+    ends = [
+        end
+        for point in picture.points
+        for end in (point.median, point.target_low, point.target_high)
+    ]
     x = strips.percent_axis([0.0, *(end for end in ends if end is not None and math.isfinite(end))])
     marks = []
     for point in picture.points:
@@ -75,9 +85,13 @@ def _targets(picture: CostPicture, about: About) -> strips.Strips:
 def _picture(picture: CostPicture) -> Markup:
     """A point for every row, its number beside it, and a line along the front."""
     points = picture.finite
-    ends = [end for point in points for end in (point.mean, point.row["ci_low"], point.row["ci_high"])]
+    ends = [
+        end for point in points for end in (point.mean, point.row["ci_low"], point.row["ci_high"])
+    ]
     x = _cost_axis(picture)
-    y = axis([end for end in ends if end is not None], HEIGHT - BOTTOM, TOP, is_share(picture.metric))
+    y = axis(
+        [end for end in ends if end is not None], HEIGHT - BOTTOM, TOP, is_share(picture.metric)
+    )
     steps = "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in picture.corners())
     marks = "".join(_mark(picture, point, x, y) for point in reversed(points))
     label = f"{picture.label}{', logarithmic' if x.log else ''}"
@@ -101,8 +115,12 @@ def _grid(counted: Counted, x: Axis, y: Axis, label: str) -> str:
     parts = ['<g class="axes">']
     for tick in y.ticks():
         at = f"{y.at(tick):.1f}"
-        parts.append(f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/></g>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>')
+        parts.append(
+            f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/></g>'
+        )
+        parts.append(
+            f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>'
+        )
     for tick in x.ticks():
         place = f'x="{x.at(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle"'
         parts.append(f"<text {place}>{counted.tick(tick)}</text>")
@@ -120,6 +138,7 @@ def _mark(picture: CostPicture, point: Point, x: Axis, y: Axis) -> str:
         ends = f'y1="{y.at(point.low):.1f}" y2="{y.at(point.high):.1f}"'
         bar = f'<line x1="{at:.1f}" x2="{at:.1f}" {ends}/>'
     return (
-        f'<g class="point {look}"><title>{escape(text)}</title>{bar}<circle cx="{at:.1f}" cy="{mean:.1f}" r="4"/>'
+        f'<g class="point {look}"><title>{escape(text)}</title>{bar}'
+        f'<circle cx="{at:.1f}" cy="{mean:.1f}" r="4"/>'
         f'<text x="{at + 6:.1f}" y="{mean - 5:.1f}">{point.number}</text></g>'
     )

@@ -1,4 +1,6 @@
-"""Who is left out, on the page: how well the final model serves clients by how often they took part."""
+"""Who is left out, on the page: how well the final model serves clients by how often they took
+part.
+"""
 
 import numpy as np
 import pandas as pd
@@ -32,18 +34,26 @@ def left_out(clients: pd.DataFrame | None, about: About) -> list[tuple[str, stri
             continue
         marks = {name: _marks(pd.DataFrame(table[table["method"] == name])) for name in about.order}
         rows = [(name, "", of) for name, of in marks.items() if of]
-        ends = [end for *_, of in rows for mark in of for end in (mark.at, mark.low, mark.high) if end is not None]
+        ends = [
+            end
+            for *_, of in rows
+            for mark in of
+            for end in (mark.at, mark.low, mark.high)
+            if end is not None
+        ]
         if not ends:
             continue
         x = strips.percent_axis([min(max(end, 0.0), 1.0) for end in ends], share=True)
         keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]
-        label = "accuracy of the final model on the clients' own samples, mean over the seeds and 95 % interval"
+        of = "accuracy of the final model on the clients' own samples"
+        label = f"{of}, mean over the seeds and 95 % interval"
         pictures.append((about.words(variant), strips.marks_picture(rows, x, label, keys=keys)))
     return pictures
 
 
 def classes_of(joined: np.ndarray) -> np.ndarray:
-    """The class of every client by the rounds that it joined: 0 never, 1 rarely, 2 about as often as the mean, 3 often.
+    """The class of every client by the rounds that it joined: 0 never, 1 rarely, 2 about as often
+    as the mean, 3 often.
 
     >>> classes_of(np.array([0, 1, 4, 5, 15])).tolist()
     [0, 1, 2, 2, 3]
@@ -53,7 +63,9 @@ def classes_of(joined: np.ndarray) -> np.ndarray:
 
 
 def _marks(table: pd.DataFrame) -> list[strips.Mark]:
-    """A mark for every class: the mean over the seeds of the mean over its clients; none where nobody was scored."""
+    """A mark for every class: the mean over the seeds of the mean over its clients; none where
+    nobody was scored.
+    """
     if not len(table):
         return []
     seeds = [pd.DataFrame(part) for _, part in table.groupby("seed")]
@@ -72,7 +84,15 @@ def _marks(table: pd.DataFrame) -> list[strips.Mark]:
             low, high = max(low, 0.0), min(high, 1.0)
         text = f"{means.mean():.3f}"
         marks.append(
-            strips.Mark(float(means.mean()), low, high, [], True, text, f"{words}: {text}, {count:.3g} clients a seed")
+            strips.Mark(
+                float(means.mean()),
+                low,
+                high,
+                [],
+                True,
+                text,
+                f"{words}: {text}, {count:.3g} clients a seed",
+            )
         )
     return marks
 

@@ -1,4 +1,6 @@
-"""What the clients of one round do when, on the page: a bar each, like a Gantt chart, and where the server steps."""
+"""What the clients of one round do when, on the page: a bar each, like a Gantt chart, and where the
+server steps.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +16,8 @@ HIGH = 360  # of all rows together
 
 
 def machines(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """A picture for every method, or for methods that have the same one; None where times do not differ.
+    """A picture for every method, or for methods that have the same one; None where times do not
+    differ.
 
     Args:
       table: the columns of `machines.csv`.
@@ -27,10 +30,17 @@ def machines(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any]
     if not longest > 0:
         return None
     shown = [
-        {"title": ", ".join(part.names), "about": part.about, "picture": _picture(part, longest)} for part in parts
+        {"title": ", ".join(part.names), "about": part.about, "picture": _picture(part, longest)}
+        for part in parts
     ]
-    lost = [name for name in LOST if any(bar.outcome == name for part in parts for bar in part.bars)]
-    return {"panels": shown, "keys": [*WORDS.items()], "marks": [(name, LOST[name], _symbol(name)) for name in lost]}
+    lost = [
+        name for name in LOST if any(bar.outcome == name for part in parts for bar in part.bars)
+    ]
+    return {
+        "panels": shown,
+        "keys": [*WORDS.items()],
+        "marks": [(name, LOST[name], _symbol(name)) for name in lost],
+    }
 
 
 def _picture(panel: Panel, longest: float) -> Markup:
@@ -41,7 +51,9 @@ def _picture(panel: Panel, longest: float) -> Markup:
     for tick in x.ticks():
         at = f"{x.at(tick):.1f}"
         parts.append(f'<g class="tick"><line x1="{at}" x2="{at}" y1="{TOP}" y2="{foot:.1f}"/></g>')
-        parts.append(f'<text x="{at}" y="{foot + 16:.1f}" text-anchor="middle">{short(tick)}</text>')
+        parts.append(
+            f'<text x="{at}" y="{foot + 16:.1f}" text-anchor="middle">{short(tick)}</text>'
+        )
     parts.append(
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{foot + 34:.1f}" text-anchor="middle">virtual seconds</text></g>'
     )
@@ -64,9 +76,13 @@ def _bar(bar: Bar, x: Axis, top: float, row: float) -> str:
         for name, begin, end in bar.parts
     )
     at, middle = x.at(bar.end), top + row / 2
-    mark = f'<path d="{_shape(bar.outcome, at, middle, 0.4 * row)}"/>' if bar.outcome in LOST else ""
+    mark = (
+        f'<path d="{_shape(bar.outcome, at, middle, 0.4 * row)}"/>' if bar.outcome in LOST else ""
+    )
     title = f"client {bar.client}: {bar.outcome}, {bar.end:.3g} s"
-    return f'<g class="work{" lost" if mark else ""}"><title>{escape(title)}</title>{inside}{mark}</g>'
+    return (
+        f'<g class="work{" lost" if mark else ""}"><title>{escape(title)}</title>{inside}{mark}</g>'
+    )
 
 
 def _shape(outcome: str, x: float, y: float, half: float) -> str:

@@ -1,4 +1,6 @@
-"""The pictures of the page with a row per method, and the partition: final scores, differences, how clients fare."""
+"""The pictures of the page with a row per method, and the partition: final scores, differences, how
+clients fare.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,7 +31,8 @@ def scores(
     chance: Mapping[str, float],
     about: About,
 ) -> strips.Strips | None:
-    """The dot plot of final scores: a row per method, a mark per variation; the baseline is a line through all rows.
+    """The dot plot of final scores: a row per method, a mark per variation; the baseline is a line
+    through all rows.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -42,7 +45,10 @@ def scores(
     metric, score = about.metric, about.score
     variants = list(by_variation)
     standing = {(name, s.method): s for name, group in by_variation.items() for s in group}
-    seeds = {key: list(seed_scores(group, score).values()) for key, group in _by_variant_name(runs).items()}
+    seeds = {
+        key: list(seed_scores(group, score).values())
+        for key, group in _by_variant_name(runs).items()
+    }
     known = [v for values in seeds.values() for v in values if math.isfinite(v)]
     if not known:
         return None
@@ -52,7 +58,8 @@ def scores(
     rows = []
     for name in about.order:
         marks = [
-            _score_mark(standing.get((v, name)), seeds.get((name, v), []), baseline, about.words(v)) for v in variants
+            _score_mark(standing.get((v, name)), seeds.get((name, v), []), baseline, about.words(v))
+            for v in variants
         ]
         rows.append((name, "baseline" if name == baseline else "", marks))
     lines = [(level, "chance") for level in sorted(levels)]
@@ -60,8 +67,14 @@ def scores(
         base = standing.get((variant, baseline or ""))
         if base and base.mean is not None and math.isfinite(base.mean):
             lines.append((base.mean, f"base v{kind % 6}"))
-    label = SCORES[score].format(words_of(metric), k=next((row["k"] for row in summary if row.get("k")), ""))
-    keys = [(strips.symbol(k), about.words(v)) for k, v in enumerate(variants)] if len(variants) > 1 else []
+    label = SCORES[score].format(
+        words_of(metric), k=next((row["k"] for row in summary if row.get("k")), "")
+    )
+    keys = (
+        [(strips.symbol(k), about.words(v)) for k, v in enumerate(variants)]
+        if len(variants) > 1
+        else []
+    )
     if baseline is not None:
         keys.append((strips.symbol(0, False), f"open: not surely different from {baseline}"))
         keys.append((strips.line_symbol("base v0"), f"{baseline}, the baseline"))
@@ -70,20 +83,30 @@ def scores(
     return strips.marks_picture(rows, x, label, lines, keys)
 
 
-def _by_variant_name(runs: Mapping[tuple, list[dict[str, Any]]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def _by_variant_name(
+    runs: Mapping[tuple, list[dict[str, Any]]],
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return {(str(method), variant or ""): group for (method, variant), group in runs.items()}
 
 
-def _score_mark(standing: Standing | None, seeds: Sequence[float], baseline: str | None, where: str) -> strips.Mark:
+def _score_mark(
+    standing: Standing | None, seeds: Sequence[float], baseline: str | None, where: str
+) -> strips.Mark:
     if standing is None or standing.mean is None:
-        return strips.Mark(None, None, None, [], False, _ending(standing), f"{where} no score".strip())
+        return strips.Mark(
+            None, None, None, [], False, _ending(standing), f"{where} no score".strip()
+        )
     ends = interval(np.array(seeds))
     at = standing.mean if math.isfinite(standing.mean) else None
     text = "diverged" if at is None else f"{at:.3f}" if abs(at) < 1000 else f"{at:.3g}"
     between = f", 95 % {ends[0]:.4g} to {ends[1]:.4g}" if ends else ""
     difference = standing.row["difference"] if standing.row else None
-    against = "" if difference is None else f"; {difference:+.3g} against {baseline}, {standing.seeds}"
-    title = f"{where + ': ' if where else ''}{text}{between} over {len(seeds)} seed{'s' * (len(seeds) > 1)}{against}"
+    against = (
+        "" if difference is None else f"; {difference:+.3g} against {baseline}, {standing.seeds}"
+    )
+    start = f"{where}: " if where else ""
+    over = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
+    title = f"{start}{text}{between} over {over}{against}"
     filled = baseline is None or standing.method == baseline or standing.sure
     low, high = ends or (None, None)
     return strips.Mark(at, low, high, seeds if len(seeds) > 1 else [], filled, text, title)
@@ -103,20 +126,30 @@ def differences(compared: Sequence[Row], about: About) -> list[tuple[str, strips
       compared: rows of `compare.csv`.
       about: what is shown.
     """
-    return [(forest.title, _forest(forest)) for forest in forests(compared, about) if forest.numbers]
+    return [
+        (forest.title, _forest(forest)) for forest in forests(compared, about) if forest.numbers
+    ]
 
 
 def _forest(forest: Forest) -> strips.Strips:
     side = "right" if larger_is_better(forest.metric) else "left"
     label = f"difference to {forest.baseline} in {words_of(forest.metric)}; {side} is better"
     marks = [(row.method, "", [_difference_mark(row)]) for row in forest.rows]
-    return strips.marks_picture(marks, strips.percent_axis([0.0, *forest.numbers]), label, [(0.0, "zero")])
+    return strips.marks_picture(
+        marks, strips.percent_axis([0.0, *forest.numbers]), label, [(0.0, "zero")]
+    )
 
 
 def _difference_mark(row: Difference) -> strips.Mark:
     if row.mean is None:
-        return strips.Mark(None, None, None, [], False, "", f"{row.method}: no difference that is a number")
-    between = "" if row.low is None else f", 95 % {row.low:+.4g} to {row.high:+.4g}, p = {row.p:.2g} after Holm"
+        return strips.Mark(
+            None, None, None, [], False, "", f"{row.method}: no difference that is a number"
+        )
+    between = (
+        ""
+        if row.low is None
+        else f", 95 % {row.low:+.4g} to {row.high:+.4g}, p = {row.p:.2g} after Holm"
+    )
     text = f"{row.mean:+.3f}" if abs(row.mean) < 1000 else f"{row.mean:+.3g}"
     return strips.Mark(row.mean, row.low, row.high, [], row.sure, text, f"{text}{between}")
 
@@ -128,16 +161,26 @@ def spreads(clients: pd.DataFrame | None, about: About) -> list[tuple[str, strip
     label = "accuracy of the final model on the client's own samples"
     parts = {
         variant: {
-            str(name): part["global_accuracy"].dropna().tolist() for name, part in table.groupby("method", sort=False)
+            str(name): part["global_accuracy"].dropna().tolist()
+            for name, part in table.groupby("method", sort=False)
         }
         for variant, table in by_variant(clients).items()
     }
-    ends = [np.percentile(values, (10, 90)) for part in parts.values() for values in part.values() if values]
+    ends = [
+        np.percentile(values, (10, 90))
+        for part in parts.values()
+        for values in part.values()
+        if values
+    ]
     x = strips.percent_axis([float(end) for pair in ends for end in pair], share=True)
     rows = lambda part: [(name, part[name]) for name in about.order if name in part]
-    return [(about.words(v), strips.spread_picture(rows(part), x, label)) for v, part in parts.items()]
+    return [
+        (about.words(v), strips.spread_picture(rows(part), x, label)) for v, part in parts.items()
+    ]
 
 
 def partition(table: pd.DataFrame | None) -> HeatMap | None:
     """The map of the partition."""
-    return None if table is None else heat_map(counts_of_rows(next(iter(by_variant(table).values()))))
+    return (
+        None if table is None else heat_map(counts_of_rows(next(iter(by_variant(table).values()))))
+    )

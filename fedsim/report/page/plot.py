@@ -1,5 +1,5 @@
-"""Still pictures of curves as SVG. Colours come from classes, so that dark mode and print choose them; the script draws the
-same pictures again at the size of the screen.
+"""Still pictures of curves as SVG. Colours come from classes, so that dark mode and print choose
+them; the script draws the same pictures again at the size of the screen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ STRONG = 8  # curves with a colour of their own; the others are pale
 
 
 def looks(names: Sequence[str], baseline: str | None = None) -> dict[str, str]:
-    """The classes of every method's curve: a colour and a dash for the first ones and the baseline, pale for all others.
+    """The classes of every method's curve: a colour and a dash for the first ones and the baseline,
+    pale for all others.
 
     >>> looks(["a", "b"])
     {'a': 's0 d0', 'b': 's1 d1'}
@@ -59,14 +60,20 @@ def lines(
     parts.append(f'<g class="plot" clip-path="url(#clip{number})">')
     if target is not None:
         at = y.at(target)
-        parts.append(f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(
+            f'<line class="target" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        )
     for curve in sorted(curves, key=lambda curve: -curve.place):
-        rounds, mean, low, high = (part.tolist() for part in (curve.rounds, curve.mean, curve.low, curve.high))
+        rounds, mean, low, high = (
+            part.tolist() for part in (curve.rounds, curve.mean, curve.low, curve.high)
+        )
         band = list(zip([*rounds, *rounds[::-1]], [*high, *low[::-1]], strict=True))
         shape = f'<path class="band" d="{path(band, x, y)}Z"/>' if low != high and band else ""
         name = escape(curve.name)
         parts.append(f'<g class="series {looks[curve.name]}" data-name="{name}">{shape}')
-        parts.append(f'<path class="line" d="{path(list(zip(rounds, mean, strict=True)), x, y)}"/></g>')
+        parts.append(
+            f'<path class="line" d="{path(list(zip(rounds, mean, strict=True)), x, y)}"/></g>'
+        )
     if target is not None:
         at, above = y.at(target), y.at(target) > TOP + 15  # whether there is room for the text
         parts.append(
@@ -82,7 +89,9 @@ def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     >>> path([(0, 0), (1, 1)], Axis(0, 1, 0, 10), Axis(0, 1, 10, 0))
     'M0 10L10 0'
     """
-    return "M" + "L".join(f"{_tenth(x.at(a))} {_tenth(y.at(b))}" for a, b in points) if points else ""
+    return (
+        "M" + "L".join(f"{_tenth(x.at(a))} {_tenth(y.at(b))}" for a, b in points) if points else ""
+    )
 
 
 def _grid(x: Axis, y: Axis) -> str:
@@ -92,9 +101,13 @@ def _grid(x: Axis, y: Axis) -> str:
         parts.append(f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/>'
                      f'<text x="{LEFT - 6}" y="{y.at(t) + 4:.1f}" text-anchor="end">{short(t)}</text></g>')  # fmt: skip
     for t in x.ticks():
-        parts.append(f'<text x="{x.at(t):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{short(t)}</text>')
+        parts.append(
+            f'<text x="{x.at(t):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{short(t)}</text>'
+        )
     at = f'x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}"'
-    return "".join([*parts, f'</g><text class="small name" {at} text-anchor="middle">rounds</text>'])
+    return "".join(
+        [*parts, f'</g><text class="small name" {at} text-anchor="middle">rounds</text>']
+    )
 
 
 def _tenth(value: float) -> str:

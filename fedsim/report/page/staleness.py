@@ -52,17 +52,28 @@ def _mean(ages: pd.Series) -> float:
 
 def _picture(title: str, shares: np.ndarray, wide: int, most: float) -> Markup:
     foot = HIGH - BOTTOM
-    x, y = Axis(0.0, float(len(shares) * wide), LEFT, WIDTH - RIGHT), Axis(0.0, 1.05 * most or 1.0, foot, TOP)
+    x, y = (
+        Axis(0.0, float(len(shares) * wide), LEFT, WIDTH - RIGHT),
+        Axis(0.0, 1.05 * most or 1.0, foot, TOP),
+    )
     parts = ['<g class="axes">']
     for tick in y.ticks(4):
         at = f"{y.at(tick):.1f}"
-        parts.append(f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/></g>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>')
+        parts.append(
+            f'<g class="tick"><line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at}" y2="{at}"/></g>'
+        )
+        parts.append(
+            f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>'
+        )
     for age in sorted({round(tick) for tick in x.ticks() if tick < x.high}):
         middle = x.at(age + (0.5 if wide == 1 else 0.0))
-        parts.append(f'<text x="{middle:.1f}" y="{foot + 16}" text-anchor="middle">{short(age)}</text>')
+        parts.append(
+            f'<text x="{middle:.1f}" y="{foot + 16}" text-anchor="middle">{short(age)}</text>'
+        )
     label = "steps of the server since it sent the model"
-    parts.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HIGH - 6}" text-anchor="middle">{label}</text></g>')
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HIGH - 6}" text-anchor="middle">{label}</text></g>'
+    )
     for place, share in enumerate(shares):
         begin, end = x.at(place * wide), x.at((place + 1) * wide)
         ages = f"{place * wide}" if wide == 1 else f"{place * wide} to {(place + 1) * wide - 1}"

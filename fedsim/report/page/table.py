@@ -1,4 +1,6 @@
-"""The tables of the page: results of all methods, and where the time went; names of variations and settings in words."""
+"""The tables of the page: results of all methods, and where the time went; names of variations and
+settings in words.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,8 +21,8 @@ def table_of(
     by_variation: Mapping[str, Sequence[Standing]],
     about: About,
 ) -> dict[str, Any] | None:
-    """The results of all methods: head, rows of cells, how many of the first columns are words, and up to which
-    they are numbers.
+    """The results of all methods: head, rows of cells, how many of the first columns are words, and
+    up to which they are numbers.
 
     Args:
       runs: the rows of `summary.csv`.
@@ -31,8 +33,15 @@ def table_of(
     if not runs:
         return None
     score = about.score
-    rows, metric = results(runs, compared or None, score, by_variation=by_variation), in_words(about.metric)
-    means = f"{metric}, mean of last {runs[0].get('k')}" if score == "mean_last_k" else f"{score} {metric}"
+    rows, metric = (
+        results(runs, compared or None, score, by_variation=by_variation),
+        in_words(about.metric),
+    )
+    means = (
+        f"{metric}, mean of last {runs[0].get('k')}"
+        if score == "mean_last_k"
+        else f"{score} {metric}"
+    )
     titles = {"score": means, "variant": "variation", "tuned": "chosen"}
     if "variant" in rows[0]:
         _in_words(rows, "variant", about.words)

@@ -18,8 +18,10 @@ class Grid(NamedTuple):
       title: what varies beside the attack, in words; empty where nothing does.
       methods: in their order.
       attacks: in words.
-      means: mean scores `[methods, attacks]`; NaN where there are none, infinite where runs diverged.
-      shades: how good they are among all that are finite, `[methods, attacks]`: from 0 to 1, NaN where there are none.
+      means: mean scores `[methods, attacks]`; NaN where there are none, infinite where runs
+        diverged.
+      shades: how good they are among all that are finite, `[methods, attacks]`: from 0 to 1, NaN
+        where there are none.
       worst: whether no attack hurts the method more, `[methods, attacks]`.
       seeds: how many there are.
     """
@@ -46,7 +48,9 @@ def grids(summary: Sequence[Row], about: About) -> list[Grid]:
 def _grid(rest: str, methods: Mapping[str, Mapping[str, list[Row]]], about: About) -> Grid:
     names = about.ordered([*methods])
     attacks = list(dict.fromkeys(attack for attacked in methods.values() for attack in attacked))
-    means = np.array([[mean_score(methods[m].get(a, []), about.score) for a in attacks] for m in names], float)
+    means = np.array(
+        [[mean_score(methods[m].get(a, []), about.score) for a in attacks] for m in names], float
+    )
     runs = [run for attacked in methods.values() for part in attacked.values() for run in part]
     gains = means if about.rising else -means
     return Grid(
@@ -61,7 +65,9 @@ def _grid(rest: str, methods: Mapping[str, Mapping[str, list[Row]]], about: Abou
 
 
 def _shares(gains: np.ndarray) -> np.ndarray:
-    """Where values lie between the smallest and the largest; all of them are best where they are the same."""
+    """Where values lie between the smallest and the largest; all of them are best where they are
+    the same.
+    """
     if not np.isfinite(gains).any():
         return gains
     low, high = np.nanmin(gains), np.nanmax(gains)

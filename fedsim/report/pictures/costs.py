@@ -1,4 +1,6 @@
-"""Scores beside what they cost: the rows of a group, the front of those that no other one beats in both, and the target."""
+"""Scores beside what they cost: the rows of a group, the front of those that no other one beats in
+both, and the target.
+"""
 
 import math
 from collections.abc import Sequence
@@ -86,7 +88,9 @@ class CostPicture(NamedTuple):
 
     @property
     def aimed(self) -> bool:
-        """Whether what is drawn is what was spent to the target: half of the runs of some row reached it."""
+        """Whether what is drawn is what was spent to the target: half of the runs of some row
+        reached it.
+        """
         return self.axis.equal and any(point.median is not None for point in self.points)
 
     @property
@@ -100,8 +104,11 @@ class CostPicture(NamedTuple):
         return [*self.front[:1], *(corner for step in steps for corner in step)]
 
 
-def cost_pictures(axis: Axis, rows: Sequence[Row], baseline: str, about: About) -> list[CostPicture]:
-    """A picture for every variation beside what is compared; its table is there where all cost the same too.
+def cost_pictures(
+    axis: Axis, rows: Sequence[Row], baseline: str, about: About
+) -> list[CostPicture]:
+    """A picture for every variation beside what is compared; its table is there where all cost the
+    same too.
 
     Args:
       axis: what is counted.
@@ -109,10 +116,14 @@ def cost_pictures(axis: Axis, rows: Sequence[Row], baseline: str, about: About) 
       baseline: the method that the others are compared with.
       about: what is shown.
     """
-    return [_picture(axis, rest, group, baseline, about) for rest, group in groups(axis, rows).items()]
+    return [
+        _picture(axis, rest, group, baseline, about) for rest, group in groups(axis, rows).items()
+    ]
 
 
-def _picture(axis: Axis, rest: str, group: Sequence[Row], baseline: str, about: About) -> CostPicture:
+def _picture(
+    axis: Axis, rest: str, group: Sequence[Row], baseline: str, about: About
+) -> CostPicture:
     way = direction(axis, group)
     points = [
         _point(axis, number, name_of(axis, row, group, about.words), row, way)
@@ -143,7 +154,9 @@ def _point(axis: Axis, number: int, name: str, row: Row, way: str) -> Point:
     low, high = row["ci_low"], row["ci_high"]
     if low is not None and is_share(str(row["metric"])):
         low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
-    median, target_low, target_high = (row.get(name) for name in (axis.target, "target_low", "target_high"))
+    median, target_low, target_high = (
+        row.get(name) for name in (axis.target, "target_low", "target_high")
+    )
     return Point(
         number=number,
         name=name,

@@ -1,4 +1,6 @@
-"""Curves over the rounds: of every method under every variation the mean of a column over the seeds, and its range."""
+"""Curves over the rounds: of every method under every variation the mean of a column over the
+seeds, and its range.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -45,7 +47,9 @@ class Curve(NamedTuple):
         return len(self.series.seeds) > 1
 
     def mean_of(self, column: str) -> np.ndarray:
-        """The mean of another column over the same seeds at the same rounds, `[r]`, at which all of them have a value."""
+        """The mean of another column over the same seeds at the same rounds, `[r]`, at which all of
+        them have a value.
+        """
         other = series(self.track, column)
         rounds = np.searchsorted(other.rounds, self.rounds)
         seeds = np.searchsorted(other.seeds, self.series.seeds)
@@ -53,7 +57,9 @@ class Curve(NamedTuple):
 
 
 def drawn_each(track: Track) -> bool:
-    """Whether every seed of a method is drawn: there are too few for a band, or some ended before the others."""
+    """Whether every seed of a method is drawn: there are too few for a band, or some ended before
+    the others.
+    """
     last = last_rounds(track)
     return len(last) < BAND or len(set(last.values())) > 1 or bool(diverged(track))
 
@@ -80,7 +86,8 @@ def curve(track: Track, column: str, place: int) -> Curve:
 
 
 def curves(tracks: Sequence[Track], columns: Sequence[str], names: Sequence[str]) -> list[Curve]:
-    """The columns of some methods, the most important method first; columns that a method has not are left out.
+    """The columns of some methods, the most important method first; columns that a method has not
+    are left out.
 
     Args:
       tracks: of the methods.

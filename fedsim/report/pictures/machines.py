@@ -1,12 +1,19 @@
-"""What the clients of one round do when, as page and figures draw it: from the rows of `machines.csv`."""
+"""What the clients of one round do when, as page and figures draw it: from the rows of
+`machines.csv`.
+"""
 
 from typing import NamedTuple
 
 import pandas as pd
 
-PARTS = (("down", "begins", "trains"), ("train", "trains", "sends"), ("up", "sends", "ends"))  # of a bar
+# of a bar: name, and the columns of its begin and its end
+PARTS = (("down", "begins", "trains"), ("train", "trains", "sends"), ("up", "sends", "ends"))
 WORDS = {"down": "model down", "train": "training", "up": "message up"}
-LOST = {"late": "late", "over-selected": "not needed any more", "left": "left"}  # whose messages do not count
+LOST = {
+    "late": "late",
+    "over-selected": "not needed any more",
+    "left": "left",
+}  # whose messages do not count
 SHOWN = 8  # panels
 VISIBLE = 1e-9  # of the axis
 
@@ -52,17 +59,22 @@ class Panel(NamedTuple):
 
 
 def panels(table: pd.DataFrame, names: list[str]) -> list[Panel]:
-    """Of the first seed and the first variation, methods in their order; those that are alike together.
+    """Of the first seed and the first variation, methods in their order; those that are alike
+    together.
 
     Args:
       table: the columns of `machines.csv`.
       names: of the methods, in the order of the result.
     """
     if "variant" in table:
-        table = pd.DataFrame(table[table["variant"].fillna("") == str(table["variant"].fillna("").iloc[0])])
+        table = pd.DataFrame(
+            table[table["variant"].fillna("") == str(table["variant"].fillna("").iloc[0])]
+        )
     table = pd.DataFrame(table[table["seed"] == table["seed"].iloc[0]])
     alike: dict[str, list[str]] = {}
-    parts = {str(name): part.drop(columns="method") for name, part in table.groupby("method", sort=False)}
+    parts = {
+        str(name): part.drop(columns="method") for name, part in table.groupby("method", sort=False)
+    }
     for name in sorted(parts, key=lambda name: names.index(name) if name in names else len(names)):
         alike.setdefault(parts[name].to_csv(index=False), []).append(name)
     return [_panel(same, parts[same[0]]) for same in alike.values()][:SHOWN]
@@ -71,14 +83,24 @@ def panels(table: pd.DataFrame, names: list[str]) -> list[Panel]:
 def _panel(names: list[str], part: pd.DataFrame) -> Panel:
     columns = ("place", "client", "outcome", "begins", "trains", "sends", "ends")
     bars = []
-    for place, client, outcome, *times in zip(*(part[name].tolist() for name in columns), strict=True):
+    for place, client, outcome, *times in zip(
+        *(part[name].tolist() for name in columns), strict=True
+    ):
         at: dict[str, float] = dict(zip(columns[3:], times, strict=True))
         spans = [(name, at[begin], at[end]) for name, begin, end in PARTS if at[end] > at[begin]]
         bars.append(Bar(int(place), str(client), spans, at["ends"], str(outcome)))
     steps = sorted({float(value) for value in part["closes"].dropna()})
     flights = "in flight" in set(part["outcome"]) or len(steps) > 1
     last = max([*(bar.end for bar in bars), *steps], default=0.0)
-    return Panel(names, _about(bars, steps, flights), bars, 1 + max(bar.place for bar in bars), steps, flights, last)
+    return Panel(
+        names,
+        _about(bars, steps, flights),
+        bars,
+        1 + max(bar.place for bar in bars),
+        steps,
+        flights,
+        last,
+    )
 
 
 def _about(bars: list[Bar], steps: list[float], flights: bool) -> str:
@@ -86,7 +108,10 @@ def _about(bars: list[Bar], steps: list[float], flights: bool) -> str:
     if flights:
         arrived = sum(bar.outcome != "in flight" for bar in bars)
         return f"the server steps {len(steps)} times for {arrived} messages"
-    counts = {name: sum(bar.outcome == name for bar in bars) for name in ("partial", "late", "over-selected", "left")}
+    counts = {
+        name: sum(bar.outcome == name for bar in bars)
+        for name in ("partial", "late", "over-selected", "left")
+    }
     words = {**LOST, "partial": "with fewer steps"}
     counted = sum(bar.outcome in ("joined", "partial") for bar in bars)
     more = [f"{count} {words[name]}" for name, count in counts.items() if count]
