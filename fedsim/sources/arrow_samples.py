@@ -152,10 +152,13 @@ def of_table(parts: dict[str, Shards], schema: Any, roles: Roles, missing: Missi
             _labels(table.column(roles.target), roles, split)
     n = next(iter(tables.values())).num_rows
     table = _joined(list(tables.values()), _only(schema, names))
+    tables.clear()
     for name in set(roles.features) & roles.classes.keys():
         texts = pa.array(spare(table.column(name), roles.classes[name]).tolist(), pa.string())
         table = table.set_column(table.column_names.index(name), name, texts)
-    frame = table.select([name for name in names if name in used]).to_pandas()
+    table = table.select([name for name in names if name in used])
+    frame = table.to_pandas(split_blocks=True, self_destruct=True)
+    del table
     if missing == "drop":
         kept = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()
         columns = {name: values[kept[:n]] for name, values in columns.items()}

@@ -5,6 +5,7 @@ ended where it gets on no more: damaged files lead HDF5 into endless loops and c
 back in a file.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -13,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +26,7 @@ from fedsim.sources.files import MOST_BYTES, MOST_RATIO, SMALL_BYTES, opened
 from fedsim.sources.names import fault_of
 
 PROGRAM = Path(__file__).with_name("hdf5_reader.py")
-SECONDS = 60  # that a step may take: some texts, a chunk, or 600 MB of an array
+SECONDS = 60  # that a step may take, and more where it reads much
 SPARE_BYTES = 1 << 30  # of memory, for Python and HDF5, beside the arrays
 ASKED = 256  # clients that are asked for at a time
 MOST_NAME = 200  # characters of a client's id
@@ -79,13 +79,14 @@ class Examples:
         Raises:
           DataError: for what is no plain array, or would fill the memory.
         """
-        asked = self.clients[:clients]
-        while asked:
-            told = self._told(ask="read", clients=asked[:ASKED], fields=fields)
+        names = self.clients[:clients]
+        place = 0
+        while place < len(names):
+            told = self._told(ask="read", clients=names[place : place + ASKED], fields=fields)
             self.arrays.seek(0)
             for texts in told:
                 yield [self._texts() if are_texts else self._array() for are_texts in texts]
-            asked = asked[len(told) :]
+            place += len(told)
 
     def _array(self) -> np.ndarray:
         """The next array in the file."""
@@ -106,13 +107,11 @@ class Examples:
           DataError: where it refuses the file, or has ended.
         """
         assert self.process.stdin is not None and self.process.stdout is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and may have said why
             self.process.stdin.write(json.dumps(question) + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has ended, and may have said why
         answer = self.process.stdout.readline()
-        if not answer:
+        if not answer.endswith("\n"):
             raise DataError(self._end())
         known = json.loads(answer)
         if "refused" in known:
@@ -132,7 +131,7 @@ class Examples:
         return f"its reader ended: {lines[-1][:200] if lines else code}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def examples(path: Path) -> Iterator[Examples]:
     """The examples of a file; faults are headed by its name.
 

@@ -277,6 +277,7 @@ def answers(settings: dict[str, Any], questions: Iterator[str]) -> Iterator[dict
 
 
 def main() -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # whatever the parent does about it
     settings = json.loads(sys.argv[1])
     limit_memory(settings["memory"])
     for answer in answers(settings, iter(sys.stdin.readline, "")):
