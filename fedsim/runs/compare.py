@@ -146,7 +146,7 @@ def compare(
                 play(here, whole_runs(cells), ask)  # what others have played is read
             except (Interrupted, LostError):
                 if place:
-                    derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
+                    derive.stopped(place.path, place.elapsed(started), pictures)
                 raise
             resolved = design.scenario.resolved()
             comparison = Comparison(here.outcomes, resolved, design.baseline, design.score)

@@ -150,9 +150,16 @@ def _write_marked(path: Path, record: dict[str, Any], contents: Mapping[str, byt
     write(path, contents)
 
 
-def stopped(path: Path, record: Mapping[str, Any], shown: bool) -> None:
-    """What a run that was asked to end leaves behind: its record, tables and page; figures are left to `fedsim report`."""
+def stopped(path: Path, wall_seconds: float, shown: bool) -> None:
+    """What a run that was asked to end leaves behind: its record, tables and page; figures are left to `fedsim report`.
+
+    Args:
+      path: of its directory, which is held.
+      wall_seconds: that it took so far.
+      shown: whether there is a page at all.
+    """
     try:
+        record = {**directory.sound_record(path), "wall_seconds": wall_seconds}
         write_so_far(path, record, shown, drawn=())
     except DirectoryError as error:  # what was committed is safe, and the run ends as it was asked to
         warnings.warn(str(error), stacklevel=2)

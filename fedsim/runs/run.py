@@ -148,7 +148,7 @@ def run(
                 (result,) = execute([planned], layout, calls, listener(watch, log), ask)
             except Interrupted:
                 if place:
-                    derive.stopped(place.path, {**record, "wall_seconds": place.elapsed(started)}, pictures)
+                    derive.stopped(place.path, place.elapsed(started), pictures)
                 raise
         if place and layout and not _complete(place, record):
             _finish(place, layout, {**record, "memory": memory(devices)}, result, pictures, started)
