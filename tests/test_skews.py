@@ -15,9 +15,10 @@ from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Skew, numbers_of, skewed
-from fedsim.engine.layout import Part, lay_out
+from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import alike
 from fedsim.engine.pack import Width, capacity, longest_first
+from fedsim.engine.slots import Part
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.runs import sweep
@@ -310,10 +311,10 @@ def test_a_layout_has_a_column_for_them_only_where_they_move():
     for skews, columns in (([], 0), ([link("concept_shift")], 0), ([link("concept_shift", groups=1, every=1)], 1)):
         plan, width = plan_of(*skews), Width(2, N)
         room = capacity([[plan]], width, longest_first, 1)
-        layout, _ = lay_out([Part(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32"))
-        assert layout.shift.shape == (N, columns) and (layout.shift == 2).all()
+        slots = lay_out([Part(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32")).slots
+        assert slots.shift.shape == (N, columns) and (slots.shift == 2).all()
         seen = [np.bincount(plan.federation.labels_in(3)[of(plan.federation, k)], minlength=CLASSES) for k in range(N)]
-        assert np.array_equal(layout.labels, seen)  # what FedLC and FedRS are told
+        assert np.array_equal(slots.work.labels, seen)  # what FedLC and FedRS are told
 
 
 def drifting(**more):

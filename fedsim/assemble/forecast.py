@@ -21,7 +21,7 @@ from fedsim.compose import most_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.layout import by_slot
+from fedsim.engine.lanes import Lent
 from fedsim.engine.shared_leaves import travelling
 from fedsim.errors import dotted
 from fedsim.machine import memory_now, memory_peak
@@ -98,12 +98,12 @@ def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any,
     program, plan = experiment.program, next(iter(experiment.plans.values()))
     programs, server, info, integer = program.server, s["server"], s["info"], Shape((), np.int32)
     keys, bank = ((info.root,), info.round), (server.shared,) * program.room.versions
-    jobs = by_slot(s["jobs"])
-    on_lanes = (bank, s["seated"], s["jobs"], s["data"], keys, s["lane"], s["rows"], integer, integer, integer)
-    rows = (s["stack"], s["remembered"], None, jobs)
+    lent = Lent(bank, s["seated"], s["queues"], s["slots"], s["data"], keys)
+    on_lanes = (lent, s["lane"], s["rows"], integer, integer, integer)
+    rows = (s["stack"], s["remembered"], None, s["slots"])
     folding = (1, programs.fold, (s["total"], server, s["store"], *rows, info, 0), (s["total"], s["store"]))
     gathering = (1, programs.gathering.add, (s["total"], *rows, 0), s["total"])
-    closing = (s["total"], server, s["store"], jobs, info)
+    closing = (s["total"], server, s["store"], s["slots"], info)
     all_programs = [
         (program.mesh.shards, program.mesh.train, on_lanes, (s["lane"], s["rows"])),
         folding if programs.folds else gathering,
@@ -112,8 +112,8 @@ def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any,
     for stacks in held_out(plan.federation, program.evaluators)[0].values():
         all_programs.append((program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ()))
     if program.probe is not None:
-        own_jobs, lane, rows = probe_pass(program, plan, server.shared).shapes
-        probing = (bank, (), own_jobs, s["data"], keys, lane, rows, integer, integer, integer)
+        queues, slots, lane, rows = probe_pass(program, plan, server.shared).shapes
+        probing = (Lent(bank, (), queues, slots, s["data"], keys), lane, rows, integer, integer, integer)
         all_programs.append((program.probe.shards, program.probe.train, probing, (lane, rows)))
     return all_programs
 

@@ -13,9 +13,10 @@ from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort, rivals
 from fedsim.engine.clock import compile_seconds
-from fedsim.engine.layout import Part, lay_out
+from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import events
 from fedsim.engine.run import Quiesced, Run
+from fedsim.engine.slots import Part
 from fedsim.machine import memory_peak
 from fedsim.scenario import Scenario
 from fedsim.types import Batch

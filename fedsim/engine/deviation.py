@@ -70,8 +70,8 @@ class Deviations:
     @jitted
     def measured(self, total: Gathered, reduced: Tree, server: ServerState, info: RoundInfo) -> Deviation:
         """`of`, given what it needs of the server."""
-        arrived = self.passage.arrive(total.updates, server, total.jobs, info)[0]
-        context = self.passage.context(server, total.jobs, info, Phase.RULE)
+        arrived = self.passage.arrive(total.updates, server, total.slots, info)[0]
+        context = self.passage.context(server, total.slots, info, Phase.RULE)
         mean = mean_of(add_honest(None, arrived, context))
         decoded = lambda message: self.passage.decoded(message, server.shared)
         distance = tree.norm(tree.subtract(decoded(reduced), decoded(mean)))

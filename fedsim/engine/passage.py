@@ -19,10 +19,10 @@ from fedsim.compose import (
     with_before,
 )
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.layout import Jobs
 from fedsim.engine.own_samples import server_loss
 from fedsim.engine.serving import RoundInfo, ServerState, Travelled
 from fedsim.engine.shared_leaves import travelling
+from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
 from fedsim.types import (
     AggregateStage,
@@ -110,31 +110,31 @@ class Passage:
         links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
         return {name: link.init(params, present) for name, link in links.items()}
 
-    def context(self, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase) -> Context:
+    def context(self, server: ServerState, slots: Slots, info: RoundInfo, phase: Phase) -> Context:
         """What links may know beside the rows."""
         return Context(
             key=round_key(info.root, info.round, phase),
             round=info.round,
             N=info.clients,
-            lr=jobs.lr[0],
+            lr=slots.work.lr[0],
             shared={**server.shared, "params": self.travelling(server.shared)},
-            ids=jobs.id,
-            malicious=jobs.malicious,
+            ids=slots.work.id,
+            malicious=slots.work.malicious,
             samples=info.samples,
             expected=info.expected[0],
             expected_samples=info.expected[1],
             server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
             reference=info.reference,
-            share=jobs.share,
+            share=slots.share,
             server_loss=None if info.own is None else server_loss(self.task, server.shared, info.own),
             flown=info.flown,
         )
 
     def arrive(
-        self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase = Phase.WIRE
+        self, updates: Updates, server: ServerState, slots: Slots, info: RoundInfo, phase: Phase = Phase.WIRE
     ) -> tuple[Updates, Tree, Info, Array]:
         """The wire and the filter behind it -> (updates, the wire's state and reports, which rows were not finite)."""
-        context = self.context(server, jobs, info, phase)
+        context = self.context(server, slots, info, phase)
         if self.aims:
             context = context._replace(server={**context.server, "memory": updates.memory})
         updates, state, reports = self.wire.apply(updates, server.state["wire"], context)
@@ -142,10 +142,10 @@ class Passage:
         bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
         return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), state, reports, bad
 
-    def through(self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo) -> Travelled:
+    def through(self, updates: Updates, server: ServerState, slots: Slots, info: RoundInfo) -> Travelled:
         """Wire, filter and the server's stages before the rule."""
-        arrived, wire, of_wire, bad = self.arrive(updates, server, jobs, info)
-        context = self.context(server, jobs, info, Phase.SERVER)
+        arrived, wire, of_wire, bad = self.arrive(updates, server, slots, info)
+        context = self.context(server, slots, info, Phase.SERVER)
         kept, stages, reports = self.stages.apply(arrived, server.state["stages"], context)
         of_stages = {len(self.of_wire) + place: more for place, more in reports.items()}
         return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, {**of_wire, **of_stages})
@@ -156,7 +156,7 @@ class Passage:
         states: dict[str, Tree],
         reports: Info,
         server: ServerState,
-        jobs: Jobs,
+        slots: Slots,
         info: RoundInfo,
     ) -> tuple[Tree, Tree, dict[str, Tree], Info]:
         """The end of a round -> (what the rule returned, aggregate behind all steps, states, what links report).
@@ -166,11 +166,11 @@ class Passage:
           states: of wire and stages.
           reports: of wire and stages, as sums over the rows of the round.
           server: of the round's start.
-          jobs: of the round's last block.
+          slots: of the round's last block.
           info: of the round.
         """
-        reduced, rule, of_rule = reduce(server.state["rule"], self.context(server, jobs, info, Phase.RULE))
-        context = self.context(server, jobs, info, Phase.AGGREGATE)
+        reduced, rule, of_rule = reduce(server.state["rule"], self.context(server, slots, info, Phase.RULE))
+        context = self.context(server, slots, info, Phase.AGGREGATE)
         aggregate, steps, of_steps = self.steps.apply(reduced, server.state["steps"], context)
         state = {**server.state, **self._after(states, reports), "rule": rule, "steps": steps}
         return reduced, aggregate, state, self._reports(reports, of_rule, of_steps)

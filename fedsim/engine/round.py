@@ -19,7 +19,6 @@ from fedsim.engine.diagnosis import Diagnosis, Sums, close_sums, measured
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.feedback import observed
 from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs, Part, placed
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.own_samples import OwnSamples, ServerTraining
@@ -37,6 +36,7 @@ from fedsim.engine.serving import (
     TrainStats,
     mean_losses,
 )
+from fedsim.engine.slots import Part, Slots, of_runs, placed
 from fedsim.engine.store import Store
 from fedsim.engine.threads import beside
 from fedsim.engine.versions import Versions
@@ -117,7 +117,7 @@ class RoundWork(NamedTuple):
     memory: Memory
     places: np.ndarray  # of the clients' rows of memory
     total: Folded | Gathered | None = None
-    jobs: Jobs | None = None  # of the last block
+    slots: Slots | None = None  # of the last block
     stats: tuple[TrainStats, ...] = ()  # by block
     honest: HonestSum | None = None  # the sum of the honest rows, where blocks are folded
     probe: ProbeSum | None = None
@@ -134,8 +134,8 @@ class TrainedBlock(NamedTuple):
     """A block whose clients have trained."""
 
     block: Block
-    columns: Jobs  # of all runs
-    jobs: list[Jobs]  # of every run
+    slots: Slots  # of all runs
+    by_run: list[Slots]  # of every run
     stack: Rows  # of all runs, by slot
     rows: list[Rows]  # of every run, by slot
     remembered: list[Tree]  # of every run: what stages remember of these clients
@@ -172,7 +172,7 @@ def play(round: Round) -> tuple[list[Played | None], Space]:
         works = wire(round, works, trained)
         sums = measure(round, sums, trained)
         space = space._replace(training=trained.buffers)
-        lane_steps += block.steps * round.program.width.lanes * round.program.mesh.shards
+        lane_steps += block.layout.steps * round.program.width.lanes * round.program.mesh.shards
         block = round.blocks.following(block)
     served = serve(works, round.program.diagnoses)
     return keep(works, served, sums, lane_steps), space
@@ -214,7 +214,7 @@ def probe(round: Round, block: Block, works: list[RoundWork], space: Space) -> t
     following: Block | None = block
     while following is not None:
         trained = train(round, mesh, following, works, space.probe)
-        works = [_probed(*each, following.first) for each in zip(works, trained.jobs, trained.rows, strict=True)]
+        works = [_probed(*each, following.first) for each in zip(works, trained.by_run, trained.rows, strict=True)]
         space = space._replace(probe=trained.buffers)
         following = round.blocks.following(following)
     return round.blocks.get(round.number, 0, round.playing), list(map(_with_probe, works)), space
@@ -225,18 +225,23 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
     runs, size = len(works), round.program.width.block
     bank = tuple(model for work in works for model in _start_models(work, block.versions))
     roots = tuple(work.info.root for work in works)
-    layout = placed(block.layout, [work.places[block.first : block.first + size] for work in works], size)
+    places = [work.places[block.first : block.first + size] for work in works]
+    layout = block.layout._replace(slots=placed(block.layout.slots, places, size))
     data = mesh.handed(block.samples) if round.data is None else round.data
-    shard_jobs, columns = mesh.jobs(layout)
-    jobs = _by_run(columns, runs)
-    memory, remembered = ((), []) if block.probe else _remembered(works, jobs)
-    lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
-    buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), block.steps, round.pieces)
+    by_run = of_runs(layout.slots, runs)
+    memory, remembered = ((), []) if block.probe else _remembered(works, by_run)
+    lent = mesh.lend(bank, memory, layout, data, (roots, block.round))
+    buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), layout.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
-    stack, buffers = mesh.collect(buffers, shard_jobs)
-    rows = _by_run(stack, runs)
+    stack, buffers = mesh.collect(buffers, lent)
     return TrainedBlock(
-        block=block, columns=columns, jobs=jobs, stack=stack, rows=rows, remembered=remembered, buffers=buffers
+        block=block,
+        slots=layout.slots,
+        by_run=by_run,
+        stack=stack,
+        rows=[stack] if runs == 1 else _split(stack, runs),
+        remembered=remembered,
+        buffers=buffers,
     )
 
 
@@ -245,7 +250,7 @@ def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[Ro
     travel when all are there).
     """
     first, diagnoses = trained.block.first, round.program.diagnoses
-    each = zip(works, trained.jobs, trained.rows, trained.remembered, strict=True)
+    each = zip(works, trained.by_run, trained.rows, trained.remembered, strict=True)
     calls = [(*parts, first, diagnoses) for parts in each]
     return beside(_added, calls, [work.run.programs.adding for work in works])
 
@@ -254,7 +259,7 @@ def measure(round: Round, sums: Sums | None, trained: TrainedBlock) -> Sums | No
     """What a block's updates say about the clients, where that is asked for."""
     if not round.program.diagnoses:
         return None
-    return measured(sums, trained.stack.message.delta, trained.columns, runs=len(round.runs))
+    return measured(sums, trained.stack.message.delta, trained.slots.weight, runs=len(round.runs))
 
 
 def serve(works: list[RoundWork], diagnoses: bool) -> list[tuple[ServerState, Memory, Outcome] | None]:
@@ -325,23 +330,23 @@ def _flown(run: RunState, part: Part) -> Flown | None:
     return Flown(params, run.samples.dtype.type(share))
 
 
-def _remembered(works: list[RoundWork], jobs: list[Jobs]) -> tuple[Tree, list[Tree]]:
+def _remembered(works: list[RoundWork], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
     """Rows of memory of a block's clients: of the client method, those of the runs one after another; of stages, by run."""
     rows = [
         work.run.programs.memories.gather(work.memory, work.run.start, columns, work.run.root)
-        for work, columns in zip(works, jobs, strict=True)
+        for work, columns in zip(works, slots, strict=True)
     ]
     trained = [row.pop(CLIENT) for row in rows]
     return trained[0] if len(rows) == 1 else _concatenated(trained), rows
 
 
-def _probed(work: RoundWork, jobs: Jobs, rows: Rows, first: int) -> RoundWork:
+def _probed(work: RoundWork, slots: Slots, rows: Rows, first: int) -> RoundWork:
     """With the rows of a block of the pass at x."""
     if work.cohort is None:
         return work
     programs, total = work.run.programs, None
     if programs.client.probe is not None:  # else the loss alone is sent
-        total = programs.add_probe(work.probe, work.sent.server, rows, jobs, work.info, first)
+        total = programs.add_probe(work.probe, work.sent.server, rows, slots, work.info, first)
     return work._replace(probe=total, losses=(*work.losses, mean_losses(rows)))
 
 
@@ -352,7 +357,7 @@ def _with_probe(work: RoundWork) -> RoundWork:
     return work._replace(sent=work.run.programs.send_probe(work.probe, work.sent))
 
 
-def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int, diagnoses: bool) -> RoundWork:
+def _added(work: RoundWork, slots: Slots, rows: Rows, remembered: Tree, first: int, diagnoses: bool) -> RoundWork:
     """With the rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
     if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
         return work
@@ -360,15 +365,15 @@ def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int
     feedback = (*work.feedback, observed(rows.message.delta, asks)) if asks else ()
     loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
     total, memory, stats = programs.add(
-        work.total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
+        work.total, work.sent.server, work.memory, rows, remembered, loss, slots, work.info, first
     )
     honest = work.honest
     if diagnoses and isinstance(total, Folded):
-        honest = programs.add_honest(honest, work.sent.server, rows, remembered, jobs, work.info)
+        honest = programs.add_honest(honest, work.sent.server, rows, remembered, slots, work.info)
     return work._replace(
         total=total,
         memory=memory,
-        jobs=jobs,
+        slots=slots,
         losses=losses,
         stats=(*work.stats, stats),
         honest=honest,
@@ -380,17 +385,12 @@ def _served(work: RoundWork, diagnoses: bool) -> tuple[ServerState, Memory, Outc
     """The next server of a run that takes part."""
     if work.cohort is None:
         return None
-    assert work.total is not None and work.jobs is not None
+    assert work.total is not None and work.slots is not None
     programs, old, deviation = work.run.programs, work.sent.server, {}
-    server, memory, outcome, reduced = programs.close(work.total, old, work.memory, work.jobs, work.info)
+    server, memory, outcome, reduced = programs.close(work.total, old, work.memory, work.slots, work.info)
     if diagnoses:
-        deviation = programs.deviation(work.total, reduced, work.honest, old, work.jobs, work.info)
+        deviation = programs.deviation(work.total, reduced, work.honest, old, work.slots, work.info)
     return server, memory, outcome._replace(info={**outcome.info, **deviation})
-
-
-def _by_run(stacked: Tree, runs: int) -> list:
-    """A stack over the slots of all runs -> one for each."""
-    return [stacked] if runs == 1 else _split(stacked, runs)
 
 
 _first_row = jax.jit(lambda stack: tree.take(stack, 0))

@@ -21,7 +21,6 @@ from fedsim.engine.deviation import Deviation, Deviations, HonestSum, add_honest
 from fedsim.engine.jitted import Jitted, jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs, by_slot
 from fedsim.engine.memory import CLIENT, Memories, Memory
 from fedsim.engine.passage import Passage, uncounted
 from fedsim.engine.serving import (
@@ -42,6 +41,7 @@ from fedsim.engine.serving import (
     received,
     train_stats,
 )
+from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
 from fedsim.types import Codec, Info, Shared, Task, Updates, reported
 
@@ -57,11 +57,11 @@ class Gathering:
     def __init__(self, rows: int, drop: bool):
         self.rows, self.drop = rows, drop
 
-    def zero(self, rows: Rows, remembered: Tree, jobs: Jobs) -> Gathered:
+    def zero(self, rows: Rows, remembered: Tree, slots: Slots) -> Gathered:
         """Room for the rows of all blocks."""
         empty = lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype)
-        updates = received(rows, None, jobs, remembered)
-        return jax.tree.map(empty, Gathered(updates, by_slot(jobs), rows.message.memory))
+        updates = received(rows, None, slots, remembered)
+        return jax.tree.map(empty, Gathered(updates, slots, rows.message.memory))
 
     @jitted_with(donate=(0,))
     def add(
@@ -70,14 +70,14 @@ class Gathering:
         rows: Rows,
         remembered: Tree,
         loss: Array | None,
-        jobs: Jobs,
+        slots: Slots,
         first: Int[Array, ""] | int,
     ) -> tuple[Gathered, TrainStats]:
         """As `Server.add`."""
-        total = self.zero(rows, remembered, jobs) if total is None else total
-        block = Gathered(received(rows, loss, jobs, remembered), by_slot(jobs), rows.message.memory)
+        total = self.zero(rows, remembered, slots) if total is None else total
+        block = Gathered(received(rows, loss, slots, remembered), slots, rows.message.memory)
         place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
-        return jax.tree.map(place, total, block), train_stats(rows, jobs, self.drop)
+        return jax.tree.map(place, total, block), train_stats(rows, slots, self.drop)
 
 
 _gathering = functools.lru_cache(64)(Gathering)
@@ -178,11 +178,13 @@ class Server:
         """`evaluated` where it is another program than handing the variables through."""
         return server.shared if self.rule.evaluated is None else self.evaluated(server)
 
-    def zero(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded | Gathered:
+    def zero(
+        self, rows: Rows, remembered: Tree, server: ServerState, slots: Slots, info: RoundInfo
+    ) -> Folded | Gathered:
         """The accumulator before the first block."""
         if not self.folds:
-            return self.gathering.zero(rows, remembered, jobs)
-        return self._nothing(rows, remembered, server, jobs, info)
+            return self.gathering.zero(rows, remembered, slots)
+        return self._nothing(rows, remembered, server, slots, info)
 
     def add(
         self,
@@ -192,7 +194,7 @@ class Server:
         rows: Rows,
         remembered: Tree,
         loss: Array | None,
-        jobs: Jobs,
+        slots: Slots,
         info: RoundInfo,
         first: Int[Array, ""] | int,
     ) -> tuple[Folded | Gathered, Memory, TrainStats]:
@@ -202,9 +204,9 @@ class Server:
         """
         if self.folds:
             assert not isinstance(total, Gathered)
-            return self.fold(total, server, memory, rows, remembered, loss, jobs, info, first)
+            return self.fold(total, server, memory, rows, remembered, loss, slots, info, first)
         assert not isinstance(total, Folded)
-        gathered, stats = self.gathering.add(total, rows, remembered, loss, jobs, first)
+        gathered, stats = self.gathering.add(total, rows, remembered, loss, slots, first)
         return gathered, memory, stats
 
     @jitted_with(donate=(0, 2))
@@ -216,29 +218,29 @@ class Server:
         rows: Rows,
         remembered: Tree,
         loss: Array | None,
-        jobs: Jobs,
+        slots: Slots,
         info: RoundInfo,
         first: Int[Array, ""] | int,
     ) -> tuple[Folded, Memory, TrainStats]:
         """`add` where blocks are folded."""
-        stats = train_stats(rows, jobs, self.passage.drop)
+        stats = train_stats(rows, slots, self.passage.drop)
         if total is None:  # behind a barrier: 0 + x is added as in later blocks, and -0 becomes 0
-            so_far: Folded = jax.lax.optimization_barrier(self._nothing(rows, remembered, server, jobs, info))
+            so_far: Folded = jax.lax.optimization_barrier(self._nothing(rows, remembered, server, slots, info))
         else:
             so_far = total
-        updates = received(rows, loss, jobs, remembered)
-        return *self._fold(so_far, server, memory, updates, rows.message.memory, jobs, info, first), stats
+        updates = received(rows, loss, slots, remembered)
+        return *self._fold(so_far, server, memory, updates, rows.message.memory, slots, info, first), stats
 
     @jitted_with(donate=(2,))
     def close(
-        self, total: Folded | Gathered, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo
+        self, total: Folded | Gathered, server: ServerState, memory: Memory, slots: Slots, info: RoundInfo
     ) -> tuple[ServerState, Memory, Outcome, Tree | None]:
         """The next server, of all sections together; the old one where too little arrived.
 
         Last comes what the rule made of a stack, for `deviation`; None where blocks are folded.
         """
         if isinstance(total, Folded):
-            closed = self._close_fold(total, server, memory, jobs, info)
+            closed = self._close_fold(total, server, memory, slots, info)
         else:
             closed = self._close_stack(total, server, memory, info)
         old, state, counts = self.passage.travelling(server.shared), closed.state, closed.counts
@@ -265,17 +267,17 @@ class Server:
         total: ProbeSum | None,
         server: ServerState,
         rows: Rows,
-        jobs: Jobs,
+        slots: Slots,
         info: RoundInfo,
         first: Int[Array, ""] | int,
     ) -> ProbeSum:
         """More messages of the pass at x: they travel like those of the training, and count alike."""
-        arrived = self.passage.arrive(received(rows, None, jobs, {}), server, jobs, info, Phase.PROBE)[0]
+        arrived = self.passage.arrive(received(rows, None, slots, {}), server, slots, info, Phase.PROBE)[0]
         zero = jnp.zeros_like(arrived.samples[0])
         nothing = ProbeSum(tree.zero_row(arrived.delta), zero, jnp.zeros(self.rows, jnp.int32))
         w, so_far = reported(arrived), total or nothing
         delta, count = tree.fold((so_far.delta, so_far.arrived), (arrived.delta, jnp.ones_like(w)), w)
-        return ProbeSum(delta, count, placed_bytes(so_far.bytes, arrived, jobs, first))
+        return ProbeSum(delta, count, placed_bytes(so_far.bytes, arrived, slots, first))
 
     @jitted
     def send_probe(self, total: ProbeSum, sent: Sent) -> Sent:
@@ -288,11 +290,11 @@ class Server:
 
     @jitted
     def add_honest(
-        self, total: HonestSum | None, server: ServerState, rows: Rows, remembered: Tree, jobs: Jobs, info: RoundInfo
+        self, total: HonestSum | None, server: ServerState, rows: Rows, remembered: Tree, slots: Slots, info: RoundInfo
     ) -> HonestSum:
         """With the honest rows of a block that is folded and forgotten."""
-        arrived = self.passage.arrive(received(rows, None, jobs, remembered), server, jobs, info)[0]
-        return add_honest(total, arrived, self.passage.context(server, jobs, info, Phase.RULE))
+        arrived = self.passage.arrive(received(rows, None, slots, remembered), server, slots, info)[0]
+        return add_honest(total, arrived, self.passage.context(server, slots, info, Phase.RULE))
 
     def deviation(
         self,
@@ -300,7 +302,7 @@ class Server:
         reduced: Tree | None,
         honest: HonestSum | None,
         server: ServerState,
-        jobs: Jobs,
+        slots: Slots,
         info: RoundInfo,
     ) -> Info:
         """How far the aggregate lies from the honest clients: programs of their own, which change no bit of the round.
@@ -308,18 +310,18 @@ class Server:
         `reduced` is what `close` says that the rule made of the rows; a sum of blocks is divided once more.
         """
         if isinstance(total, Folded):
-            return {"honest_distance": self.distance(total, honest, server, jobs, info)}
+            return {"honest_distance": self.distance(total, honest, server, slots, info)}
         deviation = self.deviations.of(total, reduced, server, info)
         ratio = {} if self.passage.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
         return {"honest_distance": deviation.distance, **ratio}
 
     @jitted
     def distance(
-        self, total: Folded, honest: HonestSum | None, server: ServerState, jobs: Jobs, info: RoundInfo
+        self, total: Folded, honest: HonestSum | None, server: ServerState, slots: Slots, info: RoundInfo
     ) -> Array:
         """`deviation` where blocks are folded."""
         assert self.rule.fold is not None and honest is not None
-        context = self.passage.context(server, jobs, info, Phase.RULE)
+        context = self.passage.context(server, slots, info, Phase.RULE)
         aggregate = self.rule.fold.finish(total.rule, server.state["rule"], context)[0]
         decoded = lambda message: self.passage.decoded(message, server.shared)
         return tree.norm(tree.subtract(decoded(aggregate), decoded(mean_of(honest))))
@@ -331,7 +333,7 @@ class Server:
         return ratio_to_bound(deviation, self.passage.bound)
 
     def _keep(
-        self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, sent: Tree, travelled: Travelled
+        self, memory: Memory, server: ServerState, slots: Slots, rows: Tree, sent: Tree, travelled: Travelled
     ) -> Memory:
         """Clients remember where the message arrived; once the model is not finite, everything stays as it is.
 
@@ -346,18 +348,18 @@ class Server:
             skipped = self._skips(jnp.sum(kept.arrived, dtype=jnp.int32)) if not self.folds else False
             rows[name] = tree.select(kept.arrived & ~jnp.asarray(skipped), rows[name], sent[name])
         alive = is_finite(server.shared["params"])
-        return self.memories.scatter(memory, jobs, rows, arrived.arrived & alive)
+        return self.memories.scatter(memory, slots, rows, arrived.arrived & alive)
 
     def _skips(self, usable: Array) -> Array:
         """Whether a round with so many rows for the rule changes nothing."""
         skipped = usable < self.least
         return skipped if self.most is None else skipped | (usable > self.most)
 
-    def _nothing(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded:
+    def _nothing(self, rows: Rows, remembered: Tree, server: ServerState, slots: Slots, info: RoundInfo) -> Folded:
         assert self.rule.fold is not None
-        updates = received(rows, None, jobs, remembered)
+        updates = received(rows, None, slots, remembered)
         none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
-        travelled = jax.eval_shape(self.passage.through, updates, server, jobs, info)
+        travelled = jax.eval_shape(self.passage.through, updates, server, slots, info)
         silent, unsent = no_reports(travelled.info), jnp.zeros(self.rows, jnp.int32)
         rule = self.rule.fold.zero(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), travelled.kept))
         return Folded(rule, sections.nothing(updates, self.client), none, silent, unsent)
@@ -369,39 +371,39 @@ class Server:
         memory: Memory,
         updates: Updates,
         remembered: Tree,
-        jobs: Jobs,
+        slots: Slots,
         info: RoundInfo,
         first: Int[Array, ""] | int,
     ) -> tuple[Folded, Memory]:
         assert self.rule.fold is not None
-        travelled = self.passage.through(updates, server, jobs, info)
+        travelled = self.passage.through(updates, server, slots, info)
         arrived, kept, bad, _, reports = travelled
-        memory = self._keep(memory, server, jobs, remembered, updates.memory, travelled)
+        memory = self._keep(memory, server, slots, remembered, updates.memory, travelled)
         total = Folded(
-            self.rule.fold.add(total.rule, kept, self.passage.context(server, jobs, info, Phase.RULE)),
-            sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
-            jax.tree.map(jnp.add, total.counts, count_rows(kept, bad, jobs)),
+            self.rule.fold.add(total.rule, kept, self.passage.context(server, slots, info, Phase.RULE)),
+            sections.more(total.sections, kept, arrived, self.rule.weights(kept), slots.work.lr_sum),
+            jax.tree.map(jnp.add, total.counts, count_rows(kept, bad, slots)),
             add_reports(total.info, reports),
-            placed_bytes(total.bytes, arrived, jobs, first),
+            placed_bytes(total.bytes, arrived, slots, first),
         )
         return total, memory
 
-    def _close_fold(self, total: Folded, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo) -> Closed:
+    def _close_fold(self, total: Folded, server: ServerState, memory: Memory, slots: Slots, info: RoundInfo) -> Closed:
         fold = self.rule.fold
         assert fold is not None
         reduce = lambda state, context: fold.finish(total.rule, state, context)
-        _, aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, jobs, info)
+        _, aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, slots, info)
         return Closed(None, aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
 
     def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
-        updates, jobs = total.updates, total.jobs
-        travelled = self.passage.through(updates, server, jobs, info)
+        updates, slots = total.updates, total.slots
+        travelled = self.passage.through(updates, server, slots, info)
         arrived, kept, bad, states, reports = travelled
         reduce = lambda state, context: self.rule.apply(kept, state, context)
         summed = add_reports(no_reports(reports), reports)
-        reduced, aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
-        memory = self._keep(memory, server, jobs, total.memory, updates.memory, travelled)
+        reduced, aggregate, state, reports = self.passage.closed(reduce, states, summed, server, slots, info)
+        memory = self._keep(memory, server, slots, total.memory, updates.memory, travelled)
         none = sections.nothing(kept, self.client)
-        sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)
+        sums = sections.more(none, kept, arrived, self.rule.weights(kept), slots.work.lr_sum)
+        counts, sent = count_rows(kept, bad, slots), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, slots, 0)
         return Closed(reduced, aggregate, state, sums, counts, memory, reports, sent)

@@ -10,9 +10,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from fedsim import tree
 from fedsim.engine import sections
 from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs
 from fedsim.engine.memory import Memory
 from fedsim.engine.own_samples import OwnSamples
+from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
 from fedsim.types import Flown, Info, Shared, Updates
 
@@ -57,7 +57,7 @@ class Gathered(NamedTuple):
     """Rows of a round that must be seen together `[blocks · block, ...]`."""
 
     updates: Updates
-    jobs: Jobs  # the columns by slot
+    slots: Slots
     memory: Tree
 
 
@@ -121,8 +121,8 @@ class Outcome(NamedTuple):
     bytes: Int[Array, " rows"]  # of what every slot sent, lost messages included
 
 
-def count_rows(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
-    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, jobs.weight > 0)))
+def count_rows(kept: Updates, bad: Array, slots: Slots) -> Counts:
+    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, slots.weight > 0)))
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:
@@ -135,21 +135,21 @@ def mean_losses(rows: Rows) -> Float[Array, " block"]:
 
 
 def placed_bytes(
-    total: Int[Array, " rows"], arrived: Updates, jobs: Jobs, first: Int[Array, ""] | int
+    total: Int[Array, " rows"], arrived: Updates, slots: Slots, first: Int[Array, ""] | int
 ) -> Int[Array, " rows"]:
     """Bytes by slot, with those of the slots from `first` on; slots beyond the cohort send nothing."""
-    return jax.lax.dynamic_update_slice_in_dim(total, jnp.where(jobs.count > 0, arrived.bytes, 0), first, 0)
+    return jax.lax.dynamic_update_slice_in_dim(total, jnp.where(slots.count > 0, arrived.bytes, 0), first, 0)
 
 
-def train_stats(rows: Rows, jobs: Jobs, drop: bool) -> TrainStats:
+def train_stats(rows: Rows, slots: Slots, drop: bool) -> TrainStats:
     """A client whose message will be dropped as not finite has no say in the mean loss either."""
     sent = rows.message
     finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
-    counts = (jobs.steps > 0) & (finite | (not drop))
+    counts = (slots.work.steps > 0) & (finite | (not drop))
     return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
 
 
-def received(rows: Rows, loss: Array | None, jobs: Jobs, remembered: Tree) -> Updates:
+def received(rows: Rows, loss: Array | None, slots: Slots, remembered: Tree) -> Updates:
     """The stack as the wire finds it; `loss` is that of the start model, where a pass at x gave it."""
     sent, K = rows.message, rows.loss.shape[0]
     size = tree.payload_bytes((sent.delta, sent.stats, sent.aux)) // K
@@ -157,13 +157,13 @@ def received(rows: Rows, loss: Array | None, jobs: Jobs, remembered: Tree) -> Up
         delta=sent.delta,
         stats=sent.stats,
         aux=sent.aux,
-        arrived=jobs.weight > 0,
-        samples=jobs.samples,
-        count=jobs.count,
-        loss=jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss,
-        steps=jobs.steps.astype(jobs.weight.dtype),
+        arrived=slots.weight > 0,
+        samples=slots.work.samples,
+        count=slots.count,
+        loss=jnp.full_like(slots.weight, jnp.nan) if loss is None else loss,
+        steps=slots.work.steps.astype(slots.weight.dtype),
         effort=sent.effort,
         memory=remembered,
         bytes=jnp.full(K, size, jnp.int32),
-        age=jobs.age,
+        age=slots.age,
     )
