@@ -57,7 +57,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
-        "stacked": not program.server.folds,
+        "stacked": not program.server.passage.folds,
         "stacked_by": stacking(experiment),
         "memory": parts,
         "peak_bytes": max(training, ending, memory_peak()),
@@ -68,7 +68,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
 def _received(experiment: Experiment, cohorts: list[Any]) -> int:
     """The most bytes that the clients of an average round get."""
     plan, shared = next(iter(experiment.plans.values())), next(iter(experiment.shared.values()))
-    client, codec = experiment.client, experiment.program.server.broadcast
+    client, codec = experiment.client, experiment.program.server.sender.codec
     counted, size = downlink(client, codec, shared, plan.federation.N), None
     if codec is not None:
         size = counted.whole - counted.model + most_bytes(codec, travelling(client, shared["params"]))
@@ -96,18 +96,18 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
 def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any, tuple, Any]]:
     """The programs of a round: how many run at once, each, the shapes that it takes, and those whose memory it reuses."""
     program, plan = experiment.program, next(iter(experiment.plans.values()))
-    programs, server, info, integer = program.server, s["server"], s["info"], Shape((), np.int32)
-    keys, bank = ((info.root,), info.round), (server.shared,) * program.room.versions
+    programs, server, at, integer = program.server, s["server"], s["at"], Shape((), np.int32)
+    keys, bank = ((at.root,), at.round), (server.shared,) * program.room.versions
     lent = Lent(bank, s["seated"], s["queues"], s["slots"], s["data"], keys)
     on_lanes = (lent, s["lane"], s["rows"], integer, integer, integer)
-    rows = (s["stack"], s["remembered"], None, s["slots"])
-    folding = (1, programs.fold, (s["total"], server, s["store"], *rows, info, 0), (s["total"], s["store"]))
-    gathering = (1, programs.gathering.add, (s["total"], *rows, 0), s["total"])
-    closing = (s["total"], server, s["store"], s["slots"], info)
+    total, store, messages = s["total"], s["store"], s["messages"]
+    adding, lost = (total, messages, 0), (total,)
+    if programs.passage.folds:
+        adding, lost = (total, store, messages, at, 0), (total, store)
     all_programs = [
         (program.mesh.shards, program.mesh.train, on_lanes, (s["lane"], s["rows"])),
-        folding if programs.folds else gathering,
-        (1, programs.close, closing, s["store"]),
+        (1, programs.reduction.adding, adding, lost),
+        (1, programs.close, (total, store, s["slots"], at), store),
     ]
     for stacks in held_out(plan.federation, program.evaluators)[0].values():
         all_programs.append((program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ()))

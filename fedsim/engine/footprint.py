@@ -17,8 +17,8 @@ from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.own_samples import ALONE, own_samples, room_of
 from fedsim.engine.pack import Width
-from fedsim.engine.round import Program
-from fedsim.engine.serving import RoundInfo
+from fedsim.engine.records import Program
+from fedsim.engine.serving import Messages, RoundStart
 from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
 from fedsim.types import Codec, Flown
@@ -89,31 +89,32 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
     number: Any = Shape((), program.dtype)
     expected = Shape((2,), program.dtype)
-    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
-    info = RoundInfo(*about)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
+    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
+    at = RoundStart(server, *about)
     if programs.scores:
-        info = info._replace(own=shapes_of(own_samples(f)))
+        at = at._replace(own=shapes_of(own_samples(f)))
     if plan.timetable.mixing is not None:
-        info = info._replace(flown=Flown(programs.passage.travelling(server.shared), number))
+        at = at._replace(flown=Flown(programs.passage.travelling(server.shared), number))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if tree.nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
-    lent = jax.eval_shape(memories.gather, store, server.shared, slots, info.root)
+    lent = jax.eval_shape(memories.gather, store, server.shared, slots, at.root)
     remembered = {name: rows for name, rows in lent.items() if name != CLIENT}
     seated = lent[CLIENT] if shards == 1 else stacked(tree_row(lent[CLIENT]), room.seats)
     lane, row = of_lanes(program.mesh, server.shared, seated, queues, slots)
     own = own_training(program, plan, server.shared)
-    info = info._replace(reference=own.reference)
+    at = at._replace(reference=own.reference)
     stack = stacked(row, room.runs * K)
-    total = jax.eval_shape(programs.zero, stack, remembered, server, slots, info)
+    messages = Messages(stack, slots, remembered)
+    total = jax.eval_shape(programs.reduction.zero, messages, at)
     before = probe_pass(program, plan, server.shared)
     held_out = [part for pair in f.scored.values() for part in pair]
-    many = not programs.folds and room.blocks * K >= MANY
-    closing = widest(programs.close, total, server, store, slots, info) if many else 0
+    many = not programs.passage.folds and room.blocks * K >= MANY
+    closing = widest(programs.close, total, store, slots, at) if many else 0
     on_lanes = shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     parts = {
-        "samples": tree.nbytes((data, info.own)) + sum(part.nbytes for part in held_out) + own.samples,
+        "samples": tree.nbytes((data, at.own)) + sum(part.nbytes for part in held_out) + own.samples,
         "client_memory": tree.nbytes(store) + 2 * tree.nbytes(lent),
         "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held + own.held,
         # the plan's, the lay-out of this block and of the next, the device's
@@ -126,19 +127,20 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     }
     shapes = {
         "data": data,
-        "info": info,
+        "at": at,
         "server": server,
         "store": store,
         "queues": queues,
         "slots": slots,
         "lane": lane,
         "seated": seated,
-        "remembered": remembered,
+        "rows": stacked(row, room.seats),
+        "messages": messages,
+        "total": total,
     }
-    shapes |= {"rows": stacked(row, room.seats), "stack": stack, "total": total}
-    if programs.codec is not None:
-        parts["codec"] = width.lanes * coding_bytes(programs.codec, row.message.delta)
-    return Held(parts, message_bytes(row, programs.codec) + before.message, shapes)
+    if programs.passage.codec is not None:
+        parts["codec"] = width.lanes * coding_bytes(programs.passage.codec, row.message.delta)
+    return Held(parts, message_bytes(row, programs.passage.codec) + before.message, shapes)
 
 
 class ProbePass(NamedTuple):
@@ -160,7 +162,7 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     losses = program.server.asks_loss * tree.payload_bytes(row.loss)
     held = mesh.shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     return ProbePass(
-        held, message_bytes(row, program.server.codec) + losses, (queues, slots, lane, stacked(row, room.seats))
+        held, message_bytes(row, program.server.passage.codec) + losses, (queues, slots, lane, stacked(row, room.seats))
     )
 
 

@@ -19,7 +19,8 @@ from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import joined
-from fedsim.engine.round import Played, Program, Round, Space, play
+from fedsim.engine.records import Played, Program, Round, Space
+from fedsim.engine.round import play
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.engine.threads import beside, device_threads
 from fedsim.fleet import Plan

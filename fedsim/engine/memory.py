@@ -63,8 +63,10 @@ class Memories:
         new = self.fresh(start, root, slots.work.id)
         return tree.select(memory.seen[slots.place], tree.take(memory.rows, slots.place), new)
 
-    def scatter(self, memory: Memory, slots: Slots, rows: Tree, arrived: Bool[Array, " block"]) -> Memory:
-        """The memory with the rows `[block, ...]` of those clients whose message arrived."""
+    def keep(self, memory: Memory, slots: Slots, rows: Tree, arrived: Bool[Array, " rows"]) -> Memory:
+        """The memory with the rows `[rows, ...]` of those clients whose message arrived."""
+        if not jax.tree.leaves(rows):
+            return memory
         place = jnp.where(arrived, slots.place, memory.seen.shape[0])  # beyond the last row: not written
         return Memory(tree.put(memory.rows, place, rows), memory.seen.at[place].set(True, mode="drop"))
 

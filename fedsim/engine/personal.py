@@ -40,7 +40,7 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     per_batch = run.row_bytes() + E * (f.x[:1].nbytes + f.y[:1].nbytes)
     width = int(np.clip(ROOM // per_batch, 1, len(ids)))
     score = scorer(client.personal, task.apply, task.loss, task.classes > 0)
-    shared = run.program.server.shown(run.server)
+    shared = run.program.server.sender.shown(run.server)
     parts = []
     for start in range(0, len(ids), width):
         some = np.minimum(np.arange(start, start + width), len(ids) - 1)  # one shape, one compilation
