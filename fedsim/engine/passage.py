@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
 from fedsim import tree
 from fedsim.compose import (
+    add_reports,
     aggregate_line,
     as_stages,
     decoding,
@@ -15,6 +16,7 @@ from fedsim.compose import (
     fresh_rows,
     labels,
     line,
+    no_reports,
     settled,
     with_before,
 )
@@ -76,7 +78,7 @@ class Passage:
       steps: what happens to the aggregate before the optimisers.
       client: the client method, which says what travels.
       drop: give weight 0 to a row that is not finite.
-      width: rows that a row-wise stage works on at a time.
+      width: rows that a row-wise stage works on at a time; None: all.
 
     Attributes:
       wire_names: of the links of the wire, where they report; likewise `stage_names`, `rule_name` and `step_names`.
@@ -97,7 +99,7 @@ class Passage:
         client: Client,
         *,
         drop: bool,
-        width: int,
+        width: int | None = None,
     ):
         self.rule = rule
         self.client = client
@@ -183,6 +185,18 @@ class Passage:
         aggregate, steps, of_steps = self.steps.apply(row, state["steps"], contexts(Phase.AGGREGATE))
         state = {**state, **self._after(moved, reports), "rule": rule, "steps": steps}
         return Reduced(row, aggregate, state, self._reports(reports, of_rule, of_steps))
+
+    def over(self, updates: Updates, state: State, contexts: Contexts) -> tuple[Travelled, Reduced]:
+        """All messages of a round: what arrives of them, and what becomes of that."""
+        travelled = self.through(updates, state, contexts)
+        reduce = lambda state, context: self.rule.apply(travelled.kept, state, context)
+        reports = add_reports(no_reports(travelled.info), travelled.info)
+        return travelled, self.reduced(reduce, state, travelled.state, reports, contexts)
+
+    def skips(self, usable: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether a round with so many rows for the rule changes nothing."""
+        skipped, most = usable < self.least, self.rule.most
+        return skipped if most is None else skipped | (usable > most)
 
     def rows_to_keep(self, travelled: Travelled, before: Tree, skipped: Array | bool = False) -> dict[str, Tree]:
         """What stages remember of the clients from now on; the rule's own memory changes where the rule takes the row.

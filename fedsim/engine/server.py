@@ -23,7 +23,7 @@ from fedsim.engine.probing import Probing
 from fedsim.engine.sending import Sender
 from fedsim.engine.serving import Outcome, RoundStart, Served, ServerState, is_finite
 from fedsim.engine.slots import Slots
-from fedsim.engine.stacking import Stacking, skips
+from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.types import Codec, Shared, Task
 
@@ -111,7 +111,7 @@ class Server:
         # The step of the optimisers, unless too little arrived.
         old, state, counts = self.passage.travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
-        skipped = skips(self.passage, counts.usable)
+        skipped = self.passage.skips(counts.usable)
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
 
         # The sections that the rule does not touch.

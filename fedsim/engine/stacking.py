@@ -4,9 +4,8 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Int
 
-from fedsim.compose import add_reports, no_reports
 from fedsim.engine import sections
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import CLIENT, Memories, Memory
@@ -96,15 +95,12 @@ class Stacking:
         del slots  # of the last block: those of all are among the messages
         passage, slots, state = self.passage, total.slots, at.server.state
         contexts = contexts_of(passage, self.task, at, slots)
-        travelled = passage.through(received(total), state, contexts)
+        travelled, reduced = passage.over(received(total), state, contexts)
         arrived, kept = travelled.arrived, travelled.kept
-        reduce = lambda state, context: passage.rule.apply(kept, state, context)
-        reports = add_reports(no_reports(travelled.info), travelled.info)
-        reduced = passage.reduced(reduce, state, travelled.state, reports, contexts)
         counts = count_rows(kept, travelled.bad, slots)
 
         # Clients remember where the message arrived; once the model is not finite, everything stays as it is.
-        stages = passage.rows_to_keep(travelled, total.remembered, skips(passage, counts.usable))
+        stages = passage.rows_to_keep(travelled, total.remembered, passage.skips(counts.usable))
         alive = is_finite(at.server.shared["params"])
         rows = {CLIENT: total.rows.message.memory, **stages}
 
@@ -119,9 +115,3 @@ class Stacking:
             info=reduced.info,
             bytes=placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, slots, 0),
         )
-
-
-def skips(passage: Passage, usable: Int[Array, ""]) -> Bool[Array, ""]:
-    """Whether a round with so many rows for the rule changes nothing."""
-    skipped, most = usable < passage.least, passage.rule.most
-    return skipped if most is None else skipped | (usable > most)
