@@ -85,11 +85,11 @@ def test_each_device_is_handed_the_samples_of_the_clients_that_it_trains():
     layout = lay_out([Part(plan, plan.round(1)[0])], 0, width, room, np.dtype("float32"))
     readers = [slice(2 * s, 2 * s + 2) for s in range(shards)]
     index = layout.queues.index
-    own, parts = compacted(index, f.x, f.y, room.samples, readers[1:])
+    own, parts = compacted(index, f.train.x, f.train.y, room.samples, readers[1:])
     assert np.array_equal(own[:, readers[0]], index[:, readers[0]])  # another process hands these over
     for lanes, (x, y) in zip(readers[1:], parts, strict=True):
         assert len(x) == len(y) == room.samples
-        assert np.array_equal(x[own[:, lanes]], f.x[index[:, lanes]])
+        assert np.array_equal(x[own[:, lanes]], f.train.x[index[:, lanes]])
         trained = np.unique(layout.slots.work.id[np.unique(layout.queues.slot[:, lanes]).clip(max=11)])
-        theirs = np.concatenate([f.indices[f.offsets[k] : f.offsets[k + 1]] for k in trained])
-        assert set(map(bytes, x)) <= set(map(bytes, f.x[[0, *theirs]]))
+        theirs = np.concatenate([f.holders.of(k) for k in trained])
+        assert set(map(bytes, x)) <= set(map(bytes, f.train.x[[0, *theirs]]))

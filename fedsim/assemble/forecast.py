@@ -143,7 +143,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         message = client.finish(task, shared, {"params": params, "stats": stats}, local, row, work)
         return loss, _largest(gradient), _largest(message.delta)
 
-    values = step(shared, about, f.x[index[0]], f.y[index[0]], mask, jax.random.key(0))
+    values = step(shared, about, f.train.x[index[0]], f.train.y[index[0]], mask, jax.random.key(0))
     return dict(zip(("loss", "largest_gradient", "largest_update"), map(float, values), strict=True))
 
 
@@ -181,7 +181,7 @@ def notes(experiment: Experiment) -> list[str]:
     if idle and own_file(spec.client) is None:  # a client method may read it
         text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
         lines.append(f"{text}: malicious clients behave like all others")
-    if experiment.client.personal is not None and not len(plan.federation.test_indices):
+    if experiment.client.personal is not None and not len(plan.federation.test_holders.indices):
         text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
         lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
     return lines + data_warnings(experiment.scenario, plan.federation)

@@ -63,8 +63,8 @@ def step_flops(experiment: Experiment) -> float:
     program, plan = experiment.program, next(iter(experiment.plans.values()))
     f, B = plan.federation, program.room.batch
     batch = Batch(
-        jnp.zeros((B, *f.x.shape[1:]), f.x.dtype),
-        jnp.zeros((B, *f.y.shape[1:]), f.y.dtype),
+        jnp.zeros((B, *f.train.x.shape[1:]), f.train.x.dtype),
+        jnp.zeros((B, *f.train.y.shape[1:]), f.train.y.dtype),
         jnp.ones(B, bool),
         jax.random.key(0),
         jnp.zeros((), jnp.int32),
@@ -110,7 +110,7 @@ def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tup
     """Every rival's seconds a round, with an evaluation of the test set added, and its seconds of compiling."""
     seed, plan = next(iter(experiment.plans.items()))
     lr = experiment.scenario.spec.client.lr
-    data = jax.device_put((np.asarray(plan.federation.x), plan.federation.y))
+    data = jax.device_put((np.asarray(plan.federation.train.x), plan.federation.train.y))
     rounds = range(1, min(experiment.scenario.spec.rounds, 2 * TRIALS) + 1)
     T, B = max(int(plan.round(r)[0].steps.max()) for r in rounds), experiment.program.room.batch
     cohorts = [cohort(plan, r, T, B, experiment.program.dtype) for r in rounds]  # all of one shape

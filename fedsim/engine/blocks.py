@@ -95,6 +95,6 @@ class Blocks:
         samples = []
         if self.readers:
             f = self.planners[0].plan.federation
-            index, samples = compacted(layout.queues.index, f.x, f.y, self.room.samples, self.readers)
+            index, samples = compacted(layout.queues.index, f.train.x, f.train.y, self.room.samples, self.readers)
             layout = layout._replace(queues=layout.queues._replace(index=index))
         return Block(r, first, playing, parts, layout, samples, probe, versions)

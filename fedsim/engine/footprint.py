@@ -85,8 +85,8 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     f, room, width, programs = plan.federation, program.room, program.width, program.server
     K, shards, memories = width.block, program.mesh.shards, program.server.memories
     queues, slots = laid_out(width, room, program.dtype, plan)
-    samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
-    data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
+    samples = len(f.train.x) if f.train.x.nbytes + f.train.y.nbytes <= kept.samples else room.samples
+    data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
     number: Any = Shape((), program.dtype)
     expected = Shape((2,), program.dtype)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
@@ -123,7 +123,7 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
         "server": 3 * tree.nbytes(server) + (plan.held - 1 + 2 * (room.versions - 1)) * tree.nbytes(server.shared),
         "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
-        "tables": TABLE_BYTES * f.N + 16 * max(len(f.x), int(f.test_indices.max(initial=0)) + 1),
+        "tables": TABLE_BYTES * f.N + 16 * max(len(f.train.x), int(f.test_holders.indices.max(initial=0)) + 1),
     }
     shapes = {
         "data": data,
@@ -183,7 +183,7 @@ def own_training(program: Program, plan: Plan, shared: Any) -> OwnTraining:
     lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), queues, slots)
     reference = row.message.delta
     return OwnTraining(
-        tree.nbytes((own.federation.x, own.federation.y)), tree.nbytes((lane, row, reference)), reference
+        tree.nbytes((own.federation.train.x, own.federation.train.y)), tree.nbytes((lane, row, reference)), reference
     )
 
 

@@ -37,9 +37,9 @@ class OwnSamples(NamedTuple):
 
 def own_samples(f: Federation) -> OwnSamples:
     """On the host, in batches no wider than those of evaluation."""
-    n = len(f.y_server)
+    n = len(f.server.y)
     E = even(n, rows_of(f))
-    ((x, y),) = in_batches(f.x_server, f.y_server, E, -(-n // E))
+    ((x, y),) = in_batches(f.server.x, f.server.y, E, -(-n // E))
     return OwnSamples(x, y, np.int32(n))
 
 
@@ -96,7 +96,7 @@ class ServerTraining:
         self.mesh, self.plan, self.dtype = mesh, plan.of_server(), dtype
         self.steps, self.room = int(self.plan.steps[0]), room_of(self.plan)
         self.root = round_key(root, 0, Phase.REFERENCE)
-        self.data = mesh.spread((self.plan.federation.x, self.plan.federation.y))
+        self.data = mesh.spread((self.plan.federation.train.x, self.plan.federation.train.y))
 
     def lend(self, sent: Shared, r: int) -> list[Lent]:
         """What its lane reads in a round, from what was sent."""
@@ -116,5 +116,5 @@ def room_of(plan: Plan) -> Capacity:
         members=1,
         shards=1,
         seats=1,
-        samples=len(plan.federation.y),
+        samples=len(plan.federation.train.y),
     )

@@ -96,7 +96,7 @@ def _executed(group: dict[int, Planned], cells: Sequence[Cell], execute: Execute
 def _same_samples(planned: Planned, other: Planned) -> bool:
     """Whether two cells hold the same samples: others are built when these are done, so that few are in memory."""
     one, two = (next(iter(p.experiment.plans.values())).federation for p in (planned, other))
-    return one.x is two.x
+    return one.train.x is two.train.x
 
 
 def _alike(planned: Planned, other: Planned) -> bool:
