@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.compose import FAMILIES
-from fedsim.data import Federation
+from fedsim.data import Federation, Holders, Samples
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.fleet.timetables import SYNC
 
@@ -45,22 +45,16 @@ def registered(family: str) -> dict[str, Callable[..., Any]]:
 
 def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
     """Clients with so many samples of two classes, which take turns; nothing is held out."""
-    n, none = sum(sizes), np.zeros((0, 1), np.float32)
-    no_rows = np.zeros(0, np.int32)
+    n, no_rows = sum(sizes), np.zeros(0, np.int32)
+    none = Samples(np.zeros((0, 1), np.float32), no_rows)
     return Federation(
-        x=np.zeros((n, 1), np.float32),
-        y=np.arange(n) % 2,
-        x_test=none,
-        y_test=no_rows,
-        indices=np.arange(n, dtype=np.int32),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        train=Samples(np.zeros((n, 1), np.float32), np.arange(n) % 2),
+        test=none,
+        validation=none,
+        server=none,
+        holders=Holders(np.arange(n, dtype=np.int32), np.concatenate([[0], np.cumsum(sizes)])),
+        test_holders=Holders(no_rows, np.zeros(len(sizes) + 1, np.int64)),
         classes=2,
-        x_validation=none,
-        y_validation=no_rows,
-        x_server=none,
-        y_server=no_rows,
-        test_indices=no_rows,
-        test_offsets=np.zeros(len(sizes) + 1, np.int64),
         named=False,
     )
 

@@ -779,7 +779,7 @@ def test_rates_by_step_are_summed_up(federation):
 def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_last):
     made = plan(federation, drop_last=drop_last)
     for client in range(federation.N):
-        rows = federation.indices[federation.offsets[client] : federation.offsets[client + 1]]
+        rows = federation.holders.of(client)
         n = len(rows)
         per_epoch = max(n // 4, 1) if drop_last else -(-n // 4)
         got, valid = made.batches(3, client)
@@ -803,7 +803,7 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
 def test_full_batches_and_fixed_steps(federation):
     made = plan(federation, batch=None, epochs=None, steps=3)
     rows, valid = made.batches(1, 2)
-    held = federation.indices[federation.offsets[2] : federation.offsets[3]]
+    held = federation.holders.of(2)
     assert rows.tolist() == [held.tolist()] * 3 and valid.tolist() == [len(held)] * 3
     unshuffled = plan(federation, shuffle=False).batches(1, 2)[0]
     assert unshuffled[0].tolist() == held[:4].tolist()
@@ -818,7 +818,7 @@ def test_full_batches_and_fixed_steps(federation):
 def test_one_batch_of_everything_stays_in_order_and_who_takes_no_step_takes_none_before(federation):
     size = int(federation.sizes[2])
     rows, valid = plan(federation, batch=size).batches(1, 2)
-    held = federation.indices[federation.offsets[2] : federation.offsets[3]]
+    held = federation.holders.of(2)
     assert rows.tolist() == [held.tolist()] * 2 and valid.tolist() == [size] * 2
     made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5])
     assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [False, True, True, True, True, True]

@@ -22,7 +22,7 @@ from fedsim.data import Federation
 from fedsim.engine.footprint import least
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, capacity, longest_first
-from fedsim.engine.round import Program
+from fedsim.engine.records import Program
 from fedsim.engine.run import Policy, Run
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan

@@ -11,7 +11,7 @@ from fedsim.assemble.memory import check_memory_of_clients
 from fedsim.assemble.poisons import poisoned_as_written
 from fedsim.assemble.problems import Problems
 from fedsim.assemble.skews import skewed_as_written
-from fedsim.data import Arrays, Federation, Parts, Pool, Sets, federate, prepare
+from fedsim.data import Arrays, Federation, Parts, Pool, Samples, Sets, federate, prepare
 from fedsim.data.partition import column_of, even, offsets_of
 from fedsim.data.splits import drawn_clients
 from fedsim.errors import DataError, PartitionError, TooLarge
@@ -54,11 +54,11 @@ def dealt(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> Dealt:
     section = scenario.spec.data
     partition = partition_section(section, sets.owner is not None)
     pool = Pool(
-        y=sets.y,
-        classes=0 if per_token(sets.y) else classes,
+        y=sets.train.y,
+        classes=0 if per_token(sets.train.y) else classes,
         owner=sets.owner,
         owners=sets.owners,
-        x=sets.x,
+        x=sets.train.x,
         scale=sets.scale,
         columns=sets.columns,
         names=sets.names.clients,
@@ -91,8 +91,8 @@ def federated(scenario: Scenario, dealt: Dealt) -> dict[int, Federation]:
             rows = np.sort(parts.indices[np.repeat(held_out, np.diff(parts.offsets))])
             key = rows.tobytes()
             if key not in tests:  # one set for all seeds that hold out the same samples
-                tests[key] = take_rows(sets.x, rows), sets.y[rows]
-            sets = sets._replace(x_test=tests[key][0], y_test=tests[key][1])
+                tests[key] = Samples(take_rows(sets.train.x, rows), sets.train.y[rows])
+            sets = sets._replace(test=tests[key])
         rng = generator(seed, Stream.CLIENT_TEST)
         federation = federate(sets, dealt.classes, parts, section.client_test, rng, by_id, held_out)
         federations[seed] = altered(scenario, federation, seed)
@@ -137,7 +137,7 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
       DataError: for samples that cannot be learned from.
     """
     sets, classes = _load(scenario, data, dtype)
-    n, clients = len(sets.y), scenario.spec.data.clients
+    n, clients = len(sets.train.y), scenario.spec.data.clients
     return federate(sets, classes, Parts(np.arange(n, dtype=np.int32), offsets_of(even(n, clients))))
 
 
@@ -187,7 +187,7 @@ def _load(scenario: Scenario, data: Arrays | None, dtype: np.dtype) -> tuple[Set
     if by_id and data is None and "clients" in section.model_fields_set and section.clients != sets.owners:
         text = f"{section.clients} clients, but the samples name {sets.owners}; leave it out, or choose a partition"
         raise scenario.error(("data", "clients"), text)
-    check_memory_of_clients(scenario, len(sets.y), 0 if per_token(sets.y) else classes)
+    check_memory_of_clients(scenario, len(sets.train.y), 0 if per_token(sets.train.y) else classes)
     return sets, classes
 
 

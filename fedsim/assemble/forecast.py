@@ -21,7 +21,7 @@ from fedsim.compose import most_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import held_out
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.layout import by_slot
+from fedsim.engine.lanes import Lent
 from fedsim.engine.shared_leaves import travelling
 from fedsim.errors import dotted
 from fedsim.machine import memory_now, memory_peak
@@ -57,7 +57,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
-        "stacked": not program.server.folds,
+        "stacked": not program.server.passage.folds,
         "stacked_by": stacking(experiment),
         "memory": parts,
         "peak_bytes": max(training, ending, memory_peak()),
@@ -68,7 +68,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
 def _received(experiment: Experiment, cohorts: list[Any]) -> int:
     """The most bytes that the clients of an average round get."""
     plan, shared = next(iter(experiment.plans.values())), next(iter(experiment.shared.values()))
-    client, codec = experiment.client, experiment.program.server.broadcast
+    client, codec = experiment.client, experiment.program.server.sender.codec
     counted, size = downlink(client, codec, shared, plan.federation.N), None
     if codec is not None:
         size = counted.whole - counted.model + most_bytes(codec, travelling(client, shared["params"]))
@@ -96,24 +96,24 @@ def memory(experiment: Experiment) -> tuple[dict[str, int], int]:
 def _programs(experiment: Experiment, s: dict[str, Any]) -> list[tuple[int, Any, tuple, Any]]:
     """The programs of a round: how many run at once, each, the shapes that it takes, and those whose memory it reuses."""
     program, plan = experiment.program, next(iter(experiment.plans.values()))
-    programs, server, info, integer = program.server, s["server"], s["info"], Shape((), np.int32)
-    keys, bank = ((info.root,), info.round), (server.shared,) * program.room.versions
-    jobs = by_slot(s["jobs"])
-    on_lanes = (bank, s["seated"], s["jobs"], s["data"], keys, s["lane"], s["rows"], integer, integer, integer)
-    rows = (s["stack"], s["remembered"], None, jobs)
-    folding = (1, programs.fold, (s["total"], server, s["store"], *rows, info, 0), (s["total"], s["store"]))
-    gathering = (1, programs.gathering.add, (s["total"], *rows, 0), s["total"])
-    closing = (s["total"], server, s["store"], jobs, info)
+    programs, server, at, integer = program.server, s["server"], s["at"], Shape((), np.int32)
+    keys, bank = ((at.root,), at.round), (server.shared,) * program.room.versions
+    lent = Lent(bank, s["seated"], s["queues"], s["slots"], s["data"], keys)
+    on_lanes = (lent, s["lane"], s["rows"], integer, integer, integer)
+    total, store, messages = s["total"], s["store"], s["messages"]
+    adding, lost = (total, messages, 0), (total,)
+    if programs.passage.folds:
+        adding, lost = (total, store, messages, at, 0), (total, store)
     all_programs = [
         (program.mesh.shards, program.mesh.train, on_lanes, (s["lane"], s["rows"])),
-        folding if programs.folds else gathering,
-        (1, programs.close, closing, s["store"]),
+        (1, programs.reduction.adding, adding, lost),
+        (1, programs.close, (total, store, s["slots"], at), store),
     ]
     for stacks in held_out(plan.federation, program.evaluators)[0].values():
         all_programs.append((program.evaluators, program.evaluate, (server.shared, *shapes_of(stacks[0])), ()))
     if program.probe is not None:
-        own_jobs, lane, rows = probe_pass(program, plan, server.shared).shapes
-        probing = (bank, (), own_jobs, s["data"], keys, lane, rows, integer, integer, integer)
+        queues, slots, lane, rows = probe_pass(program, plan, server.shared).shapes
+        probing = (Lent(bank, (), queues, slots, s["data"], keys), lane, rows, integer, integer, integer)
         all_programs.append((program.probe.shards, program.probe.train, probing, (lane, rows)))
     return all_programs
 
@@ -143,7 +143,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         message = client.finish(task, shared, {"params": params, "stats": stats}, local, row, work)
         return loss, _largest(gradient), _largest(message.delta)
 
-    values = step(shared, about, f.x[index[0]], f.y[index[0]], mask, jax.random.key(0))
+    values = step(shared, about, f.train.x[index[0]], f.train.y[index[0]], mask, jax.random.key(0))
     return dict(zip(("loss", "largest_gradient", "largest_update"), map(float, values), strict=True))
 
 
@@ -181,7 +181,7 @@ def notes(experiment: Experiment) -> list[str]:
     if idle and own_file(spec.client) is None:  # a client method may read it
         text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
         lines.append(f"{text}: malicious clients behave like all others")
-    if experiment.client.personal is not None and not len(plan.federation.test_indices):
+    if experiment.client.personal is not None and not len(plan.federation.test_holders.indices):
         text = f"{spec.client.kind} has personal models, and no client keeps samples to score them on"
         lines.append(f"{text}; set data.client_test for personal_accuracy in clients.csv")
     return lines + data_warnings(experiment.scenario, plan.federation)

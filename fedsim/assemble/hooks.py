@@ -164,7 +164,7 @@ def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Fed
       ScenarioError: for samples that are no images, and for one that gives something else, or refuses them.
     """
     f, path = federation, ("data", "augment", i)
-    shape = f.x.shape[1:]
+    shape = f.train.x.shape[1:]
     if len(shape) not in (2, 3) or f.vocabulary:
         features = "are tokens" if f.vocabulary else f"have shape {shape}"
         text = f"{section.kind} is for images [height, width, channels], and these samples {features}; take it out"
@@ -172,7 +172,7 @@ def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Fed
     change = make_link(scenario, path, section)
     try:
         with located_hooks(scenario, path, section):
-            image = Shape(shape, f.x.dtype)
+            image = Shape(shape, f.train.x.dtype)
             require_like(jax.eval_shape(change, jax.eval_shape(jax.random.key, 0), image), image, "the image")
     except ScenarioError:
         raise
@@ -189,7 +189,7 @@ def _key(section: Any, about: Any, shapes: Any) -> Hashable:
 def training_shapes(scenario: Scenario, trained: Training, federation: Federation, rows: int) -> tuple[Batch, Work]:
     """Shapes of a batch of so many rows, and of what a client knows about its work."""
     f, number, count = federation, Shape((), np.dtype(scenario.spec.numerics.dtype)), Shape((), np.int32)
-    x, y = (Shape((rows, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
+    x, y = (Shape((rows, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
     key = jax.eval_shape(jax.random.key, 0)
     labels = Shape((f.classes if "labels" in trained.client.needs else 0,), number.dtype)
     batch = Batch(x=x, y=y, mask=Shape((rows,), np.bool_), key=key, step=count)

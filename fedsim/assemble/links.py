@@ -72,12 +72,18 @@ def locate_link_errors(make: Callable) -> Callable:
 
 
 class ServerLinks(NamedTuple):
-    """What the factories of a server list make."""
+    """What the factories of a server list make, by what it does in a round."""
 
     stages: list[Stage | RowStage]
     rule: Rule
     steps: list[AggregateStage]  # between rule and optimisers
     tail: list[Any]  # optimisers
+
+    @staticmethod
+    def of(made: Sequence[Any], at: int) -> "ServerLinks":
+        """Links in their order, whose rule is number `at`."""
+        steps = [link for link in made[at + 1 :] if isinstance(link, AggregateStage)]
+        return ServerLinks(list(made[:at]), made[at], steps, list(made[at + 1 + len(steps) :]))
 
 
 def server_of(sections: Sequence[Any]) -> ServerLinks:
@@ -87,6 +93,4 @@ def server_of(sections: Sequence[Any]) -> ServerLinks:
       OrderError: for any other order.
     """
     at = index_of_rule(sections)
-    made = [factory_of(section)() for section in sections]
-    steps = [link for link in made[at + 1 :] if isinstance(link, AggregateStage)]
-    return ServerLinks(made[:at], made[at], steps, made[at + 1 + len(steps) :])
+    return ServerLinks.of([factory_of(section)() for section in sections], at)

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.data import Federation, scale_remark
 from fedsim.engine.footprint import TABLE_BYTES, Held, Kept, footprint
 from fedsim.engine.processes import joined
-from fedsim.engine.round import Program
+from fedsim.engine.records import Program
 from fedsim.errors import TooLarge, exhausted, in_parts, shortened
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory
@@ -119,7 +119,7 @@ def partition_notes(federation: Federation) -> list[str]:
     """Samples that nobody gets, and clients that never train, where there are such."""
     f, notes = federation, _unused_samples(federation)
     if f.held_out.any():
-        tests = np.bincount(f.test_owner, minlength=f.N)[f.held_out]
+        tests = np.bincount(f.test_holders.owner, minlength=f.N)[f.held_out]
         notes.append(
             f"{len(tests):,} of {f.N:,} clients never train, and are tested on {tests.sum():,} samples of their own"
         )
@@ -127,14 +127,14 @@ def partition_notes(federation: Federation) -> list[str]:
 
 
 def _unused_samples(f: Federation) -> list[str]:
-    return [f"the partition leaves {f.unused:,} of {len(f.x):,} training samples to nobody"] * bool(f.unused)
+    return [f"the partition leaves {f.unused:,} of {len(f.train.x):,} training samples to nobody"] * bool(f.unused)
 
 
 def _scale_warnings(section: Any, federation: Federation) -> list[str]:
     """Features whose scales differ by orders, where the data section could do something about it."""
     if getattr(section, "standardize", None) is not False:
         return []
-    remark = scale_remark(federation.x, federation.names.features)
+    remark = scale_remark(federation.train.x, federation.names.features)
     return [remark] if remark else []
 
 
@@ -143,12 +143,12 @@ def _label_warnings(federation: Federation) -> list[str]:
     f = federation
     if not f.classes or f.per_token:
         return []
-    trained = np.bincount(f.y[f.indices], minlength=f.classes) > 0
+    trained = np.bincount(f.train.y[f.holders.indices], minlength=f.classes) > 0
     count = int(trained.sum())
     if f.names.labels is None and f.classes - count >= max(f.classes // 2, 1):
         text = f"labels run from 0 to {f.classes - 1}, {f.classes} classes, and {count} of them have training samples"
         return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
-    unseen = np.flatnonzero(~trained & (np.bincount(f.y_test, minlength=f.classes) > 0)) if len(f.y_test) else []
+    unseen = np.flatnonzero(~trained & (np.bincount(f.test.y, minlength=f.classes) > 0)) if len(f.test.y) else []
     if len(unseen):
         listed = ", ".join(shortened(str(f.label_names[k]), 40) for k in unseen[:5]) + ", ..." * (len(unseen) > 5)
         return [f"test labels {listed} are in no client's training samples: nobody learns them"]

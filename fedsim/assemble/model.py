@@ -62,14 +62,14 @@ def model_of(scenario: Scenario, federation: Federation, model: Any, params: Any
     if model is None and scenario.spec.model.kind == "logistic" and not federation.classes:
         text = "logistic is for classes, and these targets are numbers; write linear or mlp"
         raise scenario.error(("model",), f"{text}, or make the targets whole numbers or text, which are classes")
-    shape = federation.x.shape[1:]
-    outputs = federation.classes or int(np.prod(federation.y.shape[1:], dtype=int))
+    shape = federation.train.x.shape[1:]
+    outputs = federation.classes or int(np.prod(federation.train.y.shape[1:], dtype=int))
     expects: Any = {} if loss is not None else {"classes": outputs} if federation.classes else {"targets": outputs}
     if expects and federation.per_token:
         expects["labels"] = shape[0]
     with model_errors(scenario, model):
         net = _model(scenario, shape, outputs, expects, _tokens(federation), model, params)
-    stored = federation.x.dtype == np.uint8 or federation.scale != 1.0
+    stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
 
 
@@ -214,7 +214,7 @@ def activation_bytes(
     Raises:
       ScenarioError: for a model that does not take such a batch.
     """
-    x, key = some.x, jax.eval_shape(jax.random.key, 0)
+    x, key = some.train.x, jax.eval_shape(jax.random.key, 0)
     forward = lambda v, x, mask, key: net.apply(v, x, mask=mask, key=key, train=True)
     with model_errors(scenario, model):
         return max(

@@ -111,4 +111,4 @@ def _check_room(scenario: Scenario, poisons: list[Poison], f: Federation) -> Non
     changes = any(poison.features == "changes" for poison in poisons)
     aims = any(poison.target is not None for poison in poisons)
     if changes or aims:
-        check_memory(scenario, {"attack": changes * f.x.nbytes + 2 * aims * f.x_test.nbytes})
+        check_memory(scenario, {"attack": changes * f.train.x.nbytes + 2 * aims * f.test.x.nbytes})

@@ -182,7 +182,7 @@ def serving(
         steps = [*steps, mixing()]
     before, trained = [factory_of(w.section)() for w in wire], training(*learned)
     codec = factory_of(broadcast[0].section)() if broadcast else None
-    passage = Passage(before, stages, rule, steps, trained.client, trained.task, drop=drop, width=width)
+    passage = Passage(before, stages, rule, steps, trained.client, drop=drop, width=width)
     return Server(passage, trained.task, codec, trained.memories, deviations(learned, wire, drop, width), **shape)
 
 
@@ -191,4 +191,5 @@ def deviations(learned: tuple, wire: tuple[Written, ...], drop: bool, width: int
     """The program that measures rows behind a wire, whatever rule follows: as of the plain mean."""
     trained = training(*learned)
     links = [factory_of(w.section)() for w in wire]
-    return Deviations(Passage(links, [], mean(), [], trained.client, trained.task, drop=drop, width=width))
+    passage = Passage(links, [], mean(), [], trained.client, drop=drop, width=width)
+    return Deviations(passage, trained.task)

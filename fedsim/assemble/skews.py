@@ -60,5 +60,5 @@ def _check_room(scenario: Scenario, skews: list[Skew], f: Federation) -> None:
     """Refuse copies of the samples that do not fit, before any is made."""
     if any(skew.features for skew in skews):
         width = np.dtype(scenario.spec.numerics.dtype).itemsize
-        sets = (f.x, f.x_test, f.x_validation, f.x_server)
+        sets = (f.train.x, f.test.x, f.validation.x, f.server.x)
         check_memory(scenario, {"skew": width * sum(int(np.prod(part.shape)) for part in sets)})

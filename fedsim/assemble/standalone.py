@@ -1,4 +1,4 @@
-"""Stages and rules on somebody's own stack: `fedsim.aggregate` and `fedsim.transmit`."""
+"""Stages and rules on somebody's own stack, as in a round of a fresh server: `fedsim.aggregate` and `fedsim.transmit`."""
 
 import functools
 from collections.abc import Callable
@@ -11,15 +11,18 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.feasibility import at_most, bounds_of
 from fedsim.assemble.hooks import check_link, make_link
+from fedsim.assemble.links import ServerLinks
 from fedsim.assemble.programs import KEPT, Written
 from fedsim.assemble.stack_inputs import arrays_of, as_server_loss, checked_links, mask_of, own_update, weights_of
-from fedsim.compose import aggregate_line, as_stages, fresh_rows, labels, line, server_step, with_before
+from fedsim.clients import sgd
+from fedsim.compose import fresh_rows, server_step
+from fedsim.engine.passage import Passage
 from fedsim.errors import LinkError, OrderError, Problem, ScenarioError
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document, Path
 from fedsim.scenario.scenario import Scenario
 from fedsim.tree import Tree
-from fedsim.types import AggregateStage, Aim, Codec, Context, Rule, ServerLoss, Updates
+from fedsim.types import Codec, Context, Rule, ServerLoss, Updates
 
 NEEDED = {
     "loss": "every client's loss",
@@ -143,26 +146,22 @@ class Prepared(NamedTuple):
 
 @functools.lru_cache(KEPT)
 def _aggregation(server: tuple[Written, ...]) -> Prepared:
-    """A server list, made once."""
+    """A server list, made once: the links of a fresh server, behind an empty wire."""
     at = index_of_rule([w.section for w in server])
     scenario, links = _links("aggregate", "server", server)
-    made = [link for _, _, link in links]
-    steps = [link for link in made if isinstance(link, AggregateStage)]
-    stages, rule, behind = with_before(made[:at], made[at]), made[at], aggregate_line(steps)
-    before = line(stages)
-    optimiser = server_step(*made[at + 1 + len(steps) :])
-    least = max(rule.least, before.least)
+    stages, rule, steps, tail = ServerLinks.of([link for _, _, link in links], at)
+    passage = Passage([], stages, rule, steps, sgd(), drop=False)
+    optimiser = server_step(*tail)
 
     def reduce(updates: Updates, context: Context) -> Tree:
-        shared, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
-        updates = updates._replace(memory=fresh_rows(dict(zip(labels(stages), stages, strict=True)), context))
-        updates, _, _ = before.apply(updates, before.init(shared, present), context)
-        aggregate, _, _ = rule.apply(updates, rule.init(shared, present), context)
-        aggregate, _, _ = behind.apply(aggregate, behind.init(shared, present), context)
-        step, _ = optimiser.apply(aggregate, optimiser.init(shared), shared)
-        moved = jnp.sum(updates.arrived) >= least
-        return jax.tree.map(lambda leaf: jnp.where(moved, leaf, 0), step)
+        params = context.shared["params"]
+        updates = updates._replace(memory=fresh_rows(passage.remembering, context))
+        state = passage.init(params, jnp.ones_like(updates.arrived))
+        travelled, reduced = passage.over(updates, state, lambda phase: context)
+        step, _ = optimiser.apply(reduced.aggregate, optimiser.init(params), params)
+        skipped = passage.skips(jnp.sum(travelled.kept.arrived))
+        return tree.select(skipped, tree.zeros_like(step), step)
 
     return Prepared(scenario, links, jax.jit(reduce), rule.needs)
 
@@ -170,33 +169,22 @@ def _aggregation(server: tuple[Written, ...]) -> Prepared:
 @functools.lru_cache(KEPT)
 def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Prepared:
     """A wire list, made once, before the defence of a server list."""
+    at = index_of_rule([w.section for w in server])
     scenario, links = _links("transmit", "wire", wire)
+    _, defence = _links("transmit", "defence", server)
     made = [link._replace(linear=False) if isinstance(link, Codec) else link for _, _, link in links]
-    kept, at = (
-        [link for _, _, link in _links("transmit", "defence", server)[1]],
-        index_of_rule([w.section for w in server]),
-    )
-    behind, rule = with_before(kept[:at], kept[at]), kept[at]
-    checked = line(behind)
-
-    def defence(updates: Updates, context: Context) -> Tree:
-        params, present = context.shared["params"], jnp.ones_like(updates.arrived)
-        updates = updates._replace(memory=fresh_rows(dict(zip(labels(behind), behind, strict=True)), context))
-        updates, _, _ = checked.apply(updates, checked.init(params, present), context)
-        return rule.apply(updates, rule.init(params, present), context)[0]
-
-    stages = as_stages(made, defence)
-    before, owners = line(stages), labels(stages)
+    stages, rule, _, _ = ServerLinks.of([link for _, _, link in defence], at)
+    passage = Passage(made, stages, rule, [], sgd(), drop=False)
+    remembering = {name: link for name, link in passage.remembering.items() if name in passage.wire_names}
 
     def send(updates: Updates, context: Context) -> Tree:
-        params, present = context.shared["params"], jnp.ones_like(updates.arrived)
         _check_hooks(scenario, links, updates, context)
-        rows = fresh_rows(dict(zip(owners, stages, strict=True)), context)
-        updates = before.apply(updates._replace(memory=rows), before.init(params, present), context)[0]
-        return updates.delta, updates.bytes
+        updates = updates._replace(memory=fresh_rows(remembering, context))
+        state = passage.init(context.shared["params"], jnp.ones_like(updates.arrived))
+        arrived, _, _, _ = passage.arrive(updates, state, lambda phase: context)
+        return arrived.delta, arrived.bytes
 
-    aims = any(isinstance(link, Aim) for link in made)
-    return Prepared(scenario, links, jax.jit(send), rule.needs if aims else frozenset())
+    return Prepared(scenario, links, jax.jit(send), rule.needs if passage.aims else frozenset())
 
 
 def _links(of: str, name: str, written: tuple[Written, ...]) -> tuple[Scenario, list[tuple[Path, Any, Any]]]:

@@ -13,9 +13,10 @@ from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort, rivals
 from fedsim.engine.clock import compile_seconds
-from fedsim.engine.layout import Part, lay_out
+from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import events
 from fedsim.engine.run import Quiesced, Run
+from fedsim.engine.slots import Part
 from fedsim.machine import memory_peak
 from fedsim.scenario import Scenario
 from fedsim.types import Batch
@@ -62,8 +63,8 @@ def step_flops(experiment: Experiment) -> float:
     program, plan = experiment.program, next(iter(experiment.plans.values()))
     f, B = plan.federation, program.room.batch
     batch = Batch(
-        jnp.zeros((B, *f.x.shape[1:]), f.x.dtype),
-        jnp.zeros((B, *f.y.shape[1:]), f.y.dtype),
+        jnp.zeros((B, *f.train.x.shape[1:]), f.train.x.dtype),
+        jnp.zeros((B, *f.train.y.shape[1:]), f.train.y.dtype),
         jnp.ones(B, bool),
         jax.random.key(0),
         jnp.zeros((), jnp.int32),
@@ -109,7 +110,7 @@ def _rivals(experiment: Experiment, evaluation: float, say: Say) -> Iterator[tup
     """Every rival's seconds a round, with an evaluation of the test set added, and its seconds of compiling."""
     seed, plan = next(iter(experiment.plans.items()))
     lr = experiment.scenario.spec.client.lr
-    data = jax.device_put((np.asarray(plan.federation.x), plan.federation.y))
+    data = jax.device_put((np.asarray(plan.federation.train.x), plan.federation.train.y))
     rounds = range(1, min(experiment.scenario.spec.rounds, 2 * TRIALS) + 1)
     T, B = max(int(plan.round(r)[0].steps.max()) for r in rounds), experiment.program.room.batch
     cohorts = [cohort(plan, r, T, B, experiment.program.dtype) for r in rounds]  # all of one shape

@@ -4,6 +4,7 @@ from fedsim.data.backdoors import backdoor as backdoor
 from fedsim.data.backdoors import distributed_backdoor as distributed_backdoor
 from fedsim.data.completion import scale_remark as scale_remark
 from fedsim.data.federation import Federation as Federation
+from fedsim.data.federation import Holders as Holders
 from fedsim.data.federation import federate as federate
 from fedsim.data.groups import domains as domains
 from fedsim.data.groups import semantic as semantic
@@ -39,6 +40,7 @@ from fedsim.data.skewing import skewed as skewed
 from fedsim.data.skewing import with_own_tests as with_own_tests
 from fedsim.data.split_file import file as file
 from fedsim.data.split_file import split_text as split_text
+from fedsim.data.splits import Samples as Samples
 from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
 from fedsim.errors import DataError as DataError

@@ -8,67 +8,72 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.data.partition import Parts, parts_of
-from fedsim.data.splits import Sets
+from fedsim.data.splits import Samples, Sets
 from fedsim.sources.arrays import Names, per_token
 from fedsim.sources.mapped import chunks
 
 
-class Federation(NamedTuple):
-    """Training samples and the clients that hold them, as CSR index lists, and the sets that no client trains on.
+class Holders(NamedTuple):
+    """Who holds which rows, as CSR index lists: client k those of `indices[offsets[k]:offsets[k + 1]]`."""
 
-    Client k trains on the rows `indices[offsets[k]:offsets[k + 1]]` of `x` and `y`, and is scored on the rows
-    `test_indices[test_offsets[k]:test_offsets[k + 1]]` of `x` followed by `x_test`, which it never trains on.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-    indices: np.ndarray  # [n] int32
+    indices: np.ndarray  # int32
     offsets: np.ndarray  # [N + 1] int64
-    classes: int  # 0: regression
-    x_validation: np.ndarray  # empty: none
-    y_validation: np.ndarray
-    x_server: np.ndarray  # empty: the server has no samples of its own
-    y_server: np.ndarray
-    test_indices: np.ndarray  # int32
-    test_offsets: np.ndarray  # [N + 1] int64
-    named: bool  # the samples brought client ids
-    names: Names = Names()  # of classes, clients and features
-    scale: float = 1.0  # features are what x holds, times this
-    vocabulary: int = 0  # above 0: x holds tokens, integers below this
-    skews: Mapping[str, np.ndarray] = {}  # what every client has `[N]` of each skew, by column of partition.csv
-    moves: tuple[
-        int, ...
-    ] = ()  # labels of training and own test samples move on by a class every so many rounds, for each
-    source: str = ""  # SHA-256 of the samples before they were skewed or poisoned
-    x_triggered: np.ndarray = np.empty(0)  # test samples of other labels than the attacker's target, with its trigger
-    y_triggered: np.ndarray = np.empty(0)  # the target, for each
 
-    @property
-    def per_token(self) -> bool:
-        """Whether every token has a label of its own, and a sample none."""
-        return self.classes > 0 and per_token(self.y)
-
-    @property
-    def N(self) -> int:
-        """Clients in all."""
-        return len(self.offsets) - 1
+    def of(self, client: int) -> np.ndarray:
+        """Rows of a client."""
+        return self.indices[self.offsets[client] : self.offsets[client + 1]]
 
     @property
     def sizes(self) -> np.ndarray:
-        """Training samples per client `[N]`."""
+        """Rows per client `[N]`."""
         return np.diff(self.offsets)
 
     @property
     def owner(self) -> np.ndarray:
-        """Client of every entry of `indices`, `[n]`."""
-        return np.repeat(np.arange(self.N), self.sizes)
+        """Client of every entry of `indices`."""
+        return np.repeat(np.arange(len(self.offsets) - 1), self.sizes)
+
+
+class Federation(NamedTuple):
+    """Five sets of samples, and the clients that hold them; a set that was not asked for is empty.
+
+    A client trains on its rows of `train`, by `holders`. It is scored on its rows of `train` followed by `test`, by
+    `test_holders`, which it never trains on.
+    """
+
+    train: Samples
+    test: Samples
+    validation: Samples
+    server: Samples  # the server's own
+    holders: Holders
+    test_holders: Holders
+    classes: int  # 0: regression
+    named: bool  # the samples brought client ids
+    names: Names = Names()  # of classes, clients and features
+    scale: float = 1.0  # features are what x holds, times this
+    vocabulary: int = 0  # above 0: x holds tokens, integers below this
+    # what every client has `[N]` of each skew, by column of partition.csv
+    skews: Mapping[str, np.ndarray] = {}
+    # labels of training and own test samples move on by a class every so many rounds, for each
+    moves: tuple[int, ...] = ()
+    source: str = ""  # SHA-256 of the samples before they were skewed or poisoned
+    # test samples of other labels than the attacker's target, with its trigger, and the target for each
+    triggered: Samples = Samples(np.empty(0), np.empty(0))
 
     @property
-    def test_owner(self) -> np.ndarray:
-        """Client of every entry of `test_indices`."""
-        return np.repeat(np.arange(self.N), np.diff(self.test_offsets))
+    def per_token(self) -> bool:
+        """Whether every token has a label of its own, and a sample none."""
+        return self.classes > 0 and per_token(self.train.y)
+
+    @property
+    def N(self) -> int:
+        """Clients in all."""
+        return len(self.holders.offsets) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Training samples per client `[N]`."""
+        return self.holders.sizes
 
     @property
     def client_names(self) -> np.ndarray:
@@ -81,38 +86,35 @@ class Federation(NamedTuple):
         return list(range(self.classes) if self.names.labels is None else self.names.labels)
 
     @property
-    def scored(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    def scored(self) -> dict[str, Samples]:
         """The sets that models are scored on in evaluated rounds, by name, empty ones included."""
-        test, validation = (self.x_test, self.y_test), (self.x_validation, self.y_validation)
-        return {"test": test, "validation": validation, "triggered": (self.x_triggered, self.y_triggered)}
+        return {"test": self.test, "validation": self.validation, "triggered": self.triggered}
 
     @property
     def of_server(self) -> "Federation":
         """The server's own samples, as those of a single client."""
-        n, none = len(self.y_server), self.test_indices[:0]
+        n, nothing = len(self.server.y), self.test_holders.indices[:0]
         return self._replace(
-            x=self.x_server,
-            y=self.y_server,
-            indices=np.arange(n, dtype=np.int32),
-            offsets=np.array([0, n]),
-            test_indices=none,
-            test_offsets=np.zeros(2, np.int64),
+            train=self.server,
+            holders=Holders(np.arange(n, dtype=np.int32), np.array([0, n])),
+            test_holders=Holders(nothing, np.zeros(2, np.int64)),
             moves=(),
         )
 
     @property
     def unused(self) -> int:
         """Samples beside the test set that nobody trains on, and no client is scored on."""
-        return len(self.x) - len(self.indices) - int((self.test_indices < len(self.x)).sum())
+        n = len(self.train.x)
+        return n - len(self.holders.indices) - int((self.test_holders.indices < n).sum())
 
     @property
     def held_out(self) -> np.ndarray:
         """Clients that never train and have samples of their own to be tested on `[N]`."""
-        return (self.sizes == 0) & (np.diff(self.test_offsets) > 0)
+        return (self.sizes == 0) & (self.test_holders.sizes > 0)
 
     def label_counts(self) -> np.ndarray:
         """Training samples per client and class `[N, classes]`; not where tokens have the labels."""
-        flat = self.owner * self.classes + self.y[self.indices]
+        flat = self.holders.owner * self.classes + self.train.y[self.holders.indices]
         return np.bincount(flat, minlength=self.N * self.classes).reshape(self.N, self.classes)
 
     def label_shift(self, round: int) -> int:
@@ -122,7 +124,8 @@ class Federation(NamedTuple):
     def labels_in(self, round: int) -> np.ndarray:
         """Labels of the clients' samples in a round `[n]`, training and own test samples alike."""
         shift = self.label_shift(round)
-        return ((self.y + shift) % self.classes).astype(self.y.dtype) if shift else self.y
+        y = self.train.y
+        return ((y + shift) % self.classes).astype(y.dtype) if shift else y
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of the samples and of the partition, names of classes and clients included.
@@ -130,14 +133,13 @@ class Federation(NamedTuple):
         Where samples were skewed or poisoned, that of the samples is the one from before, and what they are now is part of
         the other.
         """
-        others = (self.x_validation, self.y_validation, self.x_server, self.y_server)
         plain = self.scale == 1.0 and not self.vocabulary
         read = self.names.labels if plain else (self.names.labels, self.scale, self.vocabulary)
-        dealt = (self.indices, self.offsets, self.test_indices, self.test_offsets)
-        skewed = (self.x, self.y) if self.source else ()
+        sets = (*self.train, *self.test, *self.validation, *self.server)
+        skewed = self.train if self.source else ()
         return {
-            "data": self.source or _sha256(read, self.x, self.y, self.x_test, self.y_test, *others),
-            "partition": _sha256(self.names.clients, *dealt, *skewed),
+            "data": self.source or _sha256(read, *sets),
+            "partition": _sha256(self.names.clients, *self.holders, *self.test_holders, *skewed),
         }
 
 
@@ -167,31 +169,30 @@ def federate(
         tested = _drawn_per_client(parts, client_test, rng)
     if held_out is not None:
         tested |= np.repeat(held_out, np.diff(parts.offsets))
-    starts = [np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[parts.offsets] for kept in (~tested, tested)]
-    test_indices = parts.indices[tested]
+    holders, test_holders = (_holders(parts, kept) for kept in (~tested, tested))
     if by_id and sets.owner_test is not None:
-        rows = np.arange(len(sets.x), len(sets.x) + len(sets.x_test))
+        rows = np.arange(len(sets.train.x), len(sets.train.x) + len(sets.test.x))
         tests = parts_of(rows, sets.owner_test, len(parts.offsets) - 1)
-        test_indices, starts[1] = tests.indices, tests.offsets
+        test_holders = Holders(tests.indices, tests.offsets)
     return Federation(
-        x=sets.x,
-        y=sets.y,
-        x_test=sets.x_test,
-        y_test=sets.y_test,
-        indices=parts.indices[~tested],
-        offsets=starts[0],
+        train=sets.train,
+        test=sets.test,
+        validation=sets.validation,
+        server=sets.server,
+        holders=holders,
+        test_holders=test_holders,
         classes=classes,
-        x_validation=sets.x_validation,
-        y_validation=sets.y_validation,
-        x_server=sets.x_server,
-        y_server=sets.y_server,
-        test_indices=test_indices,
-        test_offsets=starts[1],
         named=sets.owner is not None,
         names=sets.names._replace(clients=parts.names),
         scale=sets.scale,
         vocabulary=sets.vocabulary,
     )
+
+
+def _holders(parts: Parts, kept: np.ndarray) -> Holders:
+    """Of the rows of all clients, those that are kept (a mask over `parts.indices`)."""
+    before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+    return Holders(parts.indices[kept], before[parts.offsets])
 
 
 def _drawn_per_client(parts: Parts, share: float, rng: np.random.Generator) -> np.ndarray:

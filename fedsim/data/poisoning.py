@@ -11,9 +11,16 @@ import numpy as np
 from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
-from fedsim.data.skewing import are_labels, finite, in_their_file, rows_of, without_labels, without_numbers
-
-Samples = tuple[np.ndarray, np.ndarray]  # x [n, ...], y [n]
+from fedsim.data.skewing import (
+    are_labels,
+    finite,
+    in_their_file,
+    rows_of,
+    with_own_copy,
+    without_labels,
+    without_numbers,
+)
+from fedsim.data.splits import Samples
 
 
 class Poison(NamedTuple):
@@ -33,7 +40,7 @@ class Poison(NamedTuple):
       refusal: `(shape of a sample, classes) -> text`: why it cannot be, and what to do; "" where it can.
     """
 
-    samples: Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], Samples]
+    samples: Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
     features: Literal["ignores", "reads", "changes"] = "changes"
     target: int | None = None
     trigger: Callable[[np.ndarray], np.ndarray] | None = None
@@ -50,7 +57,7 @@ def unfit(poison: Poison, f: Federation) -> str:
         text = text or without_numbers(f, poison.features)
     if poison.features == "changes":
         text = text or in_their_file(f)
-    return text or poison.refusal(f.x.shape[1:], f.classes)
+    return text or poison.refusal(f.train.x.shape[1:], f.classes)
 
 
 def poisoned(
@@ -80,9 +87,9 @@ def poisoned(
     clients = np.flatnonzero(malicious & (f.sizes > 0))
     if len(clients):
         f = f._replace(source=f.source or f.fingerprint()["data"])
-        f = f._replace(y=np.array(f.y)) if f.y is given.y else f
-        if poison.features == "changes" and f.x is given.x:
-            f = f._replace(x=np.array(f.x))
+        f = with_own_copy(f, given, "y")
+        if poison.features == "changes":
+            f = with_own_copy(f, given, "x")
     for place, client in enumerate(clients.tolist()):
         counts[client] = _change(
             f, poison, rows_of(f, client, test=False), place, generator(tag_of(name), client), dtype
@@ -98,17 +105,17 @@ def with_triggered(f: Federation, poison: Poison, dtype: np.dtype) -> Federation
     """
     if poison.target is None:
         return f
-    rows = np.flatnonzero(f.y_test != poison.target)
-    old = f.x_test[rows]
+    rows = np.flatnonzero(f.test.y != poison.target)
+    old = f.test.x[rows]
     if poison.among is not None and len(rows):
-        chosen = np.asarray(poison.among(_seen(f, old, dtype), f.y_test[rows]))
+        chosen = np.asarray(poison.among(_seen(f, old, dtype), f.test.y[rows]))
         if chosen.shape != rows.shape or chosen.dtype != bool:
             raise ContractError(f"among: gave {chosen.dtype} {chosen.shape}; needed is bool {rows.shape}")
         rows, old = rows[chosen], old[chosen]
     if poison.trigger is not None and len(rows):
         seen = _seen(f, old, dtype)
         old = _stored(f, np.asarray(poison.trigger(seen.copy())), seen, old, "trigger")
-    return f._replace(x_triggered=old, y_triggered=np.full(len(rows), poison.target, f.y_test.dtype))
+    return f._replace(triggered=Samples(old, np.full(len(rows), poison.target, f.test.y.dtype)))
 
 
 def _change(
@@ -116,21 +123,21 @@ def _change(
 ) -> int:
     """Write what an attack makes of ONE client's samples over them -> how many of them are others now."""
     ignores, changes = (poison.features == name for name in ("ignores", "changes"))
-    old = None if ignores else f.x[rows]
+    old = None if ignores else f.train.x[rows]
     seen = None if old is None else _seen(f, old, dtype)
-    pair = poison.samples(None if seen is None else seen.copy(), f.y[rows].copy(), f.classes, place, rng)  # type: ignore[arg-type]
+    pair = poison.samples(None if seen is None else seen.copy(), f.train.y[rows].copy(), f.classes, place, rng)  # type: ignore[arg-type]
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise ContractError(f"samples: gave {type(pair).__name__}; needed are (x, y)")
     y = np.asarray(pair[1])
     if y.shape != rows.shape or not are_labels(y, f.classes):
         raise ContractError(f"samples: gave labels {y.dtype} {y.shape}; needed are 0 to {f.classes - 1} {rows.shape}")
-    others = f.y[rows] != y
-    f.y[rows] = y
+    others = f.train.y[rows] != y
+    f.train.y[rows] = y
     if changes:
         assert old is not None and seen is not None
         x = _stored(f, np.asarray(pair[0]), seen, old, "samples")
         others |= (x != old).reshape(len(rows), -1).any(1)
-        f.x[rows] = x
+        f.train.x[rows] = x
     return int(others.sum())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
+from fedsim.data.splits import Samples
 from fedsim.sources.mapped import Mapped
 
 
@@ -45,7 +46,7 @@ def refusal(skew: Skew, federation: Federation) -> str:
     """Why such samples cannot be skewed so, and what to do; nothing where they can."""
     if skew.labels is not None:
         return without_labels(federation) or _too_few_classes(skew, federation)
-    shape = federation.x.shape
+    shape = federation.train.x.shape
     if skew.images and not federation.vocabulary and len(shape) not in (3, 4):
         return f"is for images [n, height, width, channels], and samples have shape {shape[1:]}; take it out"
     return without_numbers(federation) or in_their_file(federation)
@@ -72,7 +73,7 @@ def without_numbers(f: Federation, does: str = "changes") -> str:
 
 def in_their_file(f: Federation) -> str:
     """Why features cannot be changed; nothing where they are in memory."""
-    if not isinstance(f.x, Mapped):
+    if not isinstance(f.train.x, Mapped):
         return ""
     text = "changes features, and these stay in their file"
     return f"{text}; compress it (numpy.savez_compressed, gzip), which is read into memory, or take it out"
@@ -120,10 +121,10 @@ def skewed(
         return f
     f = f._replace(source=f.source or f.fingerprint()["data"])
     if skew.features is not None:
-        f = f if skew.exact is not None and skew.exact(numbers, f.x.shape) else with_floats(f, dtype)
-        f = f._replace(x=np.array(f.x)) if f.x is given.x else f
-    if skew.labels is not None and f.y is given.y:
-        f = f._replace(y=np.array(f.y))
+        f = f if skew.exact is not None and skew.exact(numbers, f.train.x.shape) else with_floats(f, dtype)
+        f = with_own_copy(f, given, "x")
+    if skew.labels is not None:
+        f = with_own_copy(f, given, "y")
     for client in np.flatnonzero(numbers):
         rows = rows_of(f, int(client), skew.test)
         if len(rows):
@@ -133,42 +134,52 @@ def skewed(
 
 def with_own_tests(f: Federation) -> Federation:
     """The test samples that belong to clients beside the training samples too, where they can differ from the test set's."""
-    n, of_clients = len(f.x), f.test_indices >= len(f.x)
+    n, indices = len(f.train.x), f.test_holders.indices.copy()
+    of_clients = indices >= n
     if not of_clients.any():
         return f
-    rows = f.test_indices[of_clients] - n
-    indices = f.test_indices.copy()
+    rows = indices[of_clients] - n
     indices[of_clients] = n + np.arange(len(rows))
-    x, y = (np.concatenate([whole, test[rows]]) for whole, test in ((f.x, f.x_test), (f.y, f.y_test)))
-    return f._replace(x=x, y=y, test_indices=indices, source=f.source or f.fingerprint()["data"])
+    both = zip(f.train, f.test, strict=True)
+    train = Samples(*(np.concatenate([whole, test[rows]]) for whole, test in both))
+    holders = f.test_holders._replace(indices=indices)
+    return f._replace(train=train, test_holders=holders, source=f.source or f.fingerprint()["data"])
+
+
+def with_own_copy(f: Federation, given: Federation, part: str) -> Federation:
+    """With features (`x`) or labels (`y`) of the training samples that may be written on: no longer those that were given."""
+    now = getattr(f.train, part)
+    return f if now is not getattr(given.train, part) else f._replace(train=f.train._replace(**{part: np.array(now)}))
 
 
 def with_floats(f: Federation, dtype: np.dtype) -> Federation:
     """The features of all sets as a model reads them: floats, to the bit, in place of bytes times a scale."""
-    if f.x.dtype != np.uint8 and f.scale == 1.0:
+    if f.train.x.dtype != np.uint8 and f.scale == 1.0:
         return f
     scaled = lambda x: np.asarray(x).astype(dtype) * dtype.type(f.scale)
-    sets = {name: scaled(getattr(f, name)) for name in ("x", "x_test", "x_validation", "x_server")}
-    return f._replace(**sets, scale=1.0)
+    sets = {name: getattr(f, name) for name in ("train", "test", "validation", "server")}
+    return f._replace(**{name: part._replace(x=scaled(part.x)) for name, part in sets.items()}, scale=1.0)
 
 
 def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
     """Rows of a client's training samples, and behind them those of its own test samples."""
-    train = f.indices[f.offsets[client] : f.offsets[client + 1]]
-    tests = f.test_indices[f.test_offsets[client] : f.test_offsets[client + 1]] if test else train[:0]
-    return np.concatenate([train, tests])
+    own = f.holders.of(client)
+    return np.concatenate([own, f.test_holders.of(client)]) if test else own
 
 
 def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.random.Generator) -> None:
     """Write what a skew makes of ONE client's samples over them."""
+    x, y = f.train
     if skew.features is not None:
-        old, hook, needed = f.x, "features", "bytes" if f.x.dtype == np.uint8 else f"finite {f.x.dtype} features"
-        new = np.asarray(skew.features(f.x[rows], number, rng))
-        sound = new.dtype == old.dtype if old.dtype == np.uint8 else finite(new, old.dtype)
+        old, hook = x, "features"
+        needed = "bytes" if x.dtype == np.uint8 else f"finite {x.dtype} features"
+        new = np.asarray(skew.features(x[rows], number, rng))
+        sound = new.dtype == x.dtype if x.dtype == np.uint8 else finite(new, x.dtype)
     else:
         assert skew.labels is not None
-        old, hook, needed = f.y, "labels", f"labels 0 to {f.classes - 1}"
-        new = np.asarray(skew.labels(f.y[rows], number, f.classes, rng))
+        old, hook = y, "labels"
+        needed = f"labels 0 to {f.classes - 1}"
+        new = np.asarray(skew.labels(y[rows], number, f.classes, rng))
         sound = are_labels(new, f.classes)
     if new.shape != (len(rows), *old.shape[1:]) or not sound:
         text = f"{hook}: gave {new.dtype} {new.shape}; needed are {needed} {(len(rows), *old.shape[1:])}"

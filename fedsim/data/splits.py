@@ -13,19 +13,22 @@ from fedsim.sources.mapped import in_file, take_rows
 TEST_CLIENTS = 4  # of the draws by the data's seed; 1 to 3 are the splits below
 
 
+class Samples(NamedTuple):
+    """A set of samples, row by row."""
+
+    x: np.ndarray  # [n, ...] features
+    y: np.ndarray  # [n] labels, [n, T] those of tokens, or [n, ...] targets
+
+
 class Sets(NamedTuple):
     """Checked samples by purpose; sets that were not asked for are empty."""
 
-    x: np.ndarray  # training features
-    y: np.ndarray  # training labels
+    train: Samples
     owner: np.ndarray | None  # client number of every training row, where the samples brought ids
     owners: int  # clients that the ids name, those included whose samples were all set apart
-    x_test: np.ndarray
-    y_test: np.ndarray
-    x_validation: np.ndarray
-    y_validation: np.ndarray
-    x_server: np.ndarray
-    y_server: np.ndarray
+    test: Samples
+    validation: Samples
+    server: Samples
     names: Names = Names()
     scale: float = 1.0  # features are what is stored, times this
     vocabulary: int = 0  # above 0: features are tokens
@@ -86,17 +89,14 @@ def prepare(
     if held_out is not None:
         train = np.sort(np.concatenate([train, rows.pop("test")]))
         rows["test"] = train[:0]
+    of = lambda name: Samples(x[rows[name]], y[rows[name]])
     sets = Sets(
-        x=x,
-        y=y,
+        train=Samples(x, y),
         owner=owner,
         owners=len(ids),
-        x_test=x[rows["test"]] if len(rows["test"]) else x_test,
-        y_test=y[rows["test"]] if len(rows["test"]) else y_test,
-        x_validation=x[rows["validation"]],
-        y_validation=y[rows["validation"]],
-        x_server=x[rows["server"]],
-        y_server=y[rows["server"]],
+        test=of("test") if len(rows["test"]) else Samples(x_test, y_test),
+        validation=of("validation"),
+        server=of("server"),
         names=Names(labels, None if ids == list(range(len(ids))) else tuple(ids), features),
         scale=float(arrays.scale),
         vocabulary=int(arrays.vocabulary),
@@ -106,7 +106,7 @@ def prepare(
         held_out=held_out,
     )
     if len(train) < len(y):  # a copy only where something was set apart
-        sets = sets._replace(x=take_rows(x, train), y=y[train], rows=train)
+        sets = sets._replace(train=Samples(take_rows(x, train), y[train]), rows=train)
         sets = sets._replace(owner=None if owner is None else owner[train])
     return sets, classes
 

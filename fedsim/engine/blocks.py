@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.engine.layout import Layout, Part, compacted, lay_out
+from fedsim.engine.layout import Layout, compacted, lay_out
 from fedsim.engine.pack import Capacity, Packer, Width
+from fedsim.engine.slots import Part
 from fedsim.fleet import Planner
 
 
@@ -18,7 +19,6 @@ class Block(NamedTuple):
     playing: tuple[bool, ...]
     parts: list[Part | None]
     layout: Layout  # without the places of client memory
-    steps: int  # lane steps to do
     samples: list[tuple[np.ndarray, np.ndarray]]  # (x, y) that each reader trains on, where there are such
     probe: bool  # of the pass at x
     versions: int  # start models of every run in the bank
@@ -91,9 +91,10 @@ class Blocks:
             parts = [Part(planner.plan, planner.round(r), probe) if plays else None for planner, plays in planners]
         versions = max([self.room.versions, *(len(part.versions) for part in parts if part is not None)])
         room = self.room._replace(steps=self.room.passes) if probe else self.room
-        layout, steps = lay_out(parts, first, self.width, room, self.dtype, self.pack, versions)
+        layout = lay_out(parts, first, self.width, room, self.dtype, self.pack, versions)
         samples = []
         if self.readers:
             f = self.planners[0].plan.federation
-            layout, samples = compacted(layout, f.x, f.y, self.room.samples, self.readers)
-        return Block(r, first, playing, parts, layout, steps, samples, probe, versions)
+            index, samples = compacted(layout.queues.index, f.train.x, f.train.y, self.room.samples, self.readers)
+            layout = layout._replace(queues=layout.queues._replace(index=index))
+        return Block(r, first, playing, parts, layout, samples, probe, versions)

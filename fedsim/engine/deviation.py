@@ -17,10 +17,12 @@ from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase
 from fedsim.engine.passage import Passage
-from fedsim.engine.serving import Gathered, RoundInfo, ServerState
+from fedsim.engine.serving import Messages, RoundStart, ServerState, contexts_of, received
+from fedsim.engine.slots import Slots
+from fedsim.engine.summing import Sum
 from fedsim.stages.knowledge import known_rows
 from fedsim.tree import Tree
-from fedsim.types import Bound, Context, Updates
+from fedsim.types import Bound, Context, Info, Task, Updates
 
 
 class HonestSum(NamedTuple):
@@ -57,25 +59,83 @@ class Deviations:
 
     Args:
       passage: whose wire it is; the rule behind it counts only where a link of the wire asks for it.
+      task: of the run.
     """
 
-    def __init__(self, passage: Passage):
-        self.passage = passage
+    def __init__(self, passage: Passage, task: Task):
+        self.passage, self.task = passage, task
 
-    def of(self, total: Gathered, reduced: Tree, server: ServerState, info: RoundInfo) -> Deviation:
-        """How far `reduced`, what a rule made of the rows, lies from the honest ones."""
+    def of(self, total: Messages, row: Tree, at: RoundStart) -> Deviation:
+        """How far `row`, what a rule made of the messages, lies from the honest ones."""
+        server = at.server
         state = server.state if self.passage.aims else {"wire": server.state["wire"]}
-        return self.measured(total, reduced, ServerState(server.shared, state), info)
+        return self.measured(total, row, at._replace(server=ServerState(server.shared, state)))
 
     @jitted
-    def measured(self, total: Gathered, reduced: Tree, server: ServerState, info: RoundInfo) -> Deviation:
+    def measured(self, total: Messages, row: Tree, at: RoundStart) -> Deviation:
         """`of`, given what it needs of the server."""
-        arrived = self.passage.arrive(total.updates, server, total.jobs, info)[0]
-        context = self.passage.context(server, total.jobs, info, Phase.RULE)
+        passage, server = self.passage, at.server
+        contexts = contexts_of(passage, self.task, at, total.slots)
+        arrived = passage.arrive(received(total), server.state, contexts)[0]
+        context = contexts(Phase.RULE)
         mean = mean_of(add_honest(None, arrived, context))
-        decoded = lambda message: self.passage.decoded(message, server.shared)
-        distance = tree.norm(tree.subtract(decoded(reduced), decoded(mean)))
-        return deviation_of(reduced, mean, arrived, context)._replace(distance=distance)
+        decoded = lambda message: passage.decoded(message, server.shared)
+        distance = tree.norm(tree.subtract(decoded(row), decoded(mean)))
+        return deviation_of(row, mean, arrived, context)._replace(distance=distance)
+
+
+class Distances:
+    """How far the aggregate of a run's rounds lies from their honest clients: programs of their own, which change no bit.
+
+    Args:
+      passage: of the run.
+      task: likewise.
+      deviations: of rows that stand together behind its wire.
+    """
+
+    def __init__(self, passage: Passage, task: Task, deviations: Deviations):
+        self.passage, self.task, self.deviations = passage, task, deviations
+
+    @jitted
+    def add(self, total: HonestSum | None, messages: Messages, at: RoundStart) -> HonestSum:
+        """With the honest rows of a block that is summed and forgotten."""
+        contexts = contexts_of(self.passage, self.task, at, messages.slots)
+        arrived = self.passage.arrive(received(messages), at.server.state, contexts)[0]
+        return add_honest(total, arrived, contexts(Phase.RULE))
+
+    def of(
+        self, total: Sum | Messages, row: Tree | None, honest: HonestSum | None, slots: Slots, at: RoundStart
+    ) -> Info:
+        """What is reported of a round.
+
+        Args:
+          total: its messages, summed or gathered.
+          row: what the rule made of gathered ones; a sum is divided once more.
+          honest: the sum of the honest rows, where messages are summed.
+          slots: of the last block.
+          at: the round.
+        """
+        if isinstance(total, Sum):
+            return {"honest_distance": self.of_sum(total, honest, slots, at)}
+        deviation = self.deviations.of(total, row, at)
+        ratio = {} if self.passage.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
+        return {"honest_distance": deviation.distance, **ratio}
+
+    @jitted
+    def of_sum(self, total: Sum, honest: HonestSum | None, slots: Slots, at: RoundStart) -> Array:
+        """`honest_distance` where messages are summed."""
+        passage, server = self.passage, at.server
+        assert passage.rule.fold is not None and honest is not None
+        context = contexts_of(passage, self.task, at, slots)(Phase.RULE)
+        aggregate = passage.rule.fold.finish(total.rule, server.state["rule"], context)[0]
+        decoded = lambda message: passage.decoded(message, server.shared)
+        return tree.norm(tree.subtract(decoded(aggregate), decoded(mean_of(honest))))
+
+    @jitted
+    def kappa_ratio(self, deviation: Deviation) -> Array:
+        """Of the published bound, where there is one."""
+        assert self.passage.bound is not None
+        return ratio_to_bound(deviation, self.passage.bound)
 
 
 def deviation_of(aggregate: Tree, mean: Tree, arrived: Updates, context: Context) -> Deviation:

@@ -17,7 +17,6 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from fedsim import tree
-from fedsim.engine.layout import Jobs
 from fedsim.tree import Tree
 
 
@@ -40,7 +39,7 @@ class Diagnosis(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames="runs")
-def measured(sums: Sums | None, delta: Tree, jobs: Jobs, runs: int) -> Sums:
+def measured(sums: Sums | None, delta: Tree, weight: Float[Array, " slots"], runs: int) -> Sums:
     """With the rows of a block of runs side by side, stacked `[runs · block]`, one after another -> sums `[runs]`.
 
     Rows of weight 0 do not count. A run at a time: the same bits whoever trains beside.
@@ -48,12 +47,12 @@ def measured(sums: Sums | None, delta: Tree, jobs: Jobs, runs: int) -> Sums:
     Args:
       sums: over the blocks before; None: this is the first.
       delta: updates.
-      jobs: of the same slots.
+      weight: of the same rows.
       runs: how many.
     """
     apart = lambda leaf: leaf.reshape(runs, -1, *leaf.shape[1:])
     sums = jax.vmap(_no_rows)(jax.tree.map(apart, delta)) if sums is None else sums
-    return lax.map(lambda run: _with_rows(*run), (sums, *jax.tree.map(apart, (delta, jobs.weight))))
+    return lax.map(lambda run: _with_rows(*run), (sums, *jax.tree.map(apart, (delta, weight))))
 
 
 @jax.jit

@@ -120,7 +120,7 @@ def lent(stacks: dict[str, list[Stack]], federation: Federation, threads: int) -
 def held_out(federation: Federation, threads: int) -> tuple[dict[str, list[Stack]], dict[str, int], int]:
     """The samples that nobody trains on, as the threads evaluate them -> (stacks of batches, rows, rows of a batch)."""
     f = federation
-    E = even(len(f.x_test) or len(f.x), rows_of(f))
+    E = even(len(f.test.x) or len(f.train.x), rows_of(f))
     sets = {name: pair for name, pair in f.scored.items() if len(pair[0])}
     stacks = {name: list(in_batches(x, y, E, -(-len(x) // (E * threads)))) for name, (x, y) in sets.items()}
     return stacks, {name: len(x) for name, (x, _) in sets.items()}, E
@@ -128,7 +128,7 @@ def held_out(federation: Federation, threads: int) -> tuple[dict[str, list[Stack
 
 def rows_of(f: Federation) -> int:
     """Rows of an evaluation batch, at most. Of a sequence, not the tokens count, but what a model makes of each of them."""
-    size = max(f.x.dtype.itemsize, 4) * int(np.prod(f.x.shape[1:])) * max(f.vocabulary, 1)
+    size = max(f.train.x.dtype.itemsize, 4) * int(np.prod(f.train.x.shape[1:])) * max(f.vocabulary, 1)
     if platform() != "cpu":
         return max(min(SEQUENCE_BYTES // size, WIDE), SEQUENCES) if f.vocabulary else WIDE
     return max(min(BATCH_BYTES // size, WIDE), SEQUENCES if f.vocabulary else 1)

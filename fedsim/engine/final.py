@@ -23,9 +23,9 @@ NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}  # of what is sho
 
 def scored_rows(f: Federation) -> tuple[np.ndarray, np.ndarray]:
     """The samples that clients are scored on -> (rows of `x` followed by `x_test`, the client of each)."""
-    rows, owner = f.test_indices, f.test_owner
+    rows, owner = f.test_holders.indices, f.test_holders.owner
     if f.held_out[owner].all():
-        rows, owner = np.concatenate([f.indices, rows]), np.concatenate([f.owner, owner])
+        rows, owner = np.concatenate([f.holders.indices, rows]), np.concatenate([f.holders.owner, owner])
     return rows, owner
 
 
@@ -55,12 +55,12 @@ def client_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray], 
         return {}, np.zeros(len(chosen), np.int64)
     f = run.plan.federation
     rows, owner = scored_rows(f)
-    sets = [(f.x, f.labels_in(run.round)), (f.x_test, f.y_test)][: 1 + bool((rows >= len(f.x)).any())]
+    sets = [(f.train.x, f.labels_in(run.round)), (f.test.x, f.test.y)][: 1 + bool((rows >= len(f.train.x)).any())]
     if not chosen[owner].all():
         rows, owner = rows[chosen[owner]], owner[chosen[owner]]
         needed, rows = np.unique(rows, return_inverse=True)
-        of_x = needed[needed < len(f.x)]
-        indices = (of_x, needed[len(of_x) :] - len(f.x))
+        of_x = needed[needed < len(f.train.x)]
+        indices = (of_x, needed[len(of_x) :] - len(f.train.x))
         sets = [(x[index], y[index]) for (x, y), index in zip(sets, indices, strict=False) if len(index)]
     parts = [gathered(run.scores(run.server, in_batches(x, y, run.batch, SLAB), wait=True), len(x)) for x, y in sets]
     of_rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -74,7 +74,7 @@ def client_means(
     """Scores of rows, their owners and numbers of labels -> (means by name, number of labels), `[N]` each."""
     counts = np.bincount(owner, labels, f.N).astype(np.int64)
     if "distance" in of_rows:
-        of_rows["distance"] /= max(f.y[0].size, 1)  # a mean over targets too
+        of_rows["distance"] /= max(f.train.y[0].size, 1)  # a mean over targets too
     with np.errstate(invalid="ignore"):
         means = {NAMES[name]: np.bincount(owner, v, f.N) / counts for name, v in of_rows.items() if name in NAMES}
     return means, counts

@@ -12,13 +12,14 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.compose import most_bytes, shaped
-from fedsim.engine.layout import Jobs, by_slot, laid_out
+from fedsim.engine.layout import Queues, laid_out
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.own_samples import ALONE, own_samples, room_of
 from fedsim.engine.pack import Width
-from fedsim.engine.round import Program
-from fedsim.engine.serving import RoundInfo
+from fedsim.engine.records import Program
+from fedsim.engine.serving import Messages, RoundStart
+from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
 from fedsim.types import Codec, Flown
 
@@ -83,62 +84,63 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     """
     f, room, width, programs = plan.federation, program.room, program.width, program.server
     K, shards, memories = width.block, program.mesh.shards, program.server.memories
-    jobs = laid_out(width, room, program.dtype, plan)
-    slots = by_slot(jobs)
-    samples = len(f.x) if f.x.nbytes + f.y.nbytes <= kept.samples else room.samples
-    data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.x, f.y))
+    queues, slots = laid_out(width, room, program.dtype, plan)
+    samples = len(f.train.x) if f.train.x.nbytes + f.train.y.nbytes <= kept.samples else room.samples
+    data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
     number: Any = Shape((), program.dtype)
     expected = Shape((2,), program.dtype)
-    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
-    info = RoundInfo(*about)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
+    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
+    at = RoundStart(server, *about)
     if programs.scores:
-        info = info._replace(own=shapes_of(own_samples(f)))
+        at = at._replace(own=shapes_of(own_samples(f)))
     if plan.timetable.mixing is not None:
-        info = info._replace(flown=Flown(programs.passage.travelling(server.shared), number))
+        at = at._replace(flown=Flown(programs.passage.travelling(server.shared), number))
     store = jax.eval_shape(lambda start: memories.empty(start, room.members), server.shared)
     if tree.nbytes(store.rows) > kept.memory:
         store = jax.eval_shape(lambda start: memories.empty(start, room.blocks * K), server.shared)
-    lent = jax.eval_shape(memories.gather, store, server.shared, slots, info.root)
+    lent = jax.eval_shape(memories.gather, store, server.shared, slots, at.root)
     remembered = {name: rows for name, rows in lent.items() if name != CLIENT}
     seated = lent[CLIENT] if shards == 1 else stacked(tree_row(lent[CLIENT]), room.seats)
-    lane, row = of_lanes(program.mesh, server.shared, seated, jobs)
+    lane, row = of_lanes(program.mesh, server.shared, seated, queues, slots)
     own = own_training(program, plan, server.shared)
-    info = info._replace(reference=own.reference)
+    at = at._replace(reference=own.reference)
     stack = stacked(row, room.runs * K)
-    total = jax.eval_shape(programs.zero, stack, remembered, server, slots, info)
+    messages = Messages(stack, slots, remembered)
+    total = jax.eval_shape(programs.reduction.zero, messages, at)
     before = probe_pass(program, plan, server.shared)
     held_out = [part for pair in f.scored.values() for part in pair]
-    many = not programs.folds and room.blocks * K >= MANY
-    closing = widest(programs.close, total, server, store, slots, info) if many else 0
+    many = not programs.passage.folds and room.blocks * K >= MANY
+    closing = widest(programs.close, total, store, slots, at) if many else 0
     on_lanes = shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     parts = {
-        "samples": tree.nbytes((data, info.own)) + sum(part.nbytes for part in held_out) + own.samples,
+        "samples": tree.nbytes((data, at.own)) + sum(part.nbytes for part in held_out) + own.samples,
         "client_memory": tree.nbytes(store) + 2 * tree.nbytes(lent),
         "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held + own.held,
-        "batches": 4
-        * shards
-        * tree.nbytes(jobs[:4]),  # the plan's, the lay-out of this block and of the next, the device's
+        # the plan's, the lay-out of this block and of the next, the device's
+        "batches": 4 * shards * tree.nbytes(queues),
         "stack": (tree.nbytes(stack) if shards > 1 else 0) + tree.nbytes(total),
         "server": 3 * tree.nbytes(server) + (plan.held - 1 + 2 * (room.versions - 1)) * tree.nbytes(server.shared),
         "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
-        "tables": TABLE_BYTES * f.N + 16 * max(len(f.x), int(f.test_indices.max(initial=0)) + 1),
+        "tables": TABLE_BYTES * f.N + 16 * max(len(f.train.x), int(f.test_holders.indices.max(initial=0)) + 1),
     }
     shapes = {
         "data": data,
-        "info": info,
+        "at": at,
         "server": server,
         "store": store,
-        "jobs": jobs,
+        "queues": queues,
+        "slots": slots,
         "lane": lane,
         "seated": seated,
-        "remembered": remembered,
+        "rows": stacked(row, room.seats),
+        "messages": messages,
+        "total": total,
     }
-    shapes |= {"rows": stacked(row, room.seats), "stack": stack, "total": total}
-    if programs.codec is not None:
-        parts["codec"] = width.lanes * coding_bytes(programs.codec, row.message.delta)
-    return Held(parts, message_bytes(row, programs.codec) + before.message, shapes)
+    if programs.passage.codec is not None:
+        parts["codec"] = width.lanes * coding_bytes(programs.passage.codec, row.message.delta)
+    return Held(parts, message_bytes(row, programs.passage.codec) + before.message, shapes)
 
 
 class ProbePass(NamedTuple):
@@ -155,11 +157,13 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     if mesh is None:
         return ProbePass()
     room = program.room._replace(steps=program.room.passes)
-    jobs = laid_out(program.width, room, program.dtype, plan)
-    lane, row = of_lanes(mesh, shared, (), jobs)
+    queues, slots = laid_out(program.width, room, program.dtype, plan)
+    lane, row = of_lanes(mesh, shared, (), queues, slots)
     losses = program.server.asks_loss * tree.payload_bytes(row.loss)
     held = mesh.shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
-    return ProbePass(held, message_bytes(row, program.server.codec) + losses, (jobs, lane, stacked(row, room.seats)))
+    return ProbePass(
+        held, message_bytes(row, program.server.passage.codec) + losses, (queues, slots, lane, stacked(row, room.seats))
+    )
 
 
 class OwnTraining(NamedTuple):
@@ -175,11 +179,11 @@ def own_training(program: Program, plan: Plan, shared: Any) -> OwnTraining:
     if program.own is None:
         return OwnTraining()
     own = plan.of_server()
-    jobs = laid_out(ALONE, room_of(own), program.dtype, own)
-    lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), jobs)
+    queues, slots = laid_out(ALONE, room_of(own), program.dtype, own)
+    lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), queues, slots)
     reference = row.message.delta
     return OwnTraining(
-        tree.nbytes((own.federation.x, own.federation.y)), tree.nbytes((lane, row, reference)), reference
+        tree.nbytes((own.federation.train.x, own.federation.train.y)), tree.nbytes((lane, row, reference)), reference
     )
 
 
@@ -188,9 +192,9 @@ def shapes_of(arrays: Any) -> Any:
     return jax.tree.map(lambda leaf: Shape(leaf.shape, leaf.dtype), arrays)
 
 
-def of_lanes(mesh: Mesh, shared: Any, memory: Any, jobs: Jobs) -> tuple[Any, Any]:
+def of_lanes(mesh: Mesh, shared: Any, memory: Any, queues: Queues, slots: Slots) -> tuple[Any, Any]:
     """Shapes of what a shard's lanes carry, and of one row of what they write."""
-    return mesh.lanes.shapes((shared,), memory, jobs)
+    return mesh.lanes.shapes((shared,), memory, queues, slots)
 
 
 def stacked(row: Any, rows: int) -> Any:

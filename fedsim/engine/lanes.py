@@ -16,8 +16,9 @@ from jaxtyping import Array, Float, Int, Key
 from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.layout import Jobs
+from fedsim.engine.layout import Queues
 from fedsim.engine.shared_leaves import travelling
+from fedsim.engine.slots import Slots
 from fedsim.engine.task import counted
 from fedsim.sources.arrays import per_token
 from fedsim.tree import Tree
@@ -25,7 +26,18 @@ from fedsim.types import Batch, Client, Message, Shared, Task, Work
 
 Bank = tuple[Shared, ...]
 Keys = tuple[tuple[Key[Array, ""], ...], Int[Array, ""] | int]
-Models = Callable[[Jobs, Int[Array, " L"]], tuple[Tree, int | None]]
+Models = Callable[[Slots, Int[Array, " L"]], tuple[Tree, int | None]]
+
+
+class Lent(NamedTuple):
+    """What the lanes of one shard read of a block; slot k has row `slots.seat[k] - origin` of the memory."""
+
+    bank: Bank  # start models, W for every run that trains
+    memory: Tree  # the clients' rows, by seat
+    queues: Queues
+    slots: Slots
+    data: tuple[Array, Array]  # (x [n, ...], y [n, ...]), the training samples
+    keys: Keys  # the root key of every run, the round
 
 
 class Lane(NamedTuple):
@@ -56,10 +68,6 @@ class Rows(NamedTuple):
 class Lanes:
     """The program of one block on one shard; pure. A round may be trained in any number of calls of `train`.
 
-    In all methods, `bank` holds the start models, W for every run that trains; `memory` and `rows` are the clients' rows
-    of this shard; slot k has row `jobs.seat[k] - origin` of them. `data` = (x [n, ...], y [n, ...]) are the training
-    samples, `keys` = (the root key of every run, the round).
-
     Args:
       client: the hooks.
       task: what there is to learn.
@@ -68,80 +76,84 @@ class Lanes:
     def __init__(self, client: Client, task: Task):
         self.client, self.task = client, task
 
-    def shapes(self, bank: Bank, memory: Tree, jobs: Jobs) -> tuple[Lane, Rows]:
+    def shapes(self, bank: Bank, memory: Tree, queues: Queues, slots: Slots) -> tuple[Lane, Rows]:
         """Shapes of what the lanes carry `[L]`, and of one row of the stack."""
-        return jax.eval_shape(self.both, bank, memory, jobs)
+        return jax.eval_shape(self.both, bank, memory, queues, slots)
 
     @jitted  # never run: traced once for equal shapes
-    def both(self, bank: Bank, memory: Tree, jobs: Jobs) -> tuple[Lane, Rows]:
+    def both(self, bank: Bank, memory: Tree, queues: Queues, slots: Slots) -> tuple[Lane, Rows]:
         """Lanes at their first step, and a row."""
-        shared, row, work = bank[0], tree.take(memory, 0), _work(jobs, 0)
-        lanes = self._restart(_stacked(bank), memory, jobs, jobs.slot[0], 0)
+        shared, row, work = bank[0], tree.take(memory, 0), tree.take(slots.work, 0)
+        lanes = self._restart(_stacked(bank), memory, slots, queues.slot[0], 0)
         return lanes, self._finish(shared, self._start(shared, row, work), row, work)
 
     def train(
         self,
-        bank: Bank,
-        memory: Tree,
-        jobs: Jobs,
-        data: tuple[Array, Array],
-        keys: Keys,
+        lent: Lent,
         lane: Lane,
         rows: Rows,
         t0: Int[Array, ""],
         t1: Int[Array, ""],
         origin: Int[Array, ""],
     ) -> tuple[Lane, Rows, Int[Array, ""]]:
-        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for). At t0 = 0 every lane begins with its first client."""
-        models, noises = _stacked(bank), self._noises(jobs, keys, len(bank))
+        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for). At t0 = 0 every lane begins with its first client.
+
+        The shard's rows begin with seat `origin`.
+        """
+        bank, memory, queues, slots, data, keys = lent
+        models, noises = _stacked(bank), self._noises(slots, keys, len(bank))
         beyond = rows.loss.shape[0]  # the last row: not written
 
         def lane_step(t, lane: Lane) -> Lane:
-            slot = jobs.slot[t]
-            (shared, axis), work, (noise, noise_axis) = models(jobs, slot), _work(jobs, slot), noises(jobs, slot)
+            slot = queues.slot[t]
+            shared, axis = models(slots, slot)
+            work = tree.take(slots.work, slot)
+            noise, noise_axis = noises(slots, slot)
             step = jax.vmap(self._step, in_axes=(axis, 0, 0, 0, 0, 0, None, noise_axis))
-            return step(shared, lane, work, jobs.index[t], jobs.valid[t], jobs.shift[slot], data, noise)
+            return step(shared, lane, work, queues.index[t], queues.valid[t], slots.shift[slot], data, noise)
 
         def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:
             """After step t: the messages of the lanes whose client ends there, and their next clients."""
-            slot, following = jobs.slot[t], jobs.slot[t + 1]
+            slot, following = queues.slot[t], queues.slot[t + 1]
             ends = slot != following  # a client stands in a block once: its job ends where the lane's slot changes
-            (shared, axis), seat = models(jobs, slot), jobs.seat[slot] - origin
+            shared, axis = models(slots, slot)
+            seat = slots.seat[slot] - origin
             finish = jax.vmap(self._finish, in_axes=(axis, 0, 0, 0))
-            messages = finish(shared, lane, tree.take(memory, seat), _work(jobs, slot))
+            messages = finish(shared, lane, tree.take(memory, seat), tree.take(slots.work, slot))
             rows = tree.put(rows, jnp.where(ends, seat, beyond), messages)
-            return tree.select(ends, self._restart(models, memory, jobs, following, origin), lane), rows
+            return tree.select(ends, self._restart(models, memory, slots, following, origin), lane), rows
 
         def stretch(state):
             """Steps that only train, up to one where a client ends: a condition in every step would copy all lanes."""
             t, lane, rows = state
-            stop = jnp.minimum(jobs.until[t], t1)
+            stop = jnp.minimum(queues.until[t], t1)
             lane = lax.fori_loop(t, stop, lane_step, lane)
             return stop, *write(stop - 1, lane, rows)
 
-        begin = lambda lane: self._restart(models, memory, jobs, jobs.slot[0], origin)
+        begin = lambda lane: self._restart(models, memory, slots, queues.slot[0], origin)
         lane, t0 = lax.cond(t0 == 0, begin, lambda lane: lane, lane), jnp.asarray(t0, jnp.int32)
         t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (t0, lane, rows))
         return lane, rows, t
 
-    def _noises(self, jobs: Jobs, keys: Keys, models: int) -> Models:
+    def _noises(self, slots: Slots, keys: Keys, models: int) -> Models:
         """The keys of a slot: of its run and the round or, where a run has several start models, of its draw."""
         roots, round = keys
         if models == len(roots):
             return _stacked(tuple(self._noise(root, round) for root in roots))
-        root = jnp.stack(roots)[jobs.start // (models // len(roots))]
-        drawn = jax.vmap(self._noise)(root, jobs.draw)
-        return lambda jobs, slot: (tree.take(drawn, slot), 0)
+        root = jnp.stack(roots)[slots.start // (models // len(roots))]
+        drawn = jax.vmap(self._noise)(root, slots.draw)
+        return lambda slots, slot: (tree.take(drawn, slot), 0)
 
     def _noise(self, root: Key[Array, ""], round) -> Noise:
         """The keys of a round; that of augmentation where there is one."""
         augment = None if self.task.augment is None else round_key(root, round, Phase.AUGMENT)
         return Noise(round_key(root, round, Phase.CLIENT), augment)
 
-    def _restart(self, models: Models, memory: Tree, jobs: Jobs, slot: Int[Array, " L"], origin) -> Lane:
-        shared, axis = models(jobs, slot)
-        rows = tree.take(memory, jobs.seat[slot] - origin)
-        return jax.vmap(self._start, in_axes=(axis, 0, 0))(shared, rows, _work(jobs, slot))
+    def _restart(self, models: Models, memory: Tree, slots: Slots, slot: Int[Array, " L"], origin) -> Lane:
+        """The lanes with the clients of these slots at their first step."""
+        shared, axis = models(slots, slot)
+        rows = tree.take(memory, slots.seat[slot] - origin)
+        return jax.vmap(self._start, in_axes=(axis, 0, 0))(shared, rows, tree.take(slots.work, slot))
 
     def _start(self, shared: Shared, row: Tree, work: Work) -> Lane:
         """ONE client at its first step."""
@@ -171,16 +183,11 @@ class Lanes:
         return Rows(message, lane.loss, lane.seen)
 
 
-def _work(jobs: Jobs, slot) -> Work:
-    columns = (jobs.id, jobs.samples, jobs.steps, jobs.lr, jobs.lr_sum, jobs.labels, jobs.malicious)
-    return Work(*(column[slot] for column in columns))
-
-
 def _stacked(bank: tuple[Tree, ...]) -> Models:
     """What gives every lane its run's start model (or whatever else is banked), and their `in_axes`: one for all lanes
     unless there are several runs.
     """
     if len(bank) == 1:
-        return lambda jobs, slot: (bank[0], None)
+        return lambda slots, slot: (bank[0], None)
     models = jax.tree.map(lambda *leaves: jnp.stack(leaves), *bank)
-    return lambda jobs, slot: (tree.take(models, jobs.start[slot]), 0)
+    return lambda slots, slot: (tree.take(models, slots.start[slot]), 0)

@@ -19,7 +19,8 @@ from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import joined
-from fedsim.engine.round import Played, Program, Round, Space, play
+from fedsim.engine.records import Played, Program, Round, Space
+from fedsim.engine.round import play
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.engine.threads import beside, device_threads
 from fedsim.fleet import Plan
@@ -58,8 +59,8 @@ def events(
         yield from ((run, row) for row in run.begin(1 / len(runs)))
     places = [*runs, *[runs[0]] * (program.room.runs - len(runs))]  # the last ones stay empty, so that no shape changes
     f = runs[0].plan.federation
-    resident = f.x.nbytes + f.y.nbytes <= samples
-    data = program.mesh.spread((np.asarray(f.x), f.y)) if resident else None
+    resident = f.train.x.nbytes + f.train.y.nbytes <= samples
+    data = program.mesh.spread((np.asarray(f.train.x), f.train.y)) if resident else None
     readers = [] if resident else program.mesh.readers(program.width.lanes)
     planners = [run.planner for run in places]
     blocks = Blocks(
@@ -117,7 +118,7 @@ def alike(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
     """Whether runs can train side by side: by one program, on the same samples."""
     first, f = programs[0], plans[0].federation
     same = all(p.mesh is first.mesh and p.probe is first.probe and p.width == first.width for p in programs)
-    return same and all(plan.federation.x is f.x and plan.federation.y is f.y for plan in plans)
+    return same and all(plan.federation.train.x is f.train.x and plan.federation.train.y is f.train.y for plan in plans)
 
 
 def banked(

@@ -15,8 +15,8 @@ from fedsim import tree
 from fedsim.compose import tag_of
 from fedsim.engine.jitted import jitted, jitted_with
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.layout import Jobs
 from fedsim.engine.shared_leaves import travelling
+from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
 from fedsim.types import Client, RowStage, Shared, Stage
 
@@ -58,14 +58,16 @@ class Memories:
         return jax.vmap(self._row, in_axes=(None, None, 0))(start, round_key(root, 0, Phase.MEMORY), ids)
 
     @jitted
-    def gather(self, memory: Memory, start: Shared, jobs: Jobs, root: Key[Array, ""]) -> Tree:
+    def gather(self, memory: Memory, start: Shared, slots: Slots, root: Key[Array, ""]) -> Tree:
         """The rows of a block's clients `[block, ...]`."""
-        new = self.fresh(start, root, jobs.id)
-        return tree.select(memory.seen[jobs.place], tree.take(memory.rows, jobs.place), new)
+        new = self.fresh(start, root, slots.work.id)
+        return tree.select(memory.seen[slots.place], tree.take(memory.rows, slots.place), new)
 
-    def scatter(self, memory: Memory, jobs: Jobs, rows: Tree, arrived: Bool[Array, " block"]) -> Memory:
-        """The memory with the rows `[block, ...]` of those clients whose message arrived."""
-        place = jnp.where(arrived, jobs.place, memory.seen.shape[0])  # beyond the last row: not written
+    def keep(self, memory: Memory, slots: Slots, rows: Tree, arrived: Bool[Array, " rows"]) -> Memory:
+        """The memory with the rows `[rows, ...]` of those clients whose message arrived."""
+        if not jax.tree.leaves(rows):
+            return memory
+        place = jnp.where(arrived, slots.place, memory.seen.shape[0])  # beyond the last row: not written
         return Memory(tree.put(memory.rows, place, rows), memory.seen.at[place].set(True, mode="drop"))
 
     def _row(self, start: Shared, key: Key[Array, ""], id: Int[Array, ""]) -> Tree:

@@ -19,8 +19,8 @@ from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.engine.jitted import jitted
-from fedsim.engine.lanes import Bank, Keys, Lane, Lanes, Rows
-from fedsim.engine.layout import Jobs, Layout, by_slot, jobs_of, shard_of
+from fedsim.engine.lanes import Bank, Keys, Lane, Lanes, Lent, Rows
+from fedsim.engine.layout import Layout, shard_of
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.tree import Tree
 
@@ -36,16 +36,6 @@ class Place(NamedTuple):
     def bring(self, values: Any) -> Any:
         """Values of the first device as this shard reads them."""
         return values if self.device is None else jax.device_put(values, self.device)
-
-
-class Lent(NamedTuple):
-    """What the shards of this process read of a block, an entry for each."""
-
-    banks: list[Bank]
-    memories: list[Tree]  # rows by seat
-    jobs: list[Jobs]
-    data: list[tuple[Array, Array]]
-    keys: list[Keys]
 
 
 class Buffers(NamedTuple):
@@ -73,7 +63,7 @@ class Mesh:
         process = jax.process_index() if devices else 0
         every = [Place(n, device) for n, device in enumerate(devices or [None] * shards)]
         self.places = [place for place in every if place.device is None or place.device.process_index == process]
-        self.train = jit_for_threads(lanes.train, donate=(5, 6))
+        self.train = jit_for_threads(lanes.train, donate=(1, 2))
 
     def by(self, shards: int) -> "Mesh":
         """The same by so many shards, where that is a choice."""
@@ -81,7 +71,8 @@ class Mesh:
 
     def spread(self, values: Any) -> list:
         """Copies of what all lanes read."""
-        return self._everywhere(jax.device_put(values, self.places[0].device))
+        values = jax.device_put(values, self.places[0].device)
+        return [place.bring(values) for place in self.places]
 
     def readers(self, lanes: int) -> list[slice]:
         """The lanes of each device of this process, so many for a shard: they are handed samples of their own."""
@@ -93,52 +84,58 @@ class Mesh:
         """What each reader trains on, as the shards read it."""
         return self.spread(samples[0]) if self.devices is None else self._apart(samples)
 
-    def jobs(self, layout: Layout) -> tuple[list[Jobs], Jobs]:
-        """-> (jobs as the shards read them, jobs as the server reads them)."""
-        parts = [jobs_of(shard_of(layout, place.number, self.shards)) for place in self.places]
-        return self._apart(parts), by_slot(parts[0])
-
-    def lend(self, bank: Bank, memory: Tree, layout: Layout, jobs: list[Jobs], data: list, keys: Keys) -> Lent:
-        """Start models, memory by slot, and the rest, as the shards read them."""
-        if self.shards == 1 or not jax.tree.leaves(memory):
+    def lend(self, bank: Bank, memory: Tree, layout: Layout, data: list, keys: Keys) -> list[Lent]:
+        """Start models, memory by slot, the layout, and the samples that each reads, as the shards read them."""
+        slots, shards = layout.slots, self.shards
+        if shards == 1 or not jax.tree.leaves(memory):
             memories = [memory] * len(self.places)
         else:
-            seats = layout.integers["seat"].astype(np.int32)
-            parts = _cut(_seated(memory, seats, self.shards * layout.seats), self.shards)
+            parts = _cut(_seated(memory, slots.seat, shards * layout.seats), shards)
             memories = self._apart([parts[place.number] for place in self.places])
         roots, r = keys
-        return Lent(self._everywhere(bank), memories, jobs, data, [(root, r) for root in self._everywhere(roots)])
+        return [
+            Lent(
+                bank=place.bring(bank),
+                memory=rows,
+                queues=place.bring(shard_of(layout.queues, place.number, shards)),
+                slots=place.bring(slots),
+                data=samples,
+                keys=(place.bring(roots), r),
+            )
+            for place, rows, samples in zip(self.places, memories, data, strict=True)
+        ]
 
-    def empty(self, buffers: Buffers | None, lent: Lent, seats: int) -> Buffers:
+    def empty(self, buffers: Buffers | None, lent: list[Lent], seats: int) -> Buffers:
         """Room for the lanes and rows of a block: that of the round before, where it fits."""
         if buffers is not None and buffers.rows[0].loss.shape[0] == seats:
             return buffers
-        lane, row = self.lanes.shapes(lent.banks[0], lent.memories[0], lent.jobs[0])
+        first = lent[0]
+        lane, row = self.lanes.shapes(first.bank, first.memory, first.queues, first.slots)
         rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((seats, *leaf.shape), leaf.dtype), row)
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), (lane, rows))
         pairs = [jax.device_put(zeros, place.device) for place in self.places]
         return Buffers([lanes for lanes, _ in pairs], [rows for _, rows in pairs])
 
-    def train_all(self, lent: Lent, buffers: Buffers, t0: int, t1: int) -> tuple[Buffers, list[Array]]:
+    def train_all(self, lent: list[Lent], buffers: Buffers, t0: int, t1: int) -> tuple[Buffers, list[Array]]:
         """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers, tokens)."""
         seats = buffers.rows[0].loss.shape[0]
-        arguments = zip(self.places, *lent, buffers.lanes, buffers.rows, strict=True)
-        calls = [(*rest, np.int32(t0), np.int32(t1), np.int32(place.number * seats)) for place, *rest in arguments]
+        each = zip(self.places, lent, buffers.lanes, buffers.rows, strict=True)
+        calls = [
+            (read, lane, rows, np.int32(t0), np.int32(t1), np.int32(place.number * seats))
+            for place, read, lane, rows in each
+        ]
         lanes, rows, tokens = zip(*in_threads(self.train, calls), strict=True)
         return Buffers(list(lanes), list(rows), buffers.stack), list(tokens)
 
-    def collect(self, buffers: Buffers, jobs: list[Jobs]) -> tuple[Rows, Buffers]:
+    def collect(self, buffers: Buffers, lent: list[Lent]) -> tuple[Rows, Buffers]:
         """The rows of all shards by slot -> (they, the buffers that hold them)."""
-        rows = buffers.rows
+        rows, seats = buffers.rows, [read.slots.seat for read in lent]
         if self.devices is not None:
-            return _grid(self.devices).collect(rows, jobs), buffers
+            return _grid(self.devices).collect(rows, seats), buffers
         if len(rows) == 1:
             return rows[0], buffers
-        stack = _joined(buffers.stack, rows, by_slot(jobs[0]))
+        stack = _joined(buffers.stack, rows, seats[0])
         return stack, buffers._replace(stack=stack)
-
-    def _everywhere(self, values: Any) -> list:
-        return [place.bring(values) for place in self.places]
 
     def _apart(self, parts: list) -> list:
         return [place.bring(part) for place, part in zip(self.places, parts, strict=True)]
@@ -167,9 +164,8 @@ class Grid:
         """Rows over all devices -> rows by slot, on each."""
         return self.mapped(rows, seat)
 
-    def collect(self, rows: list[Rows], jobs: list[Jobs]) -> Rows:
+    def collect(self, rows: list[Rows], seats: list[Array]) -> Rows:
         """The rows of all devices by slot, on the first device of every process."""
-        seats = [part.seat for part in jobs]
         seat = jax.make_array_from_single_device_arrays(seats[0].shape, self.all, seats)
         whole = self.gather(jax.tree.map(self._whole, *rows), seat)
         return jax.tree.map(lambda leaf: leaf.addressable_data(0), whole)
@@ -188,9 +184,9 @@ def _gathered(rows: Rows, seat: Array) -> Rows:
 
 
 @functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
-def _joined(stack: Rows | None, rows: list[Rows], jobs: Jobs) -> Rows:
+def _joined(stack: Rows | None, rows: list[Rows], seat: Array) -> Rows:
     """Rows of all shards by slot, in the memory of a stack that nobody reads any more."""
-    return tree.take(tree.concatenate(rows), jobs.seat)
+    return tree.take(tree.concatenate(rows), seat)
 
 
 _cut = jax.jit(tree.split, static_argnums=1)

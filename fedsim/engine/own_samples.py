@@ -14,9 +14,11 @@ from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.evaluation import even, in_batches, rows_of
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.layout import Part, lay_out
-from fedsim.engine.mesh import Lent, Mesh
+from fedsim.engine.lanes import Lent
+from fedsim.engine.layout import lay_out
+from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Capacity, Width, roomy
+from fedsim.engine.slots import Part
 from fedsim.engine.task import counted, per_label
 from fedsim.fleet import Plan
 from fedsim.tree import Tree
@@ -35,9 +37,9 @@ class OwnSamples(NamedTuple):
 
 def own_samples(f: Federation) -> OwnSamples:
     """On the host, in batches no wider than those of evaluation."""
-    n = len(f.y_server)
+    n = len(f.server.y)
     E = even(n, rows_of(f))
-    ((x, y),) = in_batches(f.x_server, f.y_server, E, -(-n // E))
+    ((x, y),) = in_batches(f.server.x, f.server.y, E, -(-n // E))
     return OwnSamples(x, y, np.int32(n))
 
 
@@ -94,14 +96,14 @@ class ServerTraining:
         self.mesh, self.plan, self.dtype = mesh, plan.of_server(), dtype
         self.steps, self.room = int(self.plan.steps[0]), room_of(self.plan)
         self.root = round_key(root, 0, Phase.REFERENCE)
-        self.data = mesh.spread((self.plan.federation.x, self.plan.federation.y))
+        self.data = mesh.spread((self.plan.federation.train.x, self.plan.federation.train.y))
 
-    def lend(self, sent: Shared, r: int) -> Lent:
+    def lend(self, sent: Shared, r: int) -> list[Lent]:
         """What its lane reads in a round, from what was sent."""
         part = Part(self.plan, self.plan.round(r)[0])
-        layout, _ = lay_out([part], 0, ALONE, self.room, self.dtype)
+        layout = lay_out([part], 0, ALONE, self.room, self.dtype)
         bank = ({"params": sent["params"], "stats": sent["stats"], "aux": {}},)
-        return self.mesh.lend(bank, (), layout, self.mesh.jobs(layout)[0], self.data, ((self.root,), r))
+        return self.mesh.lend(bank, (), layout, self.data, ((self.root,), r))
 
 
 def room_of(plan: Plan) -> Capacity:
@@ -114,5 +116,5 @@ def room_of(plan: Plan) -> Capacity:
         members=1,
         shards=1,
         seats=1,
-        samples=len(plan.federation.y),
+        samples=len(plan.federation.train.y),
     )

@@ -1,13 +1,14 @@
 """What the messages of a cohort go through: wire, filter, stages, rule, and steps on the aggregate."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Int
 
 from fedsim import tree
 from fedsim.compose import (
+    add_reports,
     aggregate_line,
     as_stages,
     decoding,
@@ -15,13 +16,11 @@ from fedsim.compose import (
     fresh_rows,
     labels,
     line,
+    no_reports,
     settled,
     with_before,
 )
-from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.layout import Jobs
-from fedsim.engine.own_samples import server_loss
-from fedsim.engine.serving import RoundInfo, ServerState, Travelled
+from fedsim.engine.keys import Phase
 from fedsim.engine.shared_leaves import travelling
 from fedsim.tree import Tree
 from fedsim.types import (
@@ -32,16 +31,41 @@ from fedsim.types import (
     Codec,
     Context,
     Info,
+    Result,
     RowStage,
     Rule,
     Shared,
     Stage,
-    Task,
     Updates,
     forgetful,
 )
 
+State = dict[str, Tree]
+"""Of `wire`, `stages`, `rule` and `steps`."""
+
+Contexts = Callable[[Phase], Context]
+"""What links may know beside the rows, in each phase of a round."""
+
 COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
+
+
+class Travelled(NamedTuple):
+    """Rows behind the wire, and behind the server's stages."""
+
+    arrived: Updates
+    kept: Updates
+    bad: Bool[Array, " rows"]  # those that were not finite
+    state: State  # of wire and stages
+    info: Info  # what they report, by their place
+
+
+class Reduced(NamedTuple):
+    """What becomes of a round's rows."""
+
+    row: Tree  # what the rule made of them
+    aggregate: Tree  # behind the steps that follow it
+    state: State  # of all links
+    info: Info  # what they report, as `krum/malicious_kept`
 
 
 class Passage:
@@ -53,11 +77,11 @@ class Passage:
       rule: the reducing rule.
       steps: what happens to the aggregate before the optimisers.
       client: the client method, which says what travels.
-      task: of losses on the server's own samples.
       drop: give weight 0 to a row that is not finite.
-      width: rows that a row-wise stage works on at a time.
+      width: rows that a row-wise stage works on at a time; None: all.
 
     Attributes:
+      wire_names: of the links of the wire, where they report; likewise `stage_names`, `rule_name` and `step_names`.
       remembering: links that remember a row of every client, by name.
       of_memory: the name of the one before the rule, which is the server's; None: it remembers nothing.
       codec: of the wire.
@@ -73,30 +97,40 @@ class Passage:
         rule: Rule,
         steps: Sequence[AggregateStage],
         client: Client,
-        task: Task,
         *,
         drop: bool,
-        width: int,
+        width: int | None = None,
     ):
+        self.rule = rule
+        self.client = client
+        self.drop = drop
+
+        travels = as_stages(wire, self._defence)
         stages = with_before(stages, rule)
-        links, self.rule, self.client, self.drop = [*as_stages(wire, self._defence), *stages], rule, client, drop
-        self.task = task
+        links = [*travels, *stages]
+
+        # Every link reports under its name; a kind that stands twice is numbered.
         names = labels([*links, rule, *steps])
-        self.of_wire, self.of_stages = names[: len(wire)], names[len(wire) : len(links)]
-        self.of_rule = names[len(links)]
-        self.wire, self.stages = line(links[: len(wire)], width, self.of_wire), line(stages, width, self.of_stages)
+        self.wire_names = names[: len(wire)]
+        self.stage_names = names[len(wire) : len(links)]
+        self.rule_name = names[len(links)]
+        self.wire = line(travels, width, self.wire_names)
+        self.stages = line(stages, width, self.stage_names)
         self.aims = any(isinstance(link, Aim) for link in wire)
+
+        # What arrives of a linear codec is decoded once, behind the rule.
         self.codec = next((link for link in wire if isinstance(link, Codec)), None)
         linear = [self.codec] if self.codec and self.codec.linear else []
         self.decoder = decoding(linear[0]) if linear else None
         self.steps = aggregate_line([*map(decoding_step, linear), *steps])
-        self.of_steps = [*(codec.name for codec in linear), *names[len(links) + 1 :]]
-        self.remembering = {
-            name: link for name, link in zip(names, links, strict=False) if link.memory is not forgetful
-        }
+        self.step_names = [*(codec.name for codec in linear), *names[len(links) + 1 :]]
+
+        owners = zip(names, links, strict=False)
+        self.remembering = {name: link for name, link in owners if link.memory is not forgetful}
         self.of_memory = names[len(links) - 1] if rule.before and rule.before.memory is not forgetful else None
+
         self.least = max(self.wire.least, self.stages.least, rule.least)
-        # what the rule remembers waits for all rows where a round that has some may be skipped
+        # What the rule remembers waits for all rows where a round that has some may be skipped.
         together = self.of_memory is not None and (self.least > 1 or rule.most is not None)
         self.folds = rule.fold is not None and not together and all(isinstance(link, RowStage) for link in links)
         self.bound = None if self.codec else _bound(stages, rule)
@@ -105,75 +139,78 @@ class Passage:
         """The parameters that the client method shares."""
         return travelling(self.client, shared["params"])
 
-    def init(self, params: Tree, present: Any) -> dict[str, Tree]:
+    def init(self, params: Tree, present: Any) -> State:
         """The states of all links."""
         links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
         return {name: link.init(params, present) for name, link in links.items()}
 
-    def context(self, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase) -> Context:
-        """What links may know beside the rows."""
-        return Context(
-            key=round_key(info.root, info.round, phase),
-            round=info.round,
-            N=info.clients,
-            lr=jobs.lr[0],
-            shared={**server.shared, "params": self.travelling(server.shared)},
-            ids=jobs.id,
-            malicious=jobs.malicious,
-            samples=info.samples,
-            expected=info.expected[0],
-            expected_samples=info.expected[1],
-            server={name: server.state[name] for name in ("stages", "rule")} if self.aims else (),
-            reference=info.reference,
-            share=jobs.share,
-            server_loss=None if info.own is None else server_loss(self.task, server.shared, info.own),
-            flown=info.flown,
-        )
-
     def arrive(
-        self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo, phase: Phase = Phase.WIRE
+        self, updates: Updates, state: State, contexts: Contexts, phase: Phase = Phase.WIRE
     ) -> tuple[Updates, Tree, Info, Array]:
         """The wire and the filter behind it -> (updates, the wire's state and reports, which rows were not finite)."""
-        context = self.context(server, jobs, info, phase)
+        context = contexts(phase)
         if self.aims:
-            context = context._replace(server={**context.server, "memory": updates.memory})
-        updates, state, reports = self.wire.apply(updates, server.state["wire"], context)
+            attacked = {"stages": state["stages"], "rule": state["rule"], "memory": updates.memory}
+            context = context._replace(server=attacked)
+        updates, wire, reports = self.wire.apply(updates, state["wire"], context)
         sent = (updates.delta, updates.stats, updates.aux)
         bad = updates.arrived & ~tree.finite_rows(sent, len(updates.arrived))
-        return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), state, reports, bad
+        return updates._replace(arrived=updates.arrived & ~(bad & self.drop)), wire, reports, bad
 
-    def through(self, updates: Updates, server: ServerState, jobs: Jobs, info: RoundInfo) -> Travelled:
-        """Wire, filter and the server's stages before the rule."""
-        arrived, wire, of_wire, bad = self.arrive(updates, server, jobs, info)
-        context = self.context(server, jobs, info, Phase.SERVER)
-        kept, stages, reports = self.stages.apply(arrived, server.state["stages"], context)
-        of_stages = {len(self.of_wire) + place: more for place, more in reports.items()}
+    def through(self, updates: Updates, state: State, contexts: Contexts) -> Travelled:
+        """Wire, filter and the server's stages before the rule; `state` is that of all links."""
+        arrived, wire, of_wire, bad = self.arrive(updates, state, contexts)
+        kept, stages, reports = self.stages.apply(arrived, state["stages"], contexts(Phase.SERVER))
+        of_stages = {len(self.wire_names) + place: more for place, more in reports.items()}
         return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, {**of_wire, **of_stages})
 
-    def closed(
+    def reduced(
         self,
-        reduce: Callable[[Tree, Context], tuple[Tree, Tree, Info]],
-        states: dict[str, Tree],
+        reduce: Callable[[Tree, Context], Result],
+        state: State,
+        moved: State,
         reports: Info,
-        server: ServerState,
-        jobs: Jobs,
-        info: RoundInfo,
-    ) -> tuple[Tree, Tree, dict[str, Tree], Info]:
-        """The end of a round -> (what the rule returned, aggregate behind all steps, states, what links report).
+        contexts: Contexts,
+    ) -> Reduced:
+        """The end of a round: the rule, and the steps on what it returns.
 
         Args:
           reduce: the rule on the round's rows or on their sum, (state, context) -> (aggregate, state, info).
-          states: of wire and stages.
+          state: of all links, at the round's start.
+          moved: of wire and stages, behind the rows.
           reports: of wire and stages, as sums over the rows of the round.
-          server: of the round's start.
-          jobs: of the round's last block.
-          info: of the round.
+          contexts: of the round.
         """
-        reduced, rule, of_rule = reduce(server.state["rule"], self.context(server, jobs, info, Phase.RULE))
-        context = self.context(server, jobs, info, Phase.AGGREGATE)
-        aggregate, steps, of_steps = self.steps.apply(reduced, server.state["steps"], context)
-        state = {**server.state, **self._after(states, reports), "rule": rule, "steps": steps}
-        return reduced, aggregate, state, self._reports(reports, of_rule, of_steps)
+        row, rule, of_rule = reduce(state["rule"], contexts(Phase.RULE))
+        aggregate, steps, of_steps = self.steps.apply(row, state["steps"], contexts(Phase.AGGREGATE))
+        state = {**state, **self._after(moved, reports), "rule": rule, "steps": steps}
+        return Reduced(row, aggregate, state, self._reports(reports, of_rule, of_steps))
+
+    def over(self, updates: Updates, state: State, contexts: Contexts) -> tuple[Travelled, Reduced]:
+        """All messages of a round: what arrives of them, and what becomes of that."""
+        travelled = self.through(updates, state, contexts)
+        reduce = lambda state, context: self.rule.apply(travelled.kept, state, context)
+        reports = add_reports(no_reports(travelled.info), travelled.info)
+        return travelled, self.reduced(reduce, state, travelled.state, reports, contexts)
+
+    def skips(self, usable: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether a round with so many rows for the rule changes nothing."""
+        skipped, most = usable < self.least, self.rule.most
+        return skipped if most is None else skipped | (usable > most)
+
+    def rows_to_keep(self, travelled: Travelled, before: Tree, skipped: Array | bool = False) -> dict[str, Tree]:
+        """What stages remember of the clients from now on; the rule's own memory changes where the rule takes the row.
+
+        Args:
+          travelled: the rows.
+          before: what stages remembered before the round.
+          skipped: whether the round is.
+        """
+        kept, name = travelled.kept, self.of_memory
+        rows = dict(kept.memory)
+        if name is not None:
+            rows[name] = tree.select(kept.arrived & ~jnp.asarray(skipped), rows[name], before[name])
+        return rows
 
     def decoded(self, aggregate: Tree, shared: Shared) -> Tree:
         """A sum of messages, where the codec is linear from a sum of payloads; no memory of the server's has a part in it."""
@@ -185,19 +222,19 @@ class Passage:
         kept, _, _ = self.stages.apply(updates._replace(memory=rows), context.server["stages"], context)
         return self.rule.apply(kept, context.server["rule"], context)[0]
 
-    def _after(self, state: dict[str, Tree], info: Info) -> dict[str, Tree]:
+    def _after(self, state: State, info: Info) -> State:
         """The states of wire and stages when the round is over."""
         assert self.wire.after is not None and self.stages.after is not None
-        first = len(self.of_wire)
+        first = len(self.wire_names)
         wire = {place: more for place, more in info.items() if place < first}
         stages = {place - first: more for place, more in info.items() if place >= first}
         return {"wire": self.wire.after(state["wire"], wire), "stages": self.stages.after(state["stages"], stages)}
 
     def _reports(self, info: Info, rule: Info, steps: Info) -> Info:
         """What links report, as `krum/malicious_kept`; the last of those that say so is `malicious_kept` alone."""
-        before = [*self.of_wire, *self.of_stages]
-        reports = [(before[place], settled(more)) for place, more in info.items()] + [(self.of_rule, rule)]
-        reports += [(self.of_steps[place], more) for place, more in steps.items()]
+        before = [*self.wire_names, *self.stage_names]
+        reports = [(before[place], settled(more)) for place, more in info.items()] + [(self.rule_name, rule)]
+        reports += [(self.step_names[place], more) for place, more in steps.items()]
         common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
         return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
 

@@ -26,28 +26,28 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     those of ROOM bytes of rows in a call.
     """
     f, client, task = run.plan.federation, run.program.server.client, run.program.task
-    tested = np.flatnonzero(chosen[f.test_owner])
+    tested = np.flatnonzero(chosen[f.test_holders.owner])
     if client.personal is None or not len(tested):
         return {}, np.zeros(f.N, np.int64)
-    order = tested[np.argsort(f.test_owner[tested], kind="stable")]
-    rows, owner = f.test_indices[order], f.test_owner[order]
+    order = tested[np.argsort(f.test_holders.owner[tested], kind="stable")]
+    rows, owner = f.test_holders.indices[order], f.test_holders.owner[order]
     batch, place = by_client(owner, run.batch)
     first = np.flatnonzero(place == 0)  # of each batch
     ids, E = owner[first].astype(np.int32), int(place.max()) + 1
     index = np.repeat(rows[first][:, None], E, axis=1)  # places that are left are filled up
     index[batch, place] = rows
     y_now = f.labels_in(run.round)
-    per_batch = run.row_bytes() + E * (f.x[:1].nbytes + f.y[:1].nbytes)
+    per_batch = run.row_bytes() + E * (f.train.x[:1].nbytes + f.train.y[:1].nbytes)
     width = int(np.clip(ROOM // per_batch, 1, len(ids)))
     score = scorer(client.personal, task.apply, task.loss, task.classes > 0)
-    shared = run.program.server.shown(run.server)
+    shared = run.program.server.sender.shown(run.server)
     parts = []
     for start in range(0, len(ids), width):
         some = np.minimum(np.arange(start, start + width), len(ids) - 1)  # one shape, one compilation
-        x, y = _taken(f.x, f.x_test, index[some]), _taken(y_now, f.y_test, index[some])
+        x, y = _taken(f.train.x, f.test.x, index[some]), _taken(y_now, f.test.y, index[some])
         parts.append(jax.tree.map(np.asarray, score(shared, remembered(run, ids[some])[CLIENT], x, y)))
     scores = {name: np.concatenate([part[name] for part in parts])[batch, place].astype(float) for name in parts[0]}
-    return client_means(f, scores, owner, labels_of(_taken(y_now, f.y_test, rows)))
+    return client_means(f, scores, owner, labels_of(_taken(y_now, f.test.y, rows)))
 
 
 def by_client(owner: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

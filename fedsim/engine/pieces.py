@@ -4,7 +4,8 @@ import time
 
 import jax
 
-from fedsim.engine.mesh import Buffers, Lent, Mesh
+from fedsim.engine.lanes import Lent
+from fedsim.engine.mesh import Buffers, Mesh
 
 CALL_SECONDS = 1.0  # of a device call, about
 
@@ -29,7 +30,7 @@ class Pieces:
         self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
 
 
-def train_block(mesh: Mesh, lent: Lent, buffers: Buffers, steps: int, pieces: Pieces) -> Buffers:
+def train_block(mesh: Mesh, lent: list[Lent], buffers: Buffers, steps: int, pieces: Pieces) -> Buffers:
     """All lane steps of one block, in one call or several -> the buffers, whose rows are written."""
     t, tokens = 0, None
     trials = pieces.trials(steps)

@@ -5,269 +5,103 @@ own rows of the stack, by the programs that it would run alone. Nothing here wai
 calls that cut a long training into pieces.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Key
 
 from fedsim import tree
-from fedsim.engine.blocks import Block, Blocks
-from fedsim.engine.deviation import HonestSum
-from fedsim.engine.diagnosis import Diagnosis, Sums, close_sums, measured
-from fedsim.engine.evaluation import Evaluate
+from fedsim.engine.before import probe, refer
+from fedsim.engine.blocks import Block
+from fedsim.engine.diagnosis import Sums, close_sums
 from fedsim.engine.feedback import observed
-from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs, Part, placed
-from fedsim.engine.memory import CLIENT, Memory
+from fedsim.engine.measuring import measure, with_deviations
+from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Buffers, Mesh
-from fedsim.engine.own_samples import OwnSamples, ServerTraining
-from fedsim.engine.pack import Capacity, Packer, Width, longest_first
-from fedsim.engine.pieces import Pieces, train_block
-from fedsim.engine.server import Server
-from fedsim.engine.serving import (
-    Folded,
-    Gathered,
-    Outcome,
-    ProbeSum,
-    RoundInfo,
-    Sent,
-    ServerState,
-    TrainStats,
-    mean_losses,
-)
-from fedsim.engine.store import Store
+from fedsim.engine.pieces import train_block
+from fedsim.engine.records import Played, Round, RoundWork, RunState, Space, TrainedBlock
+from fedsim.engine.sending import Sent
+from fedsim.engine.serving import Messages, RoundStart, Served
+from fedsim.engine.slots import Part, Slots, of_runs, placed
 from fedsim.engine.threads import beside
-from fedsim.engine.versions import Versions
-from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
-from fedsim.types import Flown, Shared, Task
-
-
-class Program(NamedTuple):
-    """The compiled half of a scenario: pure functions, and the shapes they were made for."""
-
-    mesh: Mesh
-    server: Server
-    evaluate: Evaluate
-    evaluators: int  # threads that evaluate side by side
-    task: Task
-    width: Width
-    room: Capacity
-    dtype: np.dtype
-    pack: Packer = longest_first
-    diagnoses: bool = False  # whether the updates are measured
-    probe: Mesh | None = None  # the lanes of the pass at x, where a round has one
-    own: Mesh | None = None  # those of the server's own training, where the rule needs it
-    solo: bool = False  # whether no other run may train beside
-
-
-class RunState(NamedTuple):
-    """What a run holds between two rounds."""
-
-    server: ServerState
-    programs: Server
-    start: Shared  # variables of the run's start
-    store: Store  # where the clients' memory lives
-    root: Key[Array, ""]  # of all randomness of the run
-    clients: Float[Array, ""]  # that can take part
-    samples: Float[Array, ""]  # of all of them together
-    expected: Float[Array, "2"]  # clients that a round draws on average, and their samples
-    versions: Versions | None = None  # of an asynchronous server: models that clients still train from
-    own: OwnSamples | None = None  # of the server, where the rule asks for losses on them
-    training: ServerTraining | None = None  # of the server itself, where the rule asks for its update
-    asks: tuple[str, ...] = ()  # what its cohort wants to know of every update
-    plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
-
-
-class Space(NamedTuple):
-    """Lanes and stacks of the round before, whose room is used again; their contents do not matter."""
-
-    training: Buffers | None = None
-    probe: Buffers | None = None
-    own: Buffers | None = None
-
-
-class Round(NamedTuple):
-    """What the five steps of a round read."""
-
-    program: Program
-    blocks: Blocks  # the host's lay-outs
-    runs: Sequence[RunState]  # often a single one
-    number: int  # from 1
-    data: list | None  # (x, y) of all training samples, on the device; None: they stay on the host
-    pieces: Pieces
-    own_pieces: Pieces  # of the server's own training
-    space: Space
-
-    @property
-    def playing(self) -> tuple[bool, ...]:
-        """Which runs take part."""
-        return tuple(run.plays for run in self.runs)
-
-
-class RoundWork(NamedTuple):
-    """What has become of a run's cohort so far in a round."""
-
-    run: RunState
-    info: RoundInfo
-    sent: Sent  # what the clients got, and the server of the round's start; after a pass at x, with its mean in `aux`
-    cohort: RoundPlan | None  # None: the run does not take part
-    memory: Memory
-    places: np.ndarray  # of the clients' rows of memory
-    total: Folded | Gathered | None = None
-    jobs: Jobs | None = None  # of the last block
-    stats: tuple[TrainStats, ...] = ()  # by block
-    honest: HonestSum | None = None  # the sum of the honest rows, where blocks are folded
-    probe: ProbeSum | None = None
-    losses: tuple[Float[Array, " block"], ...] = ()  # at x, by block
-    feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
-
-    @property
-    def steps(self) -> int:
-        """Local steps of all clients."""
-        return 0 if self.cohort is None else int(self.cohort.steps.sum())
-
-
-class TrainedBlock(NamedTuple):
-    """A block whose clients have trained."""
-
-    block: Block
-    columns: Jobs  # of all runs
-    jobs: list[Jobs]  # of every run
-    stack: Rows  # of all runs, by slot
-    rows: list[Rows]  # of every run, by slot
-    remembered: list[Tree]  # of every run: what stages remember of these clients
-    buffers: Buffers  # in which they stand
-
-
-class Played(NamedTuple):
-    """A round that was handed to the device; its numbers may still be on their way."""
-
-    cohort: RoundPlan
-    server: ServerState
-    outcome: Outcome
-    stats: tuple[TrainStats, ...]
-    steps: int  # that trained a client
-    lane_steps: int  # steps times lanes
-    sent: tuple[Array, ...]  # bytes by slot: of the messages, and of those of a pass at x
-    extra: int  # bytes that every client sends besides
-    got: Array | int | None  # bytes that every client got; None: those of the variables
-    diagnosis: Diagnosis | None = None  # of all runs side by side
-    place: int = 0  # of this run among them
-    feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
+from fedsim.types import Flown, Shared
 
 
 def play(round: Round) -> tuple[list[Played | None], Space]:
     """A round of runs side by side -> (what every run did, None where it took no part; the space for the next round)."""
     block: Block | None
+    program, lane_steps, sums = round.program, 0, None
+
     block, works = plan(round)
     works, space = refer(round, works)
-    lane_steps, sums = 0, None
-    if round.program.probe is not None:
-        block, works, space = probe(round, block, works, space)
+    if program.probe is not None:
+        block, works, space = probe(round, train, block, works, space)
+
     while block is not None:
-        trained = train(round, round.program.mesh, block, works, space.training)
-        works = wire(round, works, trained)
-        sums = measure(round, sums, trained)
+        trained = train(round, program.mesh, block, works, space.training)
+        works = wire(works, trained)
+        if program.diagnoses:
+            works, sums = measure(round, works, trained, sums)
         space = space._replace(training=trained.buffers)
-        lane_steps += block.steps * round.program.width.lanes * round.program.mesh.shards
+        lane_steps += block.layout.steps * program.width.lanes * program.mesh.shards
         block = round.blocks.following(block)
-    served = serve(works, round.program.diagnoses)
+
+    served = serve(works)
+    if program.diagnoses:
+        served = with_deviations(works, served)
     return keep(works, served, sums, lane_steps), space
 
 
 def plan(round: Round) -> tuple[Block, list[RoundWork]]:
     """Step 1, on the host: cohorts, batches and lanes of the first block, and memory lent for the clients of all."""
     block = round.blocks.get(round.number, 0, round.playing, round.program.probe is not None)
-    works = []
-    for run, part in zip(round.runs, block.parts, strict=True):
-        cohort = None if part is None else part.cohort
-        memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
-        info = RoundInfo(run.root, round.number, run.clients, run.samples, run.expected, run.own)
-        if part is not None:
-            info = info._replace(flown=_flown(run, part))
-        sent = Sent(run.server, run.server.shared) if cohort is None else run.programs.sent(run.server, info)
-        works.append(RoundWork(run, info, sent, cohort, memory, places))
+    works = [_begun(round.number, run, part) for run, part in zip(round.runs, block.parts, strict=True)]
     return block, works
 
 
-def refer(round: Round, works: list[RoundWork]) -> tuple[list[RoundWork], Space]:
-    """The servers' own training before that of the clients, where a rule asks for their update -> (works, space)."""
-    referred, buffers = [], round.space.own
-    for work in works:
-        training = work.run.training
-        if work.cohort is not None and training is not None:
-            lent = training.lend(work.sent.shared, round.number)
-            buffers = training.mesh.empty(buffers, lent, seats=1)
-            buffers = train_block(training.mesh, lent, buffers, training.steps, round.own_pieces)
-            work = work._replace(info=work.info._replace(reference=_first_row(buffers.rows[0].message.delta)))
-        referred.append(work)
-    return referred, round.space._replace(own=buffers)
-
-
-def probe(round: Round, block: Block, works: list[RoundWork], space: Space) -> tuple[Block, list[RoundWork], Space]:
-    """The pass at x before the training, where method or rule asks for one -> (first block of the training, works, space)."""
-    mesh = round.program.probe
-    assert mesh is not None
-    following: Block | None = block
-    while following is not None:
-        trained = train(round, mesh, following, works, space.probe)
-        works = [_probed(*each, following.first) for each in zip(works, trained.jobs, trained.rows, strict=True)]
-        space = space._replace(probe=trained.buffers)
-        following = round.blocks.following(following)
-    return round.blocks.get(round.number, 0, round.playing), list(map(_with_probe, works)), space
-
-
 def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffers: Buffers | None) -> TrainedBlock:
-    """Step 2, on the device: a block of the cohorts on its lanes."""
+    """Step 2, on the device: the clients of a block on its lanes, those of all runs side by side.
+
+    Args:
+      round: what all steps read.
+      mesh: the lanes, of the training or of the pass at x.
+      block: the next one.
+      works: of every run.
+      buffers: those of the block before.
+    """
     runs, size = len(works), round.program.width.block
+    places = [work.places[block.first : block.first + size] for work in works]
+    slots = placed(block.layout.slots, places, size)
+    by_run = of_runs(slots, runs)
+    memory, remembered = ((), [{}] * runs) if block.probe else _remembered(works, by_run)
+
+    layout = block.layout._replace(slots=slots)
     bank = tuple(model for work in works for model in _start_models(work, block.versions))
-    roots = tuple(work.info.root for work in works)
-    layout = placed(block.layout, [work.places[block.first : block.first + size] for work in works], size)
     data = mesh.handed(block.samples) if round.data is None else round.data
-    shard_jobs, columns = mesh.jobs(layout)
-    jobs = _by_run(columns, runs)
-    memory, remembered = ((), []) if block.probe else _remembered(works, jobs)
-    lent = mesh.lend(bank, memory, layout, shard_jobs, data, (roots, block.round))
-    buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), block.steps, round.pieces)
+    roots = tuple(work.at.root for work in works)
+    lent = mesh.lend(bank, memory, layout, data, (roots, block.round))
+
+    buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), layout.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
-    stack, buffers = mesh.collect(buffers, shard_jobs)
-    rows = _by_run(stack, runs)
-    return TrainedBlock(
-        block=block, columns=columns, jobs=jobs, stack=stack, rows=rows, remembered=remembered, buffers=buffers
-    )
+    stack, buffers = mesh.collect(buffers, lent)
+    rows = [stack] if runs == 1 else _split(stack, runs)
+    return TrainedBlock(block, slots, stack, list(map(Messages, rows, by_run, remembered)), buffers)
 
 
-def wire(round: Round, works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
+def wire(works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
     """Step 3: a block's messages travel, and are added to what the server has (where rows must be seen together, they
     travel when all are there).
     """
-    first, diagnoses = trained.block.first, round.program.diagnoses
-    each = zip(works, trained.jobs, trained.rows, trained.remembered, strict=True)
-    calls = [(*parts, first, diagnoses) for parts in each]
-    return beside(_added, calls, [work.run.programs.adding for work in works])
+    calls = [(*each, trained.block.first) for each in zip(works, trained.messages, strict=True)]
+    return beside(_added, calls, [work.run.programs.reduction.adding for work in works])
 
 
-def measure(round: Round, sums: Sums | None, trained: TrainedBlock) -> Sums | None:
-    """What a block's updates say about the clients, where that is asked for."""
-    if not round.program.diagnoses:
-        return None
-    return measured(sums, trained.stack.message.delta, trained.columns, runs=len(round.runs))
-
-
-def serve(works: list[RoundWork], diagnoses: bool) -> list[tuple[ServerState, Memory, Outcome] | None]:
+def serve(works: list[RoundWork]) -> list[Served | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
-    calls = [(work, diagnoses) for work in works]
-    return beside(_served, calls, [work.run.programs.close for work in works])
+    return beside(_served, [(work,) for work in works], [work.run.programs.close for work in works])
 
 
 def keep(
-    works: list[RoundWork],
-    served: list[tuple[ServerState, Memory, Outcome] | None],
-    sums: Sums | None,
-    lane_steps: int,
+    works: list[RoundWork], served: list[Served | None], sums: Sums | None, lane_steps: int
 ) -> list[Played | None]:
     """Step 5: client memory goes back to its store; what happened goes to the host, when it is there."""
     per_step, played = lane_steps / max(sum(work.steps for work in works), 1), []
@@ -276,19 +110,18 @@ def keep(
         if work.cohort is None or result is None:
             played.append(None)
             continue
-        server, memory, outcome = result
-        work.run.store.keep(work.cohort.ids, memory)
+        work.run.store.keep(work.cohort.ids, result.memory)
         if work.run.versions is not None:
-            work.run.versions.keep(work.cohort.round, server.shared)
+            work.run.versions.keep(work.cohort.round, result.server.shared)
         played.append(
             Played(
                 cohort=work.cohort,
-                server=server,
-                outcome=outcome,
+                server=result.server,
+                outcome=result.outcome,
                 stats=work.stats,
                 steps=work.steps,
                 lane_steps=int(np.rint(per_step * work.steps)),
-                sent=(outcome.bytes, *(() if work.probe is None else (work.probe.bytes,))),
+                sent=(result.outcome.bytes, *_probe_bytes(work)),
                 extra=_loss_bytes(work),
                 got=work.sent.bytes,
                 diagnosis=diagnosis,
@@ -299,10 +132,24 @@ def keep(
     return played
 
 
-def _loss_bytes(work: RoundWork) -> int:
-    """What the loss at x adds to a message, where clients send it."""
-    loss = work.stats[0].loss
-    return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype)) if work.run.programs.asks_loss else 0
+def _begun(number: int, run: RunState, part: Part | None) -> RoundWork:
+    """A run's work at the start of a round: its memory is lent, and the model is on its way to the clients."""
+    cohort = None if part is None else part.cohort
+    memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
+    server, sent = run.server, Sent(run.server.shared)
+    if cohort is not None:
+        server, sent = run.programs.sender.sent(server, run.root, number)
+    at = RoundStart(
+        server=server,
+        root=run.root,
+        round=number,
+        clients=run.clients,
+        samples=run.samples,
+        expected=run.expected,
+        own=run.own,
+        flown=None if part is None else _flown(run, part),
+    )
+    return RoundWork(run=run, at=at, sent=sent, cohort=cohort, memory=memory, places=places)
 
 
 def _start_models(work: RoundWork, room: int) -> list[Shared]:
@@ -315,6 +162,16 @@ def _start_models(work: RoundWork, room: int) -> list[Shared]:
     return [*models, *models[-1:] * (room - len(models))]
 
 
+def _remembered(works: list[RoundWork], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
+    """Rows of memory of a block's clients: of the client method, those of the runs one after another; of stages, by run."""
+    rows = [
+        work.run.programs.memories.gather(work.memory, work.run.start, own, work.run.root)
+        for work, own in zip(works, slots, strict=True)
+    ]
+    trained = [row.pop(CLIENT) for row in rows]
+    return trained[0] if len(rows) == 1 else _concatenated(trained), rows
+
+
 def _flown(run: RunState, part: Part) -> Flown | None:
     """What the only client of a round trained from, where the schedule mixes models; nobody's has no share."""
     mixing, cohort = part.plan.timetable.mixing, part.cohort
@@ -325,73 +182,35 @@ def _flown(run: RunState, part: Part) -> Flown | None:
     return Flown(params, run.samples.dtype.type(share))
 
 
-def _remembered(works: list[RoundWork], jobs: list[Jobs]) -> tuple[Tree, list[Tree]]:
-    """Rows of memory of a block's clients: of the client method, those of the runs one after another; of stages, by run."""
-    rows = [
-        work.run.programs.memories.gather(work.memory, work.run.start, columns, work.run.root)
-        for work, columns in zip(works, jobs, strict=True)
-    ]
-    trained = [row.pop(CLIENT) for row in rows]
-    return trained[0] if len(rows) == 1 else _concatenated(trained), rows
-
-
-def _probed(work: RoundWork, jobs: Jobs, rows: Rows, first: int) -> RoundWork:
-    """With the rows of a block of the pass at x."""
-    if work.cohort is None:
+def _added(work: RoundWork, messages: Messages, first: int) -> RoundWork:
+    """With the messages of the slots from `first` on; a run whose cohort has no such slots has none to add."""
+    if not work.has(first):
         return work
-    programs, total = work.run.programs, None
-    if programs.client.probe is not None:  # else the loss alone is sent
-        total = programs.add_probe(work.probe, work.sent.server, rows, jobs, work.info, first)
-    return work._replace(probe=total, losses=(*work.losses, mean_losses(rows)))
+    asks, slots = work.run.asks, messages.slots
+    feedback = (*work.feedback, observed(messages.rows.message.delta, asks)) if asks else ()
+    if work.probed is not None:
+        messages = messages._replace(loss=work.probed.losses[first // len(slots.weight)])
+    total, memory, stats = work.run.programs.reduction.add(work.total, work.memory, messages, work.at, first)
+    return work._replace(total=total, memory=memory, slots=slots, stats=(*work.stats, stats), feedback=feedback)
 
 
-def _with_probe(work: RoundWork) -> RoundWork:
-    """With the mean of the pass at x sent to the clients, where the method reads it."""
-    if work.probe is None or "probe" not in work.sent.shared["aux"]:
-        return work
-    return work._replace(sent=work.run.programs.send_probe(work.probe, work.sent))
-
-
-def _added(work: RoundWork, jobs: Jobs, rows: Rows, remembered: Tree, first: int, diagnoses: bool) -> RoundWork:
-    """With the rows of the slots from `first` on; a run whose cohort has no such slots has none to add."""
-    if work.cohort is None or first > max(len(work.cohort.ids) - 1, 0):
-        return work
-    programs, asks = work.run.programs, work.run.asks
-    feedback = (*work.feedback, observed(rows.message.delta, asks)) if asks else ()
-    loss, losses = (work.losses[0], work.losses[1:]) if work.losses else (None, ())
-    total, memory, stats = programs.add(
-        work.total, work.sent.server, work.memory, rows, remembered, loss, jobs, work.info, first
-    )
-    honest = work.honest
-    if diagnoses and isinstance(total, Folded):
-        honest = programs.add_honest(honest, work.sent.server, rows, remembered, jobs, work.info)
-    return work._replace(
-        total=total,
-        memory=memory,
-        jobs=jobs,
-        losses=losses,
-        stats=(*work.stats, stats),
-        honest=honest,
-        feedback=feedback,
-    )
-
-
-def _served(work: RoundWork, diagnoses: bool) -> tuple[ServerState, Memory, Outcome] | None:
+def _served(work: RoundWork) -> Served | None:
     """The next server of a run that takes part."""
     if work.cohort is None:
         return None
-    assert work.total is not None and work.jobs is not None
-    programs, old, deviation = work.run.programs, work.sent.server, {}
-    server, memory, outcome, reduced = programs.close(work.total, old, work.memory, work.jobs, work.info)
-    if diagnoses:
-        deviation = programs.deviation(work.total, reduced, work.honest, old, work.jobs, work.info)
-    return server, memory, outcome._replace(info={**outcome.info, **deviation})
+    assert work.total is not None and work.slots is not None
+    return work.run.programs.close(work.total, work.memory, work.slots, work.at)
 
 
-def _by_run(stacked: Tree, runs: int) -> list:
-    """A stack over the slots of all runs -> one for each."""
-    return [stacked] if runs == 1 else _split(stacked, runs)
+def _loss_bytes(work: RoundWork) -> int:
+    """What the loss at x adds to a message, where clients send it."""
+    loss = work.stats[0].loss
+    return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype)) if work.run.programs.asks_loss else 0
 
 
-_first_row = jax.jit(lambda stack: tree.take(stack, 0))
+def _probe_bytes(work: RoundWork) -> tuple:
+    """Bytes by slot of the messages of a pass at x, where there were some."""
+    return () if work.probed is None or work.probed.total is None else (work.probed.total.bytes,)
+
+
 _concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_argnums=1)

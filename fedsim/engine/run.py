@@ -20,7 +20,7 @@ from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import Scores, Stack, gathered, held_out, lent, metrics, scores
 from fedsim.engine.feedback import MEASURES
 from fedsim.engine.own_samples import ServerTraining, own_samples
-from fedsim.engine.round import Played, Program, RunState
+from fedsim.engine.records import Played, Program, RunState
 from fedsim.engine.serving import ServerState
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
@@ -130,7 +130,7 @@ class Run:
         self.empty, self.since, self.open_since = 0, Counters(), Counters()
         self.trained, self.usable = 0, 0  # updates so far: of clients that trained, and those that the rule could use
         self.aggregated = 0  # of the usable ones those that a round aggregated: the others were too few for the rule
-        self.downlink = downlink(program.server.client, program.server.broadcast, shared, f.N)
+        self.downlink = downlink(program.server.client, program.server.sender.codec, shared, f.N)
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.joined = np.zeros(f.N, np.int64)  # rounds in which each client took part
         self.sent = np.zeros(f.N, np.int64)  # bytes that each client sent
@@ -291,7 +291,10 @@ class Run:
             self.status, self.reason = "stopped", f"round {r}: {int(outcome.nonfinite)} messages were not finite"
         elif self.policy.impossible and bool(outcome.skipped):
             reason = f"{int(outcome.reported) - int(outcome.nonfinite)} usable messages"
-            self.status, self.reason = "stopped", f"round {r}: {reason}, the rule needs {self.program.server.least}"
+            self.status, self.reason = (
+                "stopped",
+                f"round {r}: {reason}, the rule needs {self.program.server.passage.least}",
+            )
         elif r == self.rounds:
             self._end()
 
@@ -313,8 +316,9 @@ class Run:
         """Why no round of a run was aggregated, and what to do."""
         if not self.trained:
             return "no client reported in any round; change cohort, fleet or schedule so that some do"
-        server = self.program.server
-        needed = f"at least {server.least}" if server.most is None else f"{server.least} to {server.most}"
+        passage = self.program.server.passage
+        least, most = passage.least, passage.rule.most
+        needed = f"at least {least}" if most is None else f"{least} to {most}"
         return f"the rule needs {needed} usable updates, and no round had so many; change the rule, or who reports"
 
     def evaluates(self, r: int) -> bool:
@@ -329,7 +333,7 @@ class Run:
         """Scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
         threads = program.evaluators if together else 1
-        return scores(program.evaluate, threads, program.server.shown(server), stacks, wait)
+        return scores(program.evaluate, threads, program.server.sender.shown(server), stacks, wait)
 
     def _values(self, tests: dict[str, Scores]) -> dict[str, Any]:
         s, r = self.since, self.round

@@ -1,86 +1,31 @@
 """Steps 3 and 4 of a round, as programs: wire, filter, stages, rule, optimisers.
 
-A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block is folded into an
-accumulator and forgotten; otherwise the rows are gathered, and the round is closed over the whole stack. The sections of
-the shared variables close together: `params` by the rule, `stats` by the weights that the rule used, `aux` by the
-reducer that the client method declared.
+A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block is added and forgotten
+(`Summing`); otherwise the messages are gathered, and the round is closed over the whole stack (`Stacking`). Behind either,
+the sections of the shared variables close together: `params` by the rule, `stats` by the weights that the rule used, `aux`
+by the reducer that the client method declared.
 """
 
 import copy
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
 
 from fedsim import tree
-from fedsim.compose import ServerStep, add_reports, in_bytes, no_reports, row_of, server_step, through
+from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
-from fedsim.engine.deviation import Deviation, Deviations, HonestSum, add_honest, mean_of, ratio_to_bound
-from fedsim.engine.jitted import Jitted, jitted, jitted_with
-from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs, by_slot
-from fedsim.engine.memory import CLIENT, Memories, Memory
+from fedsim.engine.deviation import Deviations, Distances
+from fedsim.engine.jitted import jitted, jitted_with
+from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.passage import Passage, uncounted
-from fedsim.engine.serving import (
-    Closed,
-    Counts,
-    Folded,
-    Gathered,
-    Outcome,
-    ProbeSum,
-    RoundInfo,
-    Sent,
-    ServerState,
-    TrainStats,
-    Travelled,
-    count_rows,
-    is_finite,
-    placed_bytes,
-    received,
-    train_stats,
-)
-from fedsim.tree import Tree
-from fedsim.types import Codec, Info, Shared, Task, Updates, reported
-
-
-class Gathering:
-    """Rows of a round until they are all there: one program, whichever rule they are gathered for.
-
-    Args:
-      rows: of the largest cohort, in whole blocks.
-      drop: as of `Passage`.
-    """
-
-    def __init__(self, rows: int, drop: bool):
-        self.rows, self.drop = rows, drop
-
-    def zero(self, rows: Rows, remembered: Tree, jobs: Jobs) -> Gathered:
-        """Room for the rows of all blocks."""
-        empty = lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype)
-        updates = received(rows, None, jobs, remembered)
-        return jax.tree.map(empty, Gathered(updates, by_slot(jobs), rows.message.memory))
-
-    @jitted_with(donate=(0,))
-    def add(
-        self,
-        total: Gathered | None,
-        rows: Rows,
-        remembered: Tree,
-        loss: Array | None,
-        jobs: Jobs,
-        first: Int[Array, ""] | int,
-    ) -> tuple[Gathered, TrainStats]:
-        """As `Server.add`."""
-        total = self.zero(rows, remembered, jobs) if total is None else total
-        block = Gathered(received(rows, loss, jobs, remembered), by_slot(jobs), rows.message.memory)
-        place = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)
-        return jax.tree.map(place, total, block), train_stats(rows, jobs, self.drop)
-
-
-_gathering = functools.lru_cache(64)(Gathering)
+from fedsim.engine.probing import Probing
+from fedsim.engine.sending import Sender
+from fedsim.engine.serving import Outcome, RoundStart, Served, ServerState, is_finite
+from fedsim.engine.slots import Slots
+from fedsim.engine.stacking import Stacking
+from fedsim.engine.summing import Summing
+from fedsim.types import Codec, Shared, Task
 
 
 class Server:
@@ -97,10 +42,10 @@ class Server:
 
     Attributes:
       memories: what the client method and stages remember of every client.
-      least: clients that must report.
-      most: and how many may.
-      folds: whether a block is forgotten once it is added.
-      adding: the program behind `add`.
+      sender: what the clients get.
+      reduction: how their messages become one tree.
+      probing: the pass at x.
+      distances: how far the aggregate lies from honest clients.
       asks_loss: whether clients send their loss at x.
       probes: whether a round has a pass at x before training.
       refers: whether the rule asks for the server's own update.
@@ -118,27 +63,28 @@ class Server:
         block: int,
         blocks: int,
     ):
-        rule, client = passage.rule, passage.client
+        rule, client, rows = passage.rule, passage.client, blocks * block
+        own = Memories(client, passage.remembering)
         self.passage = passage
-        self.memories = memories if memories and not passage.remembering else Memories(client, passage.remembering)
-        self.rule, self.optimiser, self.client, self.task = rule, server_step(), client, task
-        self.broadcast = broadcast and broadcast._replace(linear=False)  # there is no sum to decode
-        self.codec, self.least, self.most, self.folds = passage.codec, passage.least, rule.most, passage.folds
-        self.rows = blocks * block  # of the largest cohort
-        self.deviations = Deviations(passage) if deviations is None or passage.aims else deviations
-        self.gathering = _gathering(self.rows, passage.drop)
-        self.adding: Jitted = self.fold if self.folds else self.gathering.add
+        self.task = task
+        self.client = client
+        self.optimiser = server_step()
+        self.memories = memories if memories and not passage.remembering else own
+        self.sender = Sender(passage, broadcast)
+        self.reduction = (Summing if passage.folds else Stacking)(passage, task, self.memories, rows)
+        self.probing = Probing(passage, task, rows)
+        shared_ones = deviations if deviations is not None and not passage.aims else None
+        self.distances = Distances(passage, task, shared_ones or Deviations(passage, task))
         self.asks_loss = "loss" in rule.needs
         self.probes = self.asks_loss or client.probe is not None
-        self.refers, self.scores = "reference" in rule.needs, "server_loss" in rule.needs
+        self.refers = "reference" in rule.needs
+        self.scores = "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
         """The same with optimisers behind the rule: what comes before them is compiled once, whichever they are."""
         other = copy.copy(self)
-        for name in ("init", "close"):
+        for name in ("init", "close"):  # compiled for this server, where it was asked already
             other.__dict__.pop(name, None)
-        for name in ("fold", "add_probe", "add_honest", "distance", "kappa_ratio", "send", "send_probe", "evaluated"):
-            other.__dict__[name] = getattr(self, name)
         other.optimiser = optimiser
         return other
 
@@ -147,261 +93,44 @@ class Server:
         """A fresh server around the start variables; `present`: the clients that can take part."""
         params = self.passage.travelling(shared)
         state = {**self.passage.init(params, present), "optimiser": self.optimiser.init(params)}
-        if self.broadcast is not None:
-            state["broadcast"] = row_of(self.broadcast, params, params)
-        return jax.tree.map(jnp.asarray, ServerState(shared, state))
+        return jax.tree.map(jnp.asarray, ServerState(shared, {**state, **self.sender.init(params)}))
 
-    def sent(self, server: ServerState, info: RoundInfo) -> Sent:
-        """What the clients of a round get; without a codec the server's variables themselves."""
-        return Sent(server, server.shared) if self.broadcast is None else self.send(server, info)
-
-    @jitted
-    def send(self, server: ServerState, info: RoundInfo) -> Sent:
-        """`sent` by way of the codec; parameters that are not finite are sent as they are."""
-        assert self.broadcast is not None
-        old, before = self.passage.travelling(server.shared), server.state["broadcast"]
-        key = round_key(info.root, info.round, Phase.BROADCAST)
-        arrives, bits, memory = through(self.broadcast, old, before, key)
-        server = server._replace(state={**server.state, "broadcast": memory})
-        saved = tree.payload_bytes(old) - in_bytes(bits)
-        shared = {**server.shared, "params": tree.filled(arrives, server.shared["params"])}
-        return Sent(server, shared, tree.payload_bytes({**server.shared, "params": old}) - saved)
-
-    @jitted
-    def evaluated(self, server: ServerState) -> Shared:
-        """The variables that are evaluated: those sent, unless the rule reports others."""
-        assert self.rule.evaluated is not None
-        params = self.rule.evaluated(self.passage.travelling(server.shared), server.state["rule"])
-        return {**server.shared, "params": tree.filled(params, server.shared["params"])}
-
-    def shown(self, server: ServerState) -> Shared:
-        """`evaluated` where it is another program than handing the variables through."""
-        return server.shared if self.rule.evaluated is None else self.evaluated(server)
-
-    def zero(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded | Gathered:
-        """The accumulator before the first block."""
-        if not self.folds:
-            return self.gathering.zero(rows, remembered, jobs)
-        return self._nothing(rows, remembered, server, jobs, info)
-
-    def add(
-        self,
-        total: Folded | Gathered | None,
-        server: ServerState,
-        memory: Memory,
-        rows: Rows,
-        remembered: Tree,
-        loss: Array | None,
-        jobs: Jobs,
-        info: RoundInfo,
-        first: Int[Array, ""] | int,
-    ) -> tuple[Folded | Gathered, Memory, TrainStats]:
-        """Rows of the slots from `first` on: folded and forgotten, or gathered until the close.
-
-        `total` is None before the first block; `remembered` are the rows that stages remember of these clients.
-        """
-        if self.folds:
-            assert not isinstance(total, Gathered)
-            return self.fold(total, server, memory, rows, remembered, loss, jobs, info, first)
-        assert not isinstance(total, Folded)
-        gathered, stats = self.gathering.add(total, rows, remembered, loss, jobs, first)
-        return gathered, memory, stats
-
-    @jitted_with(donate=(0, 2))
-    def fold(
-        self,
-        total: Folded | None,
-        server: ServerState,
-        memory: Memory,
-        rows: Rows,
-        remembered: Tree,
-        loss: Array | None,
-        jobs: Jobs,
-        info: RoundInfo,
-        first: Int[Array, ""] | int,
-    ) -> tuple[Folded, Memory, TrainStats]:
-        """`add` where blocks are folded."""
-        stats = train_stats(rows, jobs, self.passage.drop)
-        if total is None:  # behind a barrier: 0 + x is added as in later blocks, and -0 becomes 0
-            so_far: Folded = jax.lax.optimization_barrier(self._nothing(rows, remembered, server, jobs, info))
-        else:
-            so_far = total
-        updates = received(rows, loss, jobs, remembered)
-        return *self._fold(so_far, server, memory, updates, rows.message.memory, jobs, info, first), stats
-
-    @jitted_with(donate=(2,))
-    def close(
-        self, total: Folded | Gathered, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo
-    ) -> tuple[ServerState, Memory, Outcome, Tree | None]:
+    @jitted_with(donate=(1,))
+    def close(self, total: Any, memory: Memory, slots: Slots, at: RoundStart) -> Served:
         """The next server, of all sections together; the old one where too little arrived.
 
-        Last comes what the rule made of a stack, for `deviation`; None where blocks are folded.
+        Args:
+          total: the round's messages: a `Sum`, or `Messages` that were gathered.
+          memory: of the clients.
+          slots: of the last block.
+          at: the round.
         """
-        if isinstance(total, Folded):
-            closed = self._close_fold(total, server, memory, jobs, info)
-        else:
-            closed = self._close_stack(total, server, memory, info)
+        server = at.server
+        closed = self.reduction.close(total, memory, slots, at)
+
+        # The step of the optimisers, unless too little arrived.
         old, state, counts = self.passage.travelling(server.shared), closed.state, closed.counts
         step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
-        skipped = self._skips(counts.usable)
+        skipped = self.passage.skips(counts.usable)
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
+
+        # The sections that the rule does not touch.
         rest = sections.closed(
-            closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, info.clients
+            closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, at.clients
         )
-        if info.flown is not None:
+        if at.flown is not None:  # the schedule mixes models: statistics like parameters
             before = server.shared["stats"]
-            moved = tree.scale(tree.subtract(rest["stats"], before), info.flown.share)
+            moved = tree.scale(tree.subtract(rest["stats"], before), at.flown.share)
             rest["stats"] = tree.add(before, moved)
-        reports = uncounted(skipped, closed.info)
+
         outcome = Outcome(
-            counts.reported, counts.nonfinite, counts.usable, skipped, is_finite(params), reports, closed.bytes
+            reported=counts.reported,
+            nonfinite=counts.nonfinite,
+            usable=counts.usable,
+            skipped=skipped,
+            finite=is_finite(params),
+            info=uncounted(skipped, closed.info),
+            bytes=closed.bytes,
         )
         whole = tree.filled(params, server.shared["params"])
-        return ServerState({"params": whole, **rest}, state), closed.memory, outcome, closed.reduced
-
-    @jitted
-    def add_probe(
-        self,
-        total: ProbeSum | None,
-        server: ServerState,
-        rows: Rows,
-        jobs: Jobs,
-        info: RoundInfo,
-        first: Int[Array, ""] | int,
-    ) -> ProbeSum:
-        """More messages of the pass at x: they travel like those of the training, and count alike."""
-        arrived = self.passage.arrive(received(rows, None, jobs, {}), server, jobs, info, Phase.PROBE)[0]
-        zero = jnp.zeros_like(arrived.samples[0])
-        nothing = ProbeSum(tree.zero_row(arrived.delta), zero, jnp.zeros(self.rows, jnp.int32))
-        w, so_far = reported(arrived), total or nothing
-        delta, count = tree.fold((so_far.delta, so_far.arrived), (arrived.delta, jnp.ones_like(w)), w)
-        return ProbeSum(delta, count, placed_bytes(so_far.bytes, arrived, jobs, first))
-
-    @jitted
-    def send_probe(self, total: ProbeSum, sent: Sent) -> Sent:
-        """What was sent, and the server, with the mean of the pass at x."""
-        mean = self.passage.decoded(tree.divide(total.delta, total.arrived), sent.server.shared)
-        probe = {"probe": mean}
-        with_probe = lambda shared: {**shared, "aux": {**shared["aux"], **probe}}
-        server = sent.server._replace(shared=with_probe(sent.server.shared))
-        return sent._replace(server=server, shared=with_probe(sent.shared))
-
-    @jitted
-    def add_honest(
-        self, total: HonestSum | None, server: ServerState, rows: Rows, remembered: Tree, jobs: Jobs, info: RoundInfo
-    ) -> HonestSum:
-        """With the honest rows of a block that is folded and forgotten."""
-        arrived = self.passage.arrive(received(rows, None, jobs, remembered), server, jobs, info)[0]
-        return add_honest(total, arrived, self.passage.context(server, jobs, info, Phase.RULE))
-
-    def deviation(
-        self,
-        total: Folded | Gathered,
-        reduced: Tree | None,
-        honest: HonestSum | None,
-        server: ServerState,
-        jobs: Jobs,
-        info: RoundInfo,
-    ) -> Info:
-        """How far the aggregate lies from the honest clients: programs of their own, which change no bit of the round.
-
-        `reduced` is what `close` says that the rule made of the rows; a sum of blocks is divided once more.
-        """
-        if isinstance(total, Folded):
-            return {"honest_distance": self.distance(total, honest, server, jobs, info)}
-        deviation = self.deviations.of(total, reduced, server, info)
-        ratio = {} if self.passage.bound is None else {"kappa_ratio": self.kappa_ratio(deviation)}
-        return {"honest_distance": deviation.distance, **ratio}
-
-    @jitted
-    def distance(
-        self, total: Folded, honest: HonestSum | None, server: ServerState, jobs: Jobs, info: RoundInfo
-    ) -> Array:
-        """`deviation` where blocks are folded."""
-        assert self.rule.fold is not None and honest is not None
-        context = self.passage.context(server, jobs, info, Phase.RULE)
-        aggregate = self.rule.fold.finish(total.rule, server.state["rule"], context)[0]
-        decoded = lambda message: self.passage.decoded(message, server.shared)
-        return tree.norm(tree.subtract(decoded(aggregate), decoded(mean_of(honest))))
-
-    @jitted
-    def kappa_ratio(self, deviation: Deviation) -> Array:
-        """Of the published bound, where there is one."""
-        assert self.passage.bound is not None
-        return ratio_to_bound(deviation, self.passage.bound)
-
-    def _keep(
-        self, memory: Memory, server: ServerState, jobs: Jobs, rows: Tree, sent: Tree, travelled: Travelled
-    ) -> Memory:
-        """Clients remember where the message arrived; once the model is not finite, everything stays as it is.
-
-        `rows` are those of the client method, and `sent` what stages remembered before the round; what they remember behind
-        it is among the updates. The rule's own memory changes where the rule takes the row.
-        """
-        arrived, kept, name = travelled.arrived, travelled.kept, self.passage.of_memory
-        rows = {CLIENT: rows, **dict(kept.memory)}
-        if not jax.tree.leaves(rows):
-            return memory
-        if name is not None:
-            skipped = self._skips(jnp.sum(kept.arrived, dtype=jnp.int32)) if not self.folds else False
-            rows[name] = tree.select(kept.arrived & ~jnp.asarray(skipped), rows[name], sent[name])
-        alive = is_finite(server.shared["params"])
-        return self.memories.scatter(memory, jobs, rows, arrived.arrived & alive)
-
-    def _skips(self, usable: Array) -> Array:
-        """Whether a round with so many rows for the rule changes nothing."""
-        skipped = usable < self.least
-        return skipped if self.most is None else skipped | (usable > self.most)
-
-    def _nothing(self, rows: Rows, remembered: Tree, server: ServerState, jobs: Jobs, info: RoundInfo) -> Folded:
-        assert self.rule.fold is not None
-        updates = received(rows, None, jobs, remembered)
-        none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
-        travelled = jax.eval_shape(self.passage.through, updates, server, jobs, info)
-        silent, unsent = no_reports(travelled.info), jnp.zeros(self.rows, jnp.int32)
-        rule = self.rule.fold.zero(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), travelled.kept))
-        return Folded(rule, sections.nothing(updates, self.client), none, silent, unsent)
-
-    def _fold(
-        self,
-        total: Folded,
-        server: ServerState,
-        memory: Memory,
-        updates: Updates,
-        remembered: Tree,
-        jobs: Jobs,
-        info: RoundInfo,
-        first: Int[Array, ""] | int,
-    ) -> tuple[Folded, Memory]:
-        assert self.rule.fold is not None
-        travelled = self.passage.through(updates, server, jobs, info)
-        arrived, kept, bad, _, reports = travelled
-        memory = self._keep(memory, server, jobs, remembered, updates.memory, travelled)
-        total = Folded(
-            self.rule.fold.add(total.rule, kept, self.passage.context(server, jobs, info, Phase.RULE)),
-            sections.more(total.sections, kept, arrived, self.rule.weights(kept), jobs.lr_sum),
-            jax.tree.map(jnp.add, total.counts, count_rows(kept, bad, jobs)),
-            add_reports(total.info, reports),
-            placed_bytes(total.bytes, arrived, jobs, first),
-        )
-        return total, memory
-
-    def _close_fold(self, total: Folded, server: ServerState, memory: Memory, jobs: Jobs, info: RoundInfo) -> Closed:
-        fold = self.rule.fold
-        assert fold is not None
-        reduce = lambda state, context: fold.finish(total.rule, state, context)
-        _, aggregate, state, reports = self.passage.closed(reduce, server.state, total.info, server, jobs, info)
-        return Closed(None, aggregate, state, total.sections, total.counts, memory, reports, total.bytes)
-
-    def _close_stack(self, total: Gathered, server: ServerState, memory: Memory, info: RoundInfo) -> Closed:
-        updates, jobs = total.updates, total.jobs
-        travelled = self.passage.through(updates, server, jobs, info)
-        arrived, kept, bad, states, reports = travelled
-        reduce = lambda state, context: self.rule.apply(kept, state, context)
-        summed = add_reports(no_reports(reports), reports)
-        reduced, aggregate, state, reports = self.passage.closed(reduce, states, summed, server, jobs, info)
-        memory = self._keep(memory, server, jobs, total.memory, updates.memory, travelled)
-        none = sections.nothing(kept, self.client)
-        sums = sections.more(none, kept, arrived, self.rule.weights(kept), jobs.lr_sum)
-        counts, sent = count_rows(kept, bad, jobs), placed_bytes(jnp.zeros(self.rows, jnp.int32), arrived, jobs, 0)
-        return Closed(reduced, aggregate, state, sums, counts, memory, reports, sent)
+        return Served(ServerState({"params": whole, **rest}, state), closed.memory, outcome, closed.row)

@@ -8,13 +8,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim import tree
-from fedsim.engine import sections
+from fedsim.engine.keys import round_key
 from fedsim.engine.lanes import Rows
-from fedsim.engine.layout import Jobs
 from fedsim.engine.memory import Memory
-from fedsim.engine.own_samples import OwnSamples
+from fedsim.engine.own_samples import OwnSamples, server_loss
+from fedsim.engine.passage import Contexts, Passage
+from fedsim.engine.sections import Sections
+from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
-from fedsim.types import Flown, Info, Shared, Updates
+from fedsim.types import Context, Flown, Info, Shared, Task, Updates
 
 
 class ServerState(NamedTuple):
@@ -24,17 +26,10 @@ class ServerState(NamedTuple):
     state: dict[str, Tree]  # of wire, stages, rule and optimisers
 
 
-class Sent(NamedTuple):
-    """What the clients of a round got, and the server that sent it."""
+class RoundStart(NamedTuple):
+    """Which round of which run, and the server that begins it: what its programs know beside the messages."""
 
-    server: ServerState
-    shared: Shared  # as it arrived
-    bytes: Int[Array, ""] | int | None = None  # to one client; None: those of the variables
-
-
-class RoundInfo(NamedTuple):
-    """Which round of which run: what the server's programs know beside the rows."""
-
+    server: ServerState  # behind its broadcast; after a pass at x, with its mean in `aux`
     root: Key[Array, ""]  # of all randomness of the run
     round: Int[Array, ""] | int
     clients: Float[Array, ""]  # that can take part: those with samples
@@ -45,30 +40,13 @@ class RoundInfo(NamedTuple):
     flown: Flown | None = None  # of the only client, where the schedule mixes models
 
 
-class ProbeSum(NamedTuple):
-    """Sum of the messages of a round's pass at x."""
+class Messages(NamedTuple):
+    """What the clients of a block send, or those of a whole round, by slot: one record from the lanes to the wire."""
 
-    delta: Tree
-    arrived: Float[Array, ""]
-    bytes: Int[Array, " rows"]  # by slot
-
-
-class Gathered(NamedTuple):
-    """Rows of a round that must be seen together `[blocks · block, ...]`."""
-
-    updates: Updates
-    jobs: Jobs  # the columns by slot
-    memory: Tree
-
-
-class Travelled(NamedTuple):
-    """Rows behind the wire, and behind the server's stages."""
-
-    arrived: Updates
-    kept: Updates
-    bad: Bool[Array, " rows"]  # those that were not finite
-    state: dict[str, Tree]  # of wire and stages
-    info: Info
+    rows: Rows  # as the lanes wrote them
+    slots: Slots  # what was planned of these clients
+    remembered: Tree  # what stages remember of them, before the round
+    loss: Float[Array, " rows"] | None = None  # at the model that was sent, where a pass at x gave it
 
 
 class Counts(NamedTuple):
@@ -77,16 +55,6 @@ class Counts(NamedTuple):
     usable: Int[Array, ""]  # whose rows the rule may use
     nonfinite: Int[Array, ""]
     reported: Int[Array, ""]
-
-
-class Folded(NamedTuple):
-    """Accumulator over the blocks of a round."""
-
-    rule: Tree
-    sections: sections.Sections
-    counts: Counts
-    info: Info  # of wire and stages by their place, sums over the rows so far
-    bytes: Int[Array, " rows"]  # of what every slot sent
 
 
 class TrainStats(NamedTuple):
@@ -99,10 +67,10 @@ class TrainStats(NamedTuple):
 class Closed(NamedTuple):
     """What the rule and the sums beside it give at the end of a round."""
 
-    reduced: Tree | None  # what the rule made of a stack
+    row: Tree | None  # what the rule made of a stack; None where blocks are summed
     aggregate: Tree  # what becomes of it before the optimisers
     state: dict[str, Tree]
-    sections: sections.Sections
+    sections: Sections
     counts: Counts
     memory: Memory
     info: Info  # what links report
@@ -121,49 +89,86 @@ class Outcome(NamedTuple):
     bytes: Int[Array, " rows"]  # of what every slot sent, lost messages included
 
 
-def count_rows(kept: Updates, bad: Array, jobs: Jobs) -> Counts:
-    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, jobs.weight > 0)))
+class Served(NamedTuple):
+    """The next server of a run, and how it came to be."""
+
+    server: ServerState
+    memory: Memory
+    outcome: Outcome
+    row: Tree | None  # as `Closed.row`
+
+
+def contexts_of(passage: Passage, task: Task, at: RoundStart, slots: Slots) -> Contexts:
+    """What the links of a passage may know beside the rows of these slots."""
+    shared = at.server.shared
+
+    def context(phase) -> Context:
+        return Context(
+            key=round_key(at.root, at.round, phase),
+            round=at.round,
+            N=at.clients,
+            lr=slots.work.lr[0],
+            shared={**shared, "params": passage.travelling(shared)},
+            ids=slots.work.id,
+            malicious=slots.work.malicious,
+            samples=at.samples,
+            expected=at.expected[0],
+            expected_samples=at.expected[1],
+            reference=at.reference,
+            share=slots.share,
+            server_loss=None if at.own is None else server_loss(task, shared, at.own),
+            flown=at.flown,
+        )
+
+    return context
+
+
+def received(messages: Messages) -> Updates:
+    """The stack as the wire finds it."""
+    slots, sent = messages.slots, messages.rows.message
+    K = len(slots.weight)
+    size = tree.payload_bytes((sent.delta, sent.stats, sent.aux)) // K
+    return Updates(
+        delta=sent.delta,
+        stats=sent.stats,
+        aux=sent.aux,
+        arrived=slots.weight > 0,
+        samples=slots.work.samples,
+        count=slots.count,
+        loss=jnp.full_like(slots.weight, jnp.nan) if messages.loss is None else messages.loss,
+        steps=slots.work.steps.astype(slots.weight.dtype),
+        effort=sent.effort,
+        memory=messages.remembered,
+        bytes=jnp.full(K, size, jnp.int32),
+        age=slots.age,
+    )
+
+
+def train_stats(messages: Messages, drop: bool) -> TrainStats:
+    """A client whose message will be dropped as not finite has no say in the mean loss either."""
+    rows, sent = messages.rows, messages.rows.message
+    finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
+    counts = (messages.slots.work.steps > 0) & (finite | (not drop))
+    return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
+
+
+def count_rows(kept: Updates, bad: Array, slots: Slots) -> Counts:
+    """Of the rows behind all stages, of those that were not finite, and of those planned to report."""
+    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, slots.weight > 0)))
+
+
+def placed_bytes(
+    total: Int[Array, " rows"], arrived: Updates, slots: Slots, first: Int[Array, ""] | int
+) -> Int[Array, " rows"]:
+    """Bytes by slot, with those of the slots from `first` on; slots beyond the cohort send nothing."""
+    return jax.lax.dynamic_update_slice_in_dim(total, jnp.where(slots.count > 0, arrived.bytes, 0), first, 0)
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:
+    """Whether a tree is."""
     return functools.reduce(jnp.logical_and, (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)))
 
 
 def mean_losses(rows: Rows) -> Float[Array, " block"]:
     """Mean loss of every client over its batches."""
     return rows.loss / jnp.maximum(rows.seen, 1)
-
-
-def placed_bytes(
-    total: Int[Array, " rows"], arrived: Updates, jobs: Jobs, first: Int[Array, ""] | int
-) -> Int[Array, " rows"]:
-    """Bytes by slot, with those of the slots from `first` on; slots beyond the cohort send nothing."""
-    return jax.lax.dynamic_update_slice_in_dim(total, jnp.where(jobs.count > 0, arrived.bytes, 0), first, 0)
-
-
-def train_stats(rows: Rows, jobs: Jobs, drop: bool) -> TrainStats:
-    """A client whose message will be dropped as not finite has no say in the mean loss either."""
-    sent = rows.message
-    finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
-    counts = (jobs.steps > 0) & (finite | (not drop))
-    return TrainStats(jnp.where(counts, rows.loss, 0), jnp.where(counts, rows.seen, 0))
-
-
-def received(rows: Rows, loss: Array | None, jobs: Jobs, remembered: Tree) -> Updates:
-    """The stack as the wire finds it; `loss` is that of the start model, where a pass at x gave it."""
-    sent, K = rows.message, rows.loss.shape[0]
-    size = tree.payload_bytes((sent.delta, sent.stats, sent.aux)) // K
-    return Updates(
-        delta=sent.delta,
-        stats=sent.stats,
-        aux=sent.aux,
-        arrived=jobs.weight > 0,
-        samples=jobs.samples,
-        count=jobs.count,
-        loss=jnp.full_like(jobs.weight, jnp.nan) if loss is None else loss,
-        steps=jobs.steps.astype(jobs.weight.dtype),
-        effort=sent.effort,
-        memory=remembered,
-        bytes=jnp.full(K, size, jnp.int32),
-        age=jobs.age,
-    )

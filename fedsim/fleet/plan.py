@@ -378,8 +378,7 @@ class Plan:
         return work._replace(steps=np.where(work.steps > 0, passes, 0), lr_sum=np.zeros(len(work.ids)))
 
     def _rows(self, client: int) -> np.ndarray:
-        f = self.federation
-        return f.indices[f.offsets[client] : f.offsets[client + 1]]
+        return self.federation.holders.of(client)
 
     def _cut(self, order: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """Epochs `[epochs, n]` as batches: rows `[steps, B]`, and how many of each count `[steps]`."""

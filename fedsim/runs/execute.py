@@ -9,7 +9,7 @@ from fedsim.assemble.memory import allocations
 from fedsim.disk import files
 from fedsim.engine.loop import banked, events
 from fedsim.engine.processes import joined, shared
-from fedsim.engine.round import Program
+from fedsim.engine.records import Program
 from fedsim.engine.run import Quiesced, Row, Run
 from fedsim.errors import CorruptError, Interrupted
 from fedsim.machine import forget_programs

@@ -174,7 +174,7 @@ def _same_samples(planned: Planned, other: Planned) -> bool:
     Cells over others are built when these are done, so that few samples are in memory.
     """
     one, two = (next(iter(p.experiment.plans.values())).federation for p in (planned, other))
-    return one.x is two.x
+    return one.train.x is two.train.x
 
 
 def _alike(planned: Planned, other: Planned) -> bool:

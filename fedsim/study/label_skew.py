@@ -72,7 +72,7 @@ def column_counts(federation: Federation, name: str, values: np.ndarray) -> Labe
       values: of all training samples `[n]`.
     """
     known, code = np.unique(values, return_inverse=True)
-    flat = federation.owner * len(known) + code[federation.indices]
+    flat = federation.holders.owner * len(known) + code[federation.holders.indices]
     samples = np.bincount(flat, minlength=federation.N * len(known)).reshape(federation.N, len(known))
     return LabelCounts(federation.client_names, known.tolist(), samples, name)
 

@@ -102,16 +102,16 @@ def test_a_run_is_a_plain_loop_with_the_same_keys(lanes):
             rows, counts = plan.batches(r, client)
             for step, (batch, n) in enumerate(zip(rows, counts, strict=True)):
                 key = jax.random.fold_in(round_key(jax.random.key(0), r, Phase.AUGMENT), client)
-                x = by_hand(jax.random.fold_in(key, step), f.x[batch])[:n].reshape(n, 20) / 255
+                x = by_hand(jax.random.fold_in(key, step), f.train.x[batch])[:n].reshape(n, 20) / 255
                 p = np.exp(x @ w + c)
-                error = (p / p.sum(1, keepdims=True) - np.eye(3)[f.y[batch[:n]]]) / n
+                error = (p / p.sum(1, keepdims=True) - np.eye(3)[f.train.y[batch[:n]]]) / n
                 w, c = w - 0.3 * x.T @ error, c - 0.3 * error.sum(0)
-            n = len(f.indices[f.offsets[client] : f.offsets[client + 1]])
+            n = len(f.holders.of(client))
             sums, total = [sums[0] + n * w, sums[1] + n * c], total + n
         W, b = sums[0] / total, sums[1] / total
     np.testing.assert_allclose(result.model()["W"], W, rtol=1e-9, atol=1e-12)
-    x_test = f.x_test.reshape(len(f.x_test), 20) / 255
-    assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(((x_test @ W + b).argmax(1) == f.y_test).mean())
+    x_test = f.test.x.reshape(len(f.test.x), 20) / 255
+    assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(((x_test @ W + b).argmax(1) == f.test.y).mean())
 
 
 @pytest.mark.long

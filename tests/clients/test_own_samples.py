@@ -79,7 +79,7 @@ def trust(updates, own, model, f):
 
 def zeno(updates, own, model, f):
     del own
-    at = lambda moved: loss(parts(moved), f.x_server, f.y_server)
+    at = lambda moved: loss(parts(moved), f.server.x, f.server.y)
     score = np.array([at(model) - at(model + u) - 0.01 * u @ u for u in updates])
     kept = np.isin(np.arange(len(updates)), np.argsort(-score, kind="stable")[: len(updates) - 2])
     return updates[kept].mean(0), kept
@@ -90,7 +90,10 @@ def zeno(updates, own, model, f):
 def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_step(name):
     plan: Plan = built(server=[RULES[name]]).plans[3]
     f, able = plan.federation, np.flatnonzero(plan.sizes)
-    f = f._replace(x=f.x.reshape(len(f.x), 64), x_server=f.x_server.reshape(40, 64))
+    f = f._replace(
+        train=f.train._replace(x=f.train.x.reshape(len(f.train.x), 64)),
+        server=f.server._replace(x=f.server.x.reshape(40, 64)),
+    )
     empty, bad = int(np.flatnonzero(plan.sizes == 0)[0]), able[[1, 4]]
     cohorts = [sorted([*able[:6].tolist(), empty]), able[1:8].tolist(), able[3:9].tolist()]
     result = fedsim.run(
@@ -108,11 +111,11 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
         for i in ids:
             index, valid = plan.batches(r, i)
             batches = [rows[:count] for rows, count in zip(index, valid, strict=True)]
-            update = trained(parts(model), f.x, f.y, batches, 0.5)
+            update = trained(parts(model), f.train.x, f.train.y, batches, 0.5)
             updates.append(-2 * update if i in bad else update)
         order = generator(3, Stream.REFERENCE, r).permuted(np.tile(np.arange(40), (2, 1)), axis=1)
         batches = [epoch[k : k + 16] for epoch in order for k in (0, 16, 32)]
-        own = trained(parts(model), f.x_server, f.y_server, batches, 0.5)
+        own = trained(parts(model), f.server.x, f.server.y, batches, 0.5)
         aggregate, kept = {"trust": trust, "zeno": zeno}[name](np.array(updates), own, model, f)
         malicious = np.isin(ids, bad)
         met.append([(kept & malicious).sum(), (~kept & malicious).sum() / max(malicious.sum(), 1)])
@@ -153,7 +156,8 @@ def test_the_server_draws_for_itself():
         program.own, plan, program.dtype, root
     ).root  # as client 0 it would share noise with client 0
     assert (jax.random.key_data(apart) != jax.random.key_data(root)).any()
-    assert len(plan.federation.x) + 40 == len(built(data={**DATA, "server": {}}, server=["mean"]).plans[3].federation.x)
+    whole = built(data={**DATA, "server": {}}, server=["mean"]).plans[3]
+    assert len(plan.federation.train.x) + 40 == len(whole.federation.train.x)
 
 
 # ----------------------------------------------------------------------------------------------------- the two rules

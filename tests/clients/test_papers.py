@@ -139,9 +139,11 @@ def federation(case: Case):
 
 def least_squares(case: Case) -> LeastSquares:
     f = federation(case)
-    rows = [f.indices[start:end] for start, end in zip(f.offsets[:-1], f.offsets[1:], strict=True)]
-    H = np.array([f.x[row].T @ f.x[row] / len(row) for row in rows])
-    e = np.array([f.x[row].T @ f.y[row] / len(row) for row in rows])
+    rows = [
+        f.holders.indices[start:end] for start, end in zip(f.holders.offsets[:-1], f.holders.offsets[1:], strict=True)
+    ]
+    H = np.array([f.train.x[row].T @ f.train.x[row] / len(row) for row in rows])
+    e = np.array([f.train.x[row].T @ f.train.y[row] / len(row) for row in rows])
     return LeastSquares(H, e, f.sizes / f.sizes.sum())
 
 

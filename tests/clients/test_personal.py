@@ -289,10 +289,10 @@ def by_hand(result) -> np.ndarray:
         result.model(),
         result.state()["client"]["head"],
     )
-    x, y = np.concatenate([f.x, f.x_test]), np.concatenate([f.y, f.y_test])
+    x, y = np.concatenate([f.train.x, f.test.x]), np.concatenate([f.train.y, f.test.y])
     losses = []
     for k in range(f.N):
-        rows = f.test_indices[f.test_owner == k]
+        rows = f.test_holders.indices[f.test_holders.owner == k]
         hidden = np.maximum(x[rows].reshape(len(rows), -1) * f.scale @ model["layer0"]["W"] + model["layer0"]["b"], 0)
         z = hidden @ head["layer1"]["W"][k] + head["layer1"]["b"][k]
         losses.append(np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(rows)), y[rows]]))

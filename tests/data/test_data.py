@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.assemble.federation import federations_of, settled_data
 from fedsim.data import Arrays, Pool, federate, iid, natural, prepare
-from fedsim.data.splits import stratified
+from fedsim.data.splits import Samples, stratified
 from fedsim.errors import DataError, PartitionError
 from fedsim.scenario import read
 from fedsim.sources import digits
@@ -60,13 +60,13 @@ def test_faults_are_named_with_their_row(arrays, said):
 def test_a_label_may_stand_in_the_test_set_alone():
     arrays = Arrays(np.zeros((3, 2)), np.array([0, 1, 0]), None, np.zeros((1, 2)), np.array([4]))
     sets, classes = prepare(arrays, test=0.5, seed=0, dtype=F32)
-    assert classes == 5 and len(sets.x) == 3 and len(sets.x_test) == 1  # its own test set, none is cut
+    assert classes == 5 and len(sets.train.x) == 3 and len(sets.test.x) == 1  # its own test set, none is cut
 
 
 def test_the_test_split_is_stratified_and_keeps_every_sample():
     sets, classes = prepare(digits(), test=0.2, seed=0, dtype=F32)
-    assert classes == 10 and len(sets.y) + len(sets.y_test) == 1797
-    np.testing.assert_allclose(np.bincount(sets.y_test) / np.bincount(digits().y), 0.2, atol=0.006)
+    assert classes == 10 and len(sets.train.y) + len(sets.test.y) == 1797
+    np.testing.assert_allclose(np.bincount(sets.test.y) / np.bincount(digits().y), 0.2, atol=0.006)
     assert stratified(np.array([0, 0, 1]), 0.0, np.random.default_rng(0)).sum() == 0
 
 
@@ -83,32 +83,34 @@ def test_the_test_split_is_stratified_and_keeps_every_sample():
 def test_sets_never_overlap_and_lose_nothing(n, classes, test, validation, server, client_test, seed):
     split = {"test": test, "validation": validation, "server": server, "seed": seed, "dtype": F32}
     sets, found = prepare(numbered_samples(n, classes), **split)
-    parts = iid()(Pool(sets.y, found), 3, np.random.default_rng(seed))
+    parts = iid()(Pool(sets.train.y, found), 3, np.random.default_rng(seed))
     f = federate(sets, found, parts, client_test, np.random.default_rng(seed))
-    pieces = [f.x_test, f.x_validation, f.x_server, f.x[f.indices], f.x[f.test_indices]]
+    pieces = [f.test.x, f.validation.x, f.server.x, f.train.x[f.holders.indices], f.train.x[f.test_holders.indices]]
     assert sum(map(len, pieces)) == n and set.union(*map(numbers, pieces)) == set(range(n))
-    assert len(f.x_test) == round(n * test) and len(f.x_server) == server
-    assert len(f.x_validation) == round((n - len(f.x_test)) * validation)
+    assert len(f.test.x) == round(n * test) and len(f.server.x) == server
+    assert len(f.validation.x) == round((n - len(f.test.x)) * validation)
     again, _ = prepare(numbered_samples(n, classes), **split)
-    assert all(np.array_equal(a, b) for a, b in zip(sets, again, strict=True))
+    same = lambda a, b: all(map(same, a, b)) if isinstance(a, Samples) else np.array_equal(a, b)
+    assert all(map(same, sets, again))
 
 
 def test_all_splits_before_the_partition_are_stratified():
     y = np.repeat(np.arange(4), [400, 300, 200, 100])
     sets, _ = prepare(Arrays(np.zeros((1000, 1)), y), test=0.2, validation=0.25, server=60, seed=7, dtype=F32)
-    assert np.bincount(sets.y_test).tolist() == [80, 60, 40, 20]
-    assert np.bincount(sets.y_validation).tolist() == [80, 60, 40, 20]
-    assert np.bincount(sets.y_server).tolist() == [24, 18, 12, 6]
-    assert np.bincount(sets.y).tolist() == [216, 162, 108, 54]
+    assert np.bincount(sets.test.y).tolist() == [80, 60, 40, 20]
+    assert np.bincount(sets.validation.y).tolist() == [80, 60, 40, 20]
+    assert np.bincount(sets.server.y).tolist() == [24, 18, 12, 6]
+    assert np.bincount(sets.train.y).tolist() == [216, 162, 108, 54]
 
 
 def test_every_client_keeps_a_sample_to_train_on():
     owner = np.repeat(np.arange(4), [1, 2, 10, 100])
     sets, classes = prepare(numbered_samples(113, 2, owner), test=0.0, seed=0, dtype=F32)
-    parts = natural()(Pool(sets.y, classes, sets.owner, sets.owners), 0, np.random.default_rng(0))
+    parts = natural()(Pool(sets.train.y, classes, sets.owner, sets.owners), 0, np.random.default_rng(0))
     f = federate(sets, classes, parts, 0.9, np.random.default_rng(0))
-    assert f.sizes.tolist() == [1, 1, 1, 10] and np.diff(f.test_offsets).tolist() == [0, 1, 9, 90]
-    assert np.array_equal(owner[f.test_indices], f.test_owner) and np.array_equal(owner[f.indices], f.owner)
+    assert f.sizes.tolist() == [1, 1, 1, 10] and np.diff(f.test_holders.offsets).tolist() == [0, 1, 9, 90]
+    for holders in (f.holders, f.test_holders):
+        assert np.array_equal(owner[holders.indices], holders.owner)
     assert f.label_counts().sum(1).tolist() == f.sizes.tolist()
 
 
@@ -135,13 +137,14 @@ def of(data: dict, seeds=(0, 1), arrays=None):
 def test_each_split_follows_its_own_seed():
     data = {"validation": 0.1, "client_test": 0.2, "server": {"samples": 50}, "clients": 20}
     one, two = of(data).values()
-    for name in ("x", "y", "x_test", "y_test", "x_validation", "y_validation", "x_server", "y_server"):
-        assert getattr(one, name) is getattr(two, name), name  # loaded once, held once
-    assert not np.array_equal(one.indices, two.indices) and not np.array_equal(one.test_indices, two.test_indices)
+    for name in ("train", "test", "validation", "server"):
+        assert all(a is b for a, b in zip(getattr(one, name), getattr(two, name), strict=True)), name  # held once
+    for name in ("holders", "test_holders"):
+        assert not np.array_equal(getattr(one, name).indices, getattr(two, name).indices)
     other = of({**data, "seed": 1})[0]
-    for name in ("x_test", "x_validation", "x_server"):
-        assert len(getattr(one, name)) == len(getattr(other, name)) > 0
-        assert not np.array_equal(getattr(one, name), getattr(other, name)), name
+    for name in ("test", "validation", "server"):
+        assert len(getattr(one, name).x) == len(getattr(other, name).x) > 0
+        assert not np.array_equal(getattr(one, name).x, getattr(other, name).x), name
     again = of(data)[0]
     assert one.fingerprint() == again.fingerprint() != two.fingerprint()
     assert one.fingerprint()["data"] == two.fingerprint()["data"]
@@ -149,8 +152,8 @@ def test_each_split_follows_its_own_seed():
 
 def test_keeping_samples_for_clients_scores_leaves_the_partition_alone():
     plain, kept = of({"partition": "dirichlet"})[0], of({"partition": "dirichlet", "client_test": 0.3})[0]
-    assert np.array_equal(plain.offsets, kept.offsets + kept.test_offsets)
-    assert not len(plain.test_indices) and plain.test_offsets.tolist() == [0] * (plain.N + 1)
+    assert np.array_equal(plain.holders.offsets, kept.holders.offsets + kept.test_holders.offsets)
+    assert not len(plain.test_holders.indices) and plain.test_holders.offsets.tolist() == [0] * (plain.N + 1)
 
 
 def test_ids_decide_unless_a_partition_is_asked_for():
@@ -164,8 +167,8 @@ def test_ids_decide_unless_a_partition_is_asked_for():
 
 def test_samples_from_python_are_tested_on_only_when_asked():
     arrays = numbered_samples(60)
-    assert len(of({"clients": 4}, arrays=arrays)[0].x_test) == 0
-    assert len(of({"clients": 4, "test": 0.2}, arrays=arrays)[0].x_test) == 12
+    assert len(of({"clients": 4}, arrays=arrays)[0].test.x) == 0
+    assert len(of({"clients": 4, "test": 0.2}, arrays=arrays)[0].test.x) == 12
 
 
 @pytest.mark.parametrize("data", [{}, {"partition": {"kind": "dirichlet", "alpha": 0.1}, "validation": 0.1}])

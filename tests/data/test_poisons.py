@@ -1,5 +1,6 @@
 """Attacks on data: exactly the malicious clients' training samples change, as stated, and their success is measured."""
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -45,15 +46,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "edge_case": {"source": 3, "target": 1, "share": 0.3},
 }
 CLEAN = (
-    "x_test",
-    "y_test",
-    "x_validation",
-    "y_validation",
-    "x_server",
-    "y_server",
-    "indices",
-    "offsets",
-    "test_indices",
+    "test.x",
+    "test.y",
+    "validation.x",
+    "validation.y",
+    "server.x",
+    "server.y",
+    "holders.indices",
+    "holders.offsets",
+    "test_holders.indices",
 )
 
 
@@ -73,7 +74,7 @@ def federation(*attacks, data=FLOATS, seed=0, malicious: Any = MALICIOUS, base=B
 
 
 def of(f, client):
-    return f.indices[f.offsets[client] : f.offsets[client + 1]]
+    return f.holders.of(client)
 
 
 def test_every_attack_is_in_the_tables():
@@ -86,11 +87,13 @@ def test_only_training_samples_of_malicious_clients_change(kind, data):
     given = fedsim.Arrays(np.array(data.x), np.array(data.y), scale=data.scale)
     plain, attacked = federation(data=data), federation(link(kind, **KINDS[kind]), data=given)
     assert np.array_equal(given.x, data.x) and np.array_equal(given.y, data.y)
-    assert all(np.array_equal(getattr(plain, name), getattr(attacked, name)) for name in CLEAN)
-    assert attacked.x.dtype == plain.x.dtype and attacked.scale == plain.scale
-    others = np.setdiff1d(np.arange(len(plain.x)), np.concatenate([of(plain, k) for k in MALICIOUS]))
-    assert np.array_equal(attacked.x[others], plain.x[others]) and np.array_equal(attacked.y[others], plain.y[others])
-    differs = (attacked.x != plain.x).reshape(len(plain.x), -1).any(1) | (attacked.y != plain.y)
+    assert all(np.array_equal(attrgetter(name)(plain), attrgetter(name)(attacked)) for name in CLEAN)
+    assert attacked.train.x.dtype == plain.train.x.dtype and attacked.scale == plain.scale
+    others = np.setdiff1d(np.arange(len(plain.train.x)), np.concatenate([of(plain, k) for k in MALICIOUS]))
+    for now, before in zip(attacked.train, plain.train, strict=True):
+        assert np.array_equal(now[others], before[others])
+    other_x = (attacked.train.x != plain.train.x).reshape(len(plain.train.x), -1).any(1)
+    differs = other_x | (attacked.train.y != plain.train.y)
     counts = attacked.skews[f"attack/{kind}"]
     assert counts.tolist() == [int(differs[of(plain, k)].sum()) for k in range(N)]
     assert (counts[MALICIOUS] > 0).sum() >= 2 and counts.sum() == differs.sum()
@@ -102,13 +105,13 @@ def test_only_training_samples_of_malicious_clients_change(kind, data):
 def test_an_attack_is_decided_by_seed_and_client_alone(kind):
     attack, first = link(kind, **KINDS[kind]), [1, 4]
     one, again = federation(attack), federation(attack, method="scaffold", rounds=9)
-    assert np.array_equal(one.x, again.x) and np.array_equal(one.y, again.y)
+    assert np.array_equal(one.train.x, again.train.x) and np.array_equal(one.train.y, again.train.y)
     fewer = federation(attack, malicious=first)
     for client in first:
-        assert np.array_equal(one.x[of(one, client)], fewer.x[of(one, client)])
-        assert np.array_equal(one.y[of(one, client)], fewer.y[of(one, client)])
+        assert np.array_equal(one.train.x[of(one, client)], fewer.train.x[of(one, client)])
+        assert np.array_equal(one.train.y[of(one, client)], fewer.train.y[of(one, client)])
     if kind not in ("label_flip", "edge_case"):
-        elsewhere = poisoned_alone(kind, seed=1).y != poisoned_alone(kind, seed=0).y
+        elsewhere = poisoned_alone(kind, seed=1).train.y != poisoned_alone(kind, seed=0).train.y
         assert elsewhere.any()
 
 
@@ -123,16 +126,22 @@ def test_empty_clients_are_passed_over():
     base = {**BASE, "client_test": 0, "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}}
     plain, everybody = federation(base=base), federation(link("label_flip"), base=base, malicious=1.0)
     empty = np.flatnonzero(plain.sizes == 0)
-    assert len(empty) and np.array_equal(everybody.y[plain.indices], CLASSES - 1 - plain.y[plain.indices])
+    assert len(empty) and np.array_equal(
+        everybody.train.y[plain.holders.indices], CLASSES - 1 - plain.train.y[plain.holders.indices]
+    )
     parts = federation(link("distributed_backdoor", **KINDS["distributed_backdoor"]), base=base, malicious=1.0)
     bars = [(0, 0), (0, 4), (2, 0), (2, 4)]
     for place, client in enumerate(np.flatnonzero(plain.sizes)):
         rows = of(plain, client)
-        changed = np.argwhere((parts.x[rows] != plain.x[rows]).any(0))
+        changed = np.argwhere((parts.train.x[rows] != plain.train.x[rows]).any(0))
         row, column = bars[place % 4]
         assert {tuple(pixel) for pixel in changed} <= {(row, column + i) for i in range(3)}
     nobody = federation(link("backdoor"), base=base, malicious=[int(empty[0])])
-    assert np.array_equal(nobody.x, plain.x) and len(nobody.x_triggered) and not nobody.skews["attack/backdoor"].any()
+    assert (
+        np.array_equal(nobody.train.x, plain.train.x)
+        and len(nobody.triggered.x)
+        and not nobody.skews["attack/backdoor"].any()
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,16 +156,18 @@ def test_empty_clients_are_passed_over():
 def test_flipped_labels(parameters, flipped):
     plain, attacked = federation(), federation(link("label_flip", **parameters))
     rows = np.concatenate([of(plain, k) for k in MALICIOUS])
-    assert np.array_equal(attacked.y[rows], flipped(plain.y[rows])) and np.array_equal(attacked.x, plain.x)
-    chosen = plain.y_test == 3 if parameters.get("source") else np.zeros(len(plain.y_test), bool)
-    assert np.array_equal(attacked.x_triggered, plain.x_test[chosen]) if chosen.any() else not len(attacked.x_triggered)
-    assert set(attacked.y_triggered.tolist()) <= {0}
+    assert np.array_equal(attacked.train.y[rows], flipped(plain.train.y[rows])) and np.array_equal(
+        attacked.train.x, plain.train.x
+    )
+    chosen = plain.test.y == 3 if parameters.get("source") else np.zeros(len(plain.test.y), bool)
+    assert np.array_equal(attacked.triggered.x, plain.test.x[chosen]) if chosen.any() else not len(attacked.triggered.x)
+    assert set(attacked.triggered.y.tolist()) <= {0}
 
 
 def test_random_labels_are_uniform():
     many = fedsim.Arrays(np.zeros((4000, 1)), np.zeros(4000, int) + (np.arange(4000) == 0) * 4)
     attacked = federation(link("label_random"), data=many, malicious=1.0)
-    shares = np.bincount(attacked.y[attacked.indices], minlength=CLASSES) / len(attacked.indices)
+    shares = np.bincount(attacked.train.y[attacked.holders.indices], minlength=CLASSES) / len(attacked.holders.indices)
     np.testing.assert_allclose(shares, 1 / CLASSES, atol=0.04)
 
 
@@ -179,19 +190,21 @@ def test_a_backdoor_is_its_pattern_and_its_label(pattern, data):
     stored = 153 if data is BYTES else np.float32(0.6)
     for client in MALICIOUS:
         rows = of(plain, client)
-        changed = [row for row in rows if not np.array_equal(attacked.x[row], plain.x[row])]
+        changed = [row for row in rows if not np.array_equal(attacked.train.x[row], plain.train.x[row])]
         assert len(changed) == max(1, round(0.4 * len(rows)))
         for row in rows:
-            want = np.array(plain.x[row])
+            want = np.array(plain.train.x[row])
             for i, j in PATTERNS[pattern] if row in changed else ():
                 want[i, j] = stored
-            assert np.array_equal(attacked.x[row], want) and attacked.y[row] == (2 if row in changed else plain.y[row])
-    of_others = np.flatnonzero(plain.y_test != 2)
-    want = np.array(plain.x_test[of_others])
+            assert np.array_equal(attacked.train.x[row], want) and attacked.train.y[row] == (
+                2 if row in changed else plain.train.y[row]
+            )
+    of_others = np.flatnonzero(plain.test.y != 2)
+    want = np.array(plain.test.x[of_others])
     for i, j in PATTERNS[pattern]:
         want[:, i, j] = stored
-    assert np.array_equal(attacked.x_triggered, want) and attacked.x_triggered.dtype == plain.x_test.dtype
-    assert (attacked.y_triggered == 2).all() and len(attacked.y_triggered) == len(of_others)
+    assert np.array_equal(attacked.triggered.x, want) and attacked.triggered.x.dtype == plain.test.x.dtype
+    assert (attacked.triggered.y == 2).all() and len(attacked.triggered.y) == len(of_others)
 
 
 def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
@@ -200,26 +213,26 @@ def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
     plain, attacked = federation(), federation(link("distributed_backdoor", **parameters))
     for place, client in enumerate(MALICIOUS):
         rows = of(plain, client)
-        want = np.array(plain.x[rows])
+        want = np.array(plain.train.x[rows])
         for i, j in bars[place % 3]:
             want[:, i, j] = 9
-        assert np.array_equal(attacked.x[rows], want) and (attacked.y[rows] == 1).all()
-    want = np.array(plain.x_test[plain.y_test != 1])
+        assert np.array_equal(attacked.train.x[rows], want) and (attacked.train.y[rows] == 1).all()
+    want = np.array(plain.test.x[plain.test.y != 1])
     for bar in bars:
         for i, j in bar:
             want[:, i, j] = 9
-    assert np.array_equal(attacked.x_triggered, want)
+    assert np.array_equal(attacked.triggered.x, want)
 
 
 def test_vectors_have_patterns_too():
     plain = federation(data=ROWS)
     flat = federation(link("backdoor", size=2, share=1.0, value=7.0), data=ROWS)
-    assert (flat.x_triggered[:, -2:] == 7).all() and (flat.x_triggered[:, :-2] != 7).all()
+    assert (flat.triggered.x[:, -2:] == 7).all() and (flat.triggered.x[:, :-2] != 7).all()
     parts = federation(link("distributed_backdoor", size=2, gap=1, share=1.0, value=7.0), data=ROWS)
     marked = np.isin(np.arange(20), [0, 1, 3, 4, 6, 7, 9, 10])
-    assert (parts.x_triggered[:, marked] == 7).all() and (parts.x_triggered[:, ~marked] != 7).all()
+    assert (parts.triggered.x[:, marked] == 7).all() and (parts.triggered.x[:, ~marked] != 7).all()
     rows = of(plain, MALICIOUS[1])
-    assert np.argwhere((parts.x[rows] != plain.x[rows]).any(0)).ravel().tolist() == [3, 4]
+    assert np.argwhere((parts.train.x[rows] != plain.train.x[rows]).any(0)).ravel().tolist() == [3, 4]
 
 
 def furthest(x, rows, share):
@@ -230,12 +243,15 @@ def furthest(x, rows, share):
 def test_edge_cases_are_the_tail_of_a_class():
     plain, attacked = federation(), federation(link("edge_case", **KINDS["edge_case"]))
     for client in MALICIOUS:
-        rows = [row for row in of(plain, client) if plain.y[row] == 3]
-        changed = [row for row in of(plain, client) if attacked.y[row] != plain.y[row]]
-        assert set(changed) == set(furthest(plain.x, rows, 0.3) if rows else [])
-        assert all(attacked.y[row] == 1 for row in changed)
-    tested = furthest(plain.x_test, np.flatnonzero(plain.y_test == 3).tolist(), 0.3)
-    assert np.array_equal(attacked.x_triggered, plain.x_test[sorted(tested)]) and attacked.x is not attacked.x_triggered
+        rows = [row for row in of(plain, client) if plain.train.y[row] == 3]
+        changed = [row for row in of(plain, client) if attacked.train.y[row] != plain.train.y[row]]
+        assert set(changed) == set(furthest(plain.train.x, rows, 0.3) if rows else [])
+        assert all(attacked.train.y[row] == 1 for row in changed)
+    tested = furthest(plain.test.x, np.flatnonzero(plain.test.y == 3).tolist(), 0.3)
+    assert (
+        np.array_equal(attacked.triggered.x, plain.test.x[sorted(tested)])
+        and attacked.train.x is not attacked.triggered.x
+    )
 
 
 def test_attacks_follow_skews_and_one_another():
@@ -245,8 +261,8 @@ def test_attacks_follow_skews_and_one_another():
     )
     assert list(both.skews) == ["skew/label_noise", "attack/label_flip", "attack/backdoor"]
     honest = of(skewed, 0)
-    assert np.array_equal(both.y[honest], skewed.y[honest]) and (both.y[of(both, 1)] == 0).all()
-    assert len(both.x_triggered)
+    assert np.array_equal(both.train.y[honest], skewed.train.y[honest]) and (both.train.y[of(both, 1)] == 0).all()
+    assert len(both.triggered.x)
 
 
 @pytest.mark.parametrize(
@@ -298,8 +314,8 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
     with pytest.raises(ScenarioError, match="stay in their file; compress it"):
         federation(link("backdoor"), data=None, base=base)
     flipped = federation(link("label_flip"), link("edge_case"), data=None, base=base)
-    assert not isinstance(flipped.x, np.ndarray) and flipped.skews["attack/label_flip"].any()
-    assert isinstance(flipped.x_triggered, np.ndarray) and len(flipped.x_triggered)
+    assert not isinstance(flipped.train.x, np.ndarray) and flipped.skews["attack/label_flip"].any()
+    assert isinstance(flipped.triggered.x, np.ndarray) and len(flipped.triggered.x)
 
 
 SOUND = lambda x, y, classes, place, rng: (x, y)
@@ -332,7 +348,7 @@ def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples()
     made = lambda *parts: partition(scenario(*parts), FLOATS, np.dtype("float32"))[0]
     assert made(0.5) is made(0.0)
     one, same, none = made(0.5, "label_flip"), made(0.5, "label_flip"), made(0.0, "label_flip")
-    assert one is same and not np.array_equal(one.y, none.y)
+    assert one is same and not np.array_equal(one.train.y, none.train.y)
 
 
 def test_the_page_has_a_panel_and_says_what_is_attacked():
@@ -370,7 +386,7 @@ def reference():
 @pytest.mark.long
 def test_attack_success_is_what_numpy_counts(reference):
     model, f = reference.model(), federations_of(read(scenario()), None, np.dtype("float32"))[0]
-    x, y = np.array(f.x_test), f.y_test
+    x, y = np.array(f.test.x), f.test.y
     guesses = lambda x: (x.reshape(len(x), -1) @ model["W"] + model["b"]).argmax(1)
     assert reference.rounds["test_accuracy"].iloc[-1] == (guesses(x) == y).mean()
     x[:, -3:, -3:] = 1

@@ -1,6 +1,7 @@
 """Skews of the clients' own samples: what they change, what they leave alone, and labels that move with the rounds."""
 
 import math
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,10 @@ from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Skew, numbers_of, skewed
-from fedsim.engine.layout import Part, lay_out
+from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import alike
 from fedsim.engine.pack import Width, capacity, longest_first
+from fedsim.engine.slots import Part
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.runs import sweep
@@ -41,7 +43,7 @@ NEUTRAL = {
     "label_noise": {"rate": 0.0},
     "concept_shift": {"groups": 1},
 }
-SETS = ("x", "y", "x_test", "y_test", "x_validation", "y_validation")
+SETS = ("train.x", "train.y", "test.x", "test.y", "validation.x", "validation.y")
 
 
 def link(kind, **parameters):
@@ -60,13 +62,13 @@ def federation(*skews, data=IMAGES, seed=0, dtype="float32", **sections):
 
 
 def same(one, other, names=SETS) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+    return all(np.array_equal(attrgetter(name)(one), attrgetter(name)(other)) for name in names)
 
 
 def of(f, client, test=False):
     if test:
-        return f.test_indices[f.test_offsets[client] : f.test_offsets[client + 1]]
-    return f.indices[f.offsets[client] : f.offsets[client + 1]]
+        return f.test_holders.of(client)
+    return f.holders.of(client)
 
 
 def test_every_skew_is_in_the_tables():
@@ -77,7 +79,7 @@ def test_every_skew_is_in_the_tables():
 @pytest.mark.parametrize("kind", NEUTRAL)
 def test_without_strength_nothing_changes(kind):
     plain, skewed = federation(), federation(link(kind, **NEUTRAL[kind]))
-    assert same(plain, skewed) and skewed.x.dtype == np.uint8 and plain.fingerprint() == skewed.fingerprint()
+    assert same(plain, skewed) and skewed.train.x.dtype == np.uint8 and plain.fingerprint() == skewed.fingerprint()
     assert not skewed.skews[f"skew/{kind}"].any()
 
 
@@ -87,9 +89,11 @@ def test_a_skew_is_decided_by_seed_and_client_alone(kind):
     one, again, other = federation(skew), federation(skew, method="scaffold", rounds=9), federation(skew, seed=1)
     assert same(one, again) and one.fingerprint() == again.fingerprint()
     part = "x" if kind in ("feature_noise", "rotation") else "y"
-    assert not np.array_equal(getattr(one, part), getattr(other, part))
+    assert not np.array_equal(getattr(one.train, part), getattr(other.train, part))
     before = link("concept_shift" if part == "x" else "feature_noise")
-    assert np.array_equal(getattr(federation(before, skew), part), getattr(one, part))  # its draws are its own
+    assert np.array_equal(
+        getattr(federation(before, skew).train, part), getattr(one.train, part)
+    )  # its draws are its own
 
 
 @pytest.mark.parametrize("kind", STRONG)
@@ -97,11 +101,11 @@ def test_only_the_clients_own_samples_change(kind):
     given = fedsim.Arrays(*(np.array(part) for part in (IMAGES.x, IMAGES.y)), scale=1 / 255)
     plain, skewed = federation(), federation(link(kind, **STRONG[kind]), data=given)
     assert np.array_equal(given.x, IMAGES.x) and np.array_equal(given.y, IMAGES.y)
-    held = ("indices", "offsets", "test_indices", "test_offsets")
-    assert same(plain, skewed, (*held, "y_test", "y_validation"))
-    for name in ("x_test", "x_validation"):
-        stored = getattr(plain, name).astype(np.float32) * np.float32(1 / 255)
-        assert np.array_equal(getattr(skewed, name) * np.float32(skewed.scale), stored)
+    held = ("holders.indices", "holders.offsets", "test_holders.indices", "test_holders.offsets")
+    assert same(plain, skewed, (*held, "test.y", "validation.y"))
+    for name in ("test", "validation"):
+        stored = getattr(plain, name).x.astype(np.float32) * np.float32(1 / 255)
+        assert np.array_equal(getattr(skewed, name).x * np.float32(skewed.scale), stored)
     numbers = skewed.skews[f"skew/{kind}"]
     assert len(numbers) == N and len(set(numbers.tolist())) == {"label_noise": 1, "concept_shift": 3}.get(kind, N)
     assert plain.fingerprint()["data"] == skewed.fingerprint()["data"] != skewed.fingerprint()["partition"]
@@ -113,9 +117,9 @@ def test_own_test_samples_are_skewed_alike():
     for client in range(N):
         turns, group = (int(skewed.skews[f"skew/{kind}"][client]) for kind in ("rotation", "concept_shift"))
         for rows in (of(plain, client), of(plain, client, test=True)):
-            assert len(rows) and skewed.x.dtype == np.uint8
-            assert np.array_equal(skewed.x[rows], np.rot90(plain.x[rows], turns // 90, (1, 2)))
-            assert np.array_equal(skewed.y[rows], (plain.y[rows] + group) % CLASSES)
+            assert len(rows) and skewed.train.x.dtype == np.uint8
+            assert np.array_equal(skewed.train.x[rows], np.rot90(plain.train.x[rows], turns // 90, (1, 2)))
+            assert np.array_equal(skewed.train.y[rows], (plain.train.y[rows] + group) % CLASSES)
 
 
 def bilinear(image, degrees):
@@ -137,11 +141,11 @@ def bilinear(image, degrees):
 
 def test_other_angles_are_interpolated():
     plain, skewed = federation(), federation(link("rotation", max=40.0), dtype="float64")
-    assert skewed.x.dtype == np.float64 and skewed.scale == 1.0 and skewed.x_test.dtype == np.float64
+    assert skewed.train.x.dtype == np.float64 and skewed.scale == 1.0 and skewed.test.x.dtype == np.float64
     for client, angle in enumerate(skewed.skews["skew/rotation"]):
         assert 0 < abs(angle) <= 40
         row = of(plain, client)[0]
-        np.testing.assert_allclose(skewed.x[row], bilinear(plain.x[row] / 255, angle), atol=1e-12)
+        np.testing.assert_allclose(skewed.train.x[row], bilinear(plain.train.x[row] / 255, angle), atol=1e-12)
 
 
 def test_interpolated_quarters_are_the_exact_ones():
@@ -156,17 +160,17 @@ def test_images_that_are_not_square_keep_their_frame():
     x = RNG.normal(size=(40, 4, 6)).astype(np.float32)
     arrays = fedsim.Arrays(x, np.arange(40) % 2)
     half = federation(link("rotation", degrees=[180.0]), data=arrays)
-    assert np.array_equal(half.x, federation(data=arrays).x[:, ::-1, ::-1])
-    assert federation(link("rotation", degrees=[90.0]), data=arrays).x.shape[1:] == (4, 6)
+    assert np.array_equal(half.train.x, federation(data=arrays).train.x[:, ::-1, ::-1])
+    assert federation(link("rotation", degrees=[90.0]), data=arrays).train.x.shape[1:] == (4, 6)
 
 
 def test_noise_grows_from_client_to_client():
     arrays = fedsim.Arrays(np.zeros((7000, 20)), np.arange(7000) % 2)
     f = federation(link("feature_noise", std=0.7), data=arrays)
     np.testing.assert_allclose(f.skews["skew/feature_noise"], 0.7 * np.arange(1, N + 1) / N)
-    measured = [f.x[of(f, k)].std() for k in range(N)]
+    measured = [f.train.x[of(f, k)].std() for k in range(N)]
     np.testing.assert_allclose(measured, f.skews["skew/feature_noise"], rtol=0.05)
-    assert not f.x_test.any()
+    assert not f.test.x.any()
     uniform = federation(link("feature_noise", std=0.7, levels="uniform"), data=arrays).skews["skew/feature_noise"]
     assert (0 < uniform).all() and (uniform < 0.7).all() and not np.array_equal(np.sort(uniform), uniform)
 
@@ -177,14 +181,14 @@ def test_a_share_of_the_labels_is_wrong(flip):
     plain, noisy = federation(data=arrays), federation(link("label_noise", rate=0.4, flip=flip), data=arrays)
     for client in range(N):
         rows = of(plain, client)
-        moved = (noisy.y[rows] - plain.y[rows]) % CLASSES
+        moved = (noisy.train.y[rows] - plain.train.y[rows]) % CLASSES
         assert abs((moved > 0).mean() - 0.4) < 0.05
         shares = np.bincount(moved, minlength=CLASSES)[1:] / max((moved > 0).sum(), 1)
         np.testing.assert_allclose(shares, [1, 0, 0, 0] if flip == "pair" else [0.25] * 4, atol=0.07)
         own = of(plain, client, test=True)
-        assert np.array_equal(noisy.y[own], plain.y[own])
+        assert np.array_equal(noisy.train.y[own], plain.train.y[own])
     both = federation(link("label_noise", rate=0.4, flip=flip, test=True), data=arrays)
-    assert (both.y[plain.test_indices] != plain.y[plain.test_indices]).mean() > 0.3
+    assert (both.train.y[plain.test_holders.indices] != plain.train.y[plain.test_holders.indices]).mean() > 0.3
     rates = federation(link("label_noise", rate=0.4, least=0.1), data=arrays).skews["skew/label_noise"]
     assert len(set(rates)) == N and rates.min() >= 0.1 and rates.max() <= 0.4
 
@@ -255,7 +259,7 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
     with pytest.raises(ScenarioError, match="stay in their file; compress it"):
         at(link("rotation"))
     moved = at(link("concept_shift"))[0]
-    assert not isinstance(moved.x, np.ndarray) and moved.skews["skew/concept_shift"].any()
+    assert not isinstance(moved.train.x, np.ndarray) and moved.skews["skew/concept_shift"].any()
 
 
 @pytest.mark.parametrize(
@@ -302,18 +306,18 @@ def test_a_plan_moves_labels_as_a_pure_function_of_the_round():
     shifts = [plan.round(r)[0].shift for r in (9, 1, 2, 3, 4, 5, 6, 7, 8, 9)]
     want = [((r - 1) // 2 + (r - 1) // 3) % CLASSES for r in (9, 1, 2, 3, 4, 5, 6, 7, 8, 9)]
     assert shifts == want
-    assert np.array_equal(plan.federation.labels_in(4), (plan.federation.y + 2) % CLASSES)
-    assert plan.federation.labels_in(0) is plan.federation.labels_in(1) is plan.federation.y
+    assert np.array_equal(plan.federation.labels_in(4), (plan.federation.train.y + 2) % CLASSES)
+    assert plan.federation.labels_in(0) is plan.federation.labels_in(1) is plan.federation.train.y
 
 
 def test_a_layout_has_a_column_for_them_only_where_they_move():
     for skews, columns in (([], 0), ([link("concept_shift")], 0), ([link("concept_shift", groups=1, every=1)], 1)):
         plan, width = plan_of(*skews), Width(2, N)
         room = capacity([[plan]], width, longest_first, 1)
-        layout, _ = lay_out([Part(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32"))
-        assert layout.shift.shape == (N, columns) and (layout.shift == 2).all()
+        slots = lay_out([Part(plan, plan.round(3)[0])], 0, width, room, np.dtype("float32")).slots
+        assert slots.shift.shape == (N, columns) and (slots.shift == 2).all()
         seen = [np.bincount(plan.federation.labels_in(3)[of(plan.federation, k)], minlength=CLASSES) for k in range(N)]
-        assert np.array_equal(layout.labels, seen)  # what FedLC and FedRS are told
+        assert np.array_equal(slots.work.labels, seen)  # what FedLC and FedRS are told
 
 
 def drifting(**more):
@@ -343,12 +347,12 @@ def test_concept_shift_is_its_definition():
     groups = result.partition.groupby("client")["skew/concept_shift"].first().to_numpy()
     assert sorted(groups) == [0, 0, 1, 1]
     W, b = np.zeros((6, 3)), np.zeros(3)
-    seen = lambda client, rows, r: (f.y[rows] + groups[client] + (r - 1) // 2) % 3
+    seen = lambda client, rows, r: (f.train.y[rows] + groups[client] + (r - 1) // 2) % 3
     for r in (1, 2, 3):
         total, sums = 0, [0.0, 0.0]
         for client in range(4):
             rows = of(f, client)
-            x, y, w, c = f.x[rows], np.eye(3)[seen(client, rows, r)], W.copy(), b.copy()
+            x, y, w, c = f.train.x[rows], np.eye(3)[seen(client, rows, r)], W.copy(), b.copy()
             for _ in range(2):
                 p = np.exp(x @ w + c)
                 error = (p / p.sum(1, keepdims=True) - y) / len(rows)
@@ -358,8 +362,8 @@ def test_concept_shift_is_its_definition():
     np.testing.assert_allclose(result.model()["W"], W, rtol=1e-10)
     for client, accuracy in enumerate(result.clients["global_accuracy"]):
         rows = of(f, client, test=True)
-        assert accuracy == ((f.x[rows] @ W + b).argmax(1) == seen(client, rows, 3)).mean()
-    clean = ((f.x_test @ W + b).argmax(1) == f.y_test).mean()
+        assert accuracy == ((f.train.x[rows] @ W + b).argmax(1) == seen(client, rows, 3)).mean()
+    clean = ((f.test.x @ W + b).argmax(1) == f.test.y).mean()
     assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(clean)
 
 
@@ -417,7 +421,8 @@ def test_seeds_side_by_side_have_their_own_samples(skew):
 def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
     """A cell is alike itself: what is alike the first of those that wait is what leaves them."""
     program = SimpleNamespace(mesh=1, probe=None, width=2)
-    plans = {seed: SimpleNamespace(federation=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
+    held = {seed: SimpleNamespace(train=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
+    plans = {seed: SimpleNamespace(federation=federation) for seed, federation in held.items()}
     scenario = SimpleNamespace(spec=SimpleNamespace(numerics=1))
     planned: Any = SimpleNamespace(experiment=SimpleNamespace(program=program, plans=plans, scenario=scenario))
     assert sweep._alike(planned, planned)

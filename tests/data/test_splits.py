@@ -155,7 +155,7 @@ def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
     data = {name: BLOBS[name] for name in BLOBS if name != "clients"}
     for path, lists in (("flower.json", flower), ("fedlab.json", fedlab), ("fedlab.csv", fedlab)):
         f = federation({**data, "partition": f"file(path='{path}')", "test": 0})
-        assert [rows.tolist() for rows in np.split(f.indices, f.offsets[1:-1])] == [
+        assert [rows.tolist() for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])] == [
             list(rows) for rows in lists.values()
         ]
 

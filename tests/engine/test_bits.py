@@ -126,7 +126,7 @@ def test_one_compilation_over_all_rounds():
     def watch(experiment, seed, row):
         p = experiment.program
         if row.values["round"]:
-            compiled.append([f._cache_size() for f in (p.mesh.train, p.server.adding, p.server.close, p.evaluate)])
+            compiled.append([f._cache_size() for f in (p.mesh.train, p.server.reduction.adding, p.server.close, p.evaluate)])
 
     fedsim.run(scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}), watch=watch, seeds=2)
     # nothing is compiled after the first evaluated round, nor for another seed; only the clients' scores at the very end
@@ -178,7 +178,7 @@ def test_one_compilation_with_memory_with_a_whole_stack_and_with_a_pass_before(n
         p = experiment.program
         probe = (p.probe.train,) if p.probe else ()
         lanes = (p.mesh.train, *probe)
-        parts = (*lanes, p.server.memories.gather, p.server.add_probe, p.server.adding, p.server.close)
+        parts = (*lanes, p.server.memories.gather, p.server.probing.add, p.server.reduction.adding, p.server.close)
         if row.values["round"]:
             sizes.append([f._cache_size() for f in parts])
 

@@ -1,7 +1,6 @@
 """Norm, drift and cosine of the clients' updates against their definitions, and asking changes nothing else."""
 
 import itertools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,17 +22,11 @@ SCENARIO = {
 ASKED = ["evaluate.diagnostics=true"]
 
 
-class Slots(NamedTuple):
-    """Of `Jobs`, what is read."""
-
-    weight: jax.Array
-
-
 def diagnosed(*blocks, runs=1):
     """Blocks of (rows, weights), one after another."""
     sums = None
     for rows, weight in blocks:
-        sums = measured(sums, jax.tree.map(jnp.asarray, rows), Slots(jnp.asarray(weight)), runs=runs)
+        sums = measured(sums, jax.tree.map(jnp.asarray, rows), jnp.asarray(weight), runs=runs)
     return np.array(close_sums(sums))
 
 

@@ -10,8 +10,9 @@ from fedsim import limits
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import allocations
-from fedsim.engine.layout import Part, compacted, lay_out
+from fedsim.engine.layout import compacted, lay_out
 from fedsim.engine.pack import Width, capacity
+from fedsim.engine.slots import Part
 from fedsim.errors import Interrupted, TooLargeError, exhausted, exit_code
 from fedsim.runs import execute
 from fedsim.scenario import read
@@ -81,13 +82,14 @@ def test_each_device_is_handed_the_samples_of_the_clients_that_it_trains():
     f, width, shards = plan.federation, Width(2, 12), 3
     room = capacity([[plan]], width, shards=shards, apart=True)
     assert room.samples < capacity([[plan]], width, shards=shards).samples
-    layout, _ = lay_out([Part(plan, plan.round(1)[0])], 0, width, room, np.dtype("float32"))
+    layout = lay_out([Part(plan, plan.round(1)[0])], 0, width, room, np.dtype("float32"))
     readers = [slice(2 * s, 2 * s + 2) for s in range(shards)]
-    own, parts = compacted(layout, f.x, f.y, room.samples, readers[1:])
-    assert np.array_equal(own.index[:, readers[0]], layout.index[:, readers[0]])  # another process hands these over
+    index = layout.queues.index
+    own, parts = compacted(index, f.train.x, f.train.y, room.samples, readers[1:])
+    assert np.array_equal(own[:, readers[0]], index[:, readers[0]])  # another process hands these over
     for lanes, (x, y) in zip(readers[1:], parts, strict=True):
         assert len(x) == len(y) == room.samples
-        assert np.array_equal(x[own.index[:, lanes]], f.x[layout.index[:, lanes]])
-        trained = np.unique(layout.integers["id"][np.unique(layout.slot[:, lanes]).clip(max=11)])
-        theirs = np.concatenate([f.indices[f.offsets[k] : f.offsets[k + 1]] for k in trained])
-        assert set(map(bytes, x)) <= set(map(bytes, f.x[[0, *theirs]]))
+        assert np.array_equal(x[own[:, lanes]], f.train.x[index[:, lanes]])
+        trained = np.unique(layout.slots.work.id[np.unique(layout.queues.slot[:, lanes]).clip(max=11)])
+        theirs = np.concatenate([f.holders.of(k) for k in trained])
+        assert set(map(bytes, x)) <= set(map(bytes, f.train.x[[0, *theirs]]))

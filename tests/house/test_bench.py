@@ -29,7 +29,9 @@ def test_rivals_do_what_a_round_does(root, name):
         plan = made.plans[0]
         T, f = int(plan.round(1)[0].steps.max()), plan.federation
         play = rivals(made.program.task, 0.01)[name]
-        shared = play(made.shared[0], cohort(plan, 1, T, made.program.room.batch, np.dtype(float)), (f.x, f.y))
+        shared = play(
+            made.shared[0], cohort(plan, 1, T, made.program.room.batch, np.dtype(float)), (f.train.x, f.train.y)
+        )
     ours = fedsim.run(scenario).model()
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13), ours, shared["params"])
     assert np.abs(np.asarray(shared["params"]["W"])).max() > 0

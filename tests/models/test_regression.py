@@ -113,11 +113,12 @@ def test_a_run_reports_what_its_model_scores():
     W, b = (result.model()[name] for name in ("W", "b"))
     last = result.rounds.iloc[-1]
     for name in ("test", "validation"):
-        x, y = (np.asarray(getattr(f, f"{part}_{name}")) for part in "xy")
+        x, y = map(np.asarray, getattr(f, name))
         error = (x @ W + b)[:, 0] - y
         assert last[f"{name}_r2"] == pytest.approx(1 - (error**2).sum() / ((y - y.mean()) ** 2).sum(), rel=1e-10)
         assert last[f"{name}_mae"] == pytest.approx(np.abs(error).mean(), rel=1e-10)
-    own = [np.abs((f.x[f.indices[f.owner == k]] @ W + b)[:, 0] - f.y[f.indices[f.owner == k]]).mean() for k in range(3)]
+    held = [f.holders.of(k) for k in range(3)]
+    own = [np.abs((f.train.x[rows] @ W + b)[:, 0] - f.train.y[rows]).mean() for rows in held]
     assert result.clients["global_mae"].tolist() == pytest.approx(own, rel=1e-10)
     assert result.summary["metric"].item() == "test_r2" and result.summary["final"].item() == last["test_r2"]
     assert result.scenario["model"]["kind"] == "linear"  # none was written

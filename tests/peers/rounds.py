@@ -50,7 +50,16 @@ def export(workload: str, path: Path) -> None:
         slashed = lambda name: name.replace("']['", "/").replace("['", "/").removesuffix("']")
         arrays = {slashed(name): leaf for name, leaf in named("params", start).items()}
         stacked = {name: np.stack([getattr(c, name) for c in cohorts]) for name in ("index", "valid", "weight")}
-        np.savez(path, x=f.x, y=f.y, x_test=f.x_test, y_test=f.y_test, lr=scenario.spec.client.lr, **stacked, **arrays)
+        np.savez(
+            path,
+            x=f.train.x,
+            y=f.train.y,
+            x_test=f.test.x,
+            y_test=f.test.y,
+            lr=scenario.spec.client.lr,
+            **stacked,
+            **arrays,
+        )
 
 
 def steady(seconds: list[float]) -> float:

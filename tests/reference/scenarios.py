@@ -9,6 +9,7 @@ import numpy as np
 
 import fedsim
 from fedsim.assemble.federation import federations_of
+from fedsim.data import Holders
 from fedsim.types import Model
 from reference import loop, problems, tails
 from reference.conditions import STEPS, Condition, R, cohorts
@@ -77,9 +78,9 @@ def dealt(sizes: tuple[int, ...]):
     def deal(scenario, data, dtype):
         offsets = np.cumsum((0, *sizes), dtype=np.int64)
         indices = np.arange(offsets[-1], dtype=np.int32)
-        tests = {"test_indices": indices[:0], "test_offsets": 0 * offsets}
+        holders = {"holders": Holders(indices, offsets), "test_holders": Holders(indices[:0], 0 * offsets)}
         federations = federations_of(scenario, data, dtype)
-        return {seed: f._replace(indices=indices, offsets=offsets, **tests) for seed, f in federations.items()}
+        return {seed: f._replace(**holders) for seed, f in federations.items()}
 
     return deal
 

@@ -65,7 +65,7 @@ def test_nobody_usable_leaves_everything_as_it_was(kind):
 def test_too_few_survivors_skip_the_round(kind):
     """Rounds of everybody and of two clients in turn: the small ones are skipped where the rule needs more."""
     result = run(kind, cohort={"kind": "listed", "rounds": [list(range(14)), [3, 4]]})
-    least = result.experiment.program.server.least
+    least = result.experiment.program.server.passage.least
     assert np.isfinite(result.model()["W"]).all()
     assert result.rounds["skipped"].tolist() == [0, 0, int(least > 2), 0]
     assert result.rounds["clients_reported"].tolist() == [0, 14, 2, 14]

@@ -130,15 +130,14 @@ def test_what_is_counted_is_what_is_laid_out():
         shapes = run_footprint(scenario, program, plan, e.shared[0]).shapes
         parts = (program.width, program.room, program.dtype, program.pack, [], False)
         layout = Blocks([Planner(plan)], *parts).get(1, 0, (True,)).layout
-        (jobs,), _ = program.mesh.jobs(layout)
         told = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
-        assert told(jobs) == told(shapes["jobs"])
+        assert told(layout.queues) == told(shapes["queues"]) and told(layout.slots) == told(shapes["slots"])
         server = program.server.init(e.shared[0], plan.present)
         store = program.server.memories.empty(server.shared, program.room.members)
-        lent = program.server.memories.gather(store, server.shared, jobs, jax.random.key(0))
+        lent = program.server.memories.gather(store, server.shared, layout.slots, jax.random.key(0))
         assert told(server) == told(shapes["server"]) and told(lent[CLIENT]) == told(shapes["seated"])
         keys = ((jax.random.key(0),), 1)
-        handed = program.mesh.lend((server.shared,), lent[CLIENT], layout, [jobs], [], keys)
+        handed = program.mesh.lend((server.shared,), lent[CLIENT], layout, [()], keys)
         rows = program.mesh.empty(None, handed, layout.seats).rows[0]
         assert told(rows) == told(shapes["rows"])
 

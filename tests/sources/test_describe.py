@@ -144,8 +144,11 @@ def test_every_form_is_told_and_its_section_reads_it(tmp_path, form):
     section = yaml.safe_load(told["yaml"])["data"]
     assert section == told["data"] == {"kind": kind, "path": path, **{k: v for k, v in keys.items() if v is not None}}
     federation = next(iter(federations_of(read({"name": "x", "data": section}), None, np.dtype("float32")).values()))
-    assert len(federation.y) + len(federation.y_test) == told["rows"] + told["test_rows"]
-    assert list(federation.x.shape[1:]) == told["shape"] and str(federation.x.dtype) in ("float32", told["type"])
+    assert len(federation.train.y) + len(federation.test.y) == told["rows"] + told["test_rows"]
+    assert list(federation.train.x.shape[1:]) == told["shape"] and str(federation.train.x.dtype) in (
+        "float32",
+        told["type"],
+    )
     if told["target"]["kind"] == "classes":
         assert list(map(str, federation.label_names)) == list(told["target"]["samples"])
         assert sum(told["target"]["samples"].values()) == told["rows"]

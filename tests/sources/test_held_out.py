@@ -34,8 +34,8 @@ def federations(arrays, seeds=(0,), **data):
 
 def own_tests(f):
     """Numbers of every client's own test samples, by its name."""
-    everything = np.concatenate([f.x, f.x_test]).ravel()
-    lists = np.split(everything[f.test_indices], f.test_offsets[1:-1])
+    everything = np.concatenate([f.train.x, f.test.x]).ravel()
+    lists = np.split(everything[f.test_holders.indices], f.test_holders.offsets[1:-1])
     return {name: set(rows.astype(int).tolist()) for name, rows in zip(f.client_names.tolist(), lists, strict=True)}
 
 
@@ -46,21 +46,21 @@ def test_a_share_of_the_clients_never_trains(partition):
         held = np.flatnonzero(f.held_out)
         assert len(held) == round(0.4 * f.N) and (f.sizes[held] == 0).all() and (f.sizes[~f.held_out] > 0).all()
         tests = own_tests(f)
-        assert set().union(*tests.values()) == set(f.x_test.ravel().astype(int))
+        assert set().union(*tests.values()) == set(f.test.x.ravel().astype(int))
         assert {name for name, rows in tests.items() if rows} == set(f.client_names[held].tolist())
-        trained, kept = (set(x.ravel().astype(int)) for x in (f.x[f.indices], f.x_validation))
-        assert not trained & set(f.x_test.ravel().astype(int)) and not kept & trained
-        assert len(trained) + len(kept) + len(f.x_test) == 100 and f.unused == 0
+        trained, kept = (set(x.ravel().astype(int)) for x in (f.train.x[f.holders.indices], f.validation.x))
+        assert not trained & set(f.test.x.ravel().astype(int)) and not kept & trained
+        assert len(trained) + len(kept) + len(f.test.x) == 100 and f.unused == 0
         assert partition_notes(f) == [
-            f"{len(held)} of {f.N} clients never train, and are tested on {len(f.x_test)} samples of their own"
+            f"{len(held)} of {f.N} clients never train, and are tested on {len(f.test.x)} samples of their own"
         ]
     one, other = both.values()
-    assert np.array_equal(one.held_out, other.held_out) and one.x is other.x  # drawn by data.seed
-    assert (one.x_test is other.x_test) == (partition == "natural")
+    assert np.array_equal(one.held_out, other.held_out) and one.train.x is other.train.x  # drawn by data.seed
+    assert (one.test.x is other.test.x) == (partition == "natural")
     if partition == "natural":
-        owner = ROWS.client[one.x_test.ravel().astype(int)]
+        owner = ROWS.client[one.test.x.ravel().astype(int)]
         assert set(owner) == set(one.client_names[one.held_out])
-        assert not set(ROWS.client[one.x_validation.ravel().astype(int)]) & set(owner)
+        assert not set(ROWS.client[one.validation.x.ravel().astype(int)]) & set(owner)
         assert any(
             not np.array_equal(one.held_out, federations(ROWS, test={"clients": 0.4}, seed=seed)[0].held_out)
             for seed in range(1, 5)
@@ -69,7 +69,7 @@ def test_a_share_of_the_clients_never_trains(partition):
 
 def test_those_who_train_may_keep_samples_of_their_own_besides():
     (f,) = federations(ROWS, partition="iid", clients=5, test={"clients": 0.2}, client_test=0.5).values()
-    assert np.diff(f.test_offsets).tolist() == [20 if held else 10 for held in f.held_out]
+    assert np.diff(f.test_holders.offsets).tolist() == [20 if held else 10 for held in f.held_out]
     assert f.sizes.tolist() == [0 if held else 10 for held in f.held_out]
 
 
@@ -79,14 +79,14 @@ def test_statistics_are_those_of_clients_that_train():
         (f,) = federations(ROWS._replace(x=x), test={"clients": 0.2}, standardize=True, seed=seed).values()
         if f.client_names[f.held_out].tolist() == ["eve"]:
             break
-    assert np.abs(f.x[f.indices].mean()) < 1e-4 and f.x_test.min() > 1000
+    assert np.abs(f.train.x[f.holders.indices].mean()) < 1e-4 and f.test.x.min() > 1000
 
 
 def test_clients_that_have_no_samples_are_not_drawn():
     data = {"partition": {"kind": "quantity", "min_samples": 0, "sigma": 4.0}, "clients": 8, "test": {"clients": 0.5}}
     for seed, f in federations(ROWS, range(8), **data).items():
         present = f.held_out.sum() + (f.sizes > 0).sum()
-        assert f.held_out.sum() == round(present / 2) and len(f.x_test) and len(f.indices), seed
+        assert f.held_out.sum() == round(present / 2) and len(f.test.x) and len(f.holders.indices), seed
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_test_rows_that_have_clients_are_their_own_and_all_of_them_the_global_se
     assert f.client_names.tolist() == [*NAMES, "zoe"] and f.sizes[-1] == 0 and f.sizes.sum() == 100
     tests = own_tests(f)
     assert tests["cid"] == set(range(100, 130, 3)) and tests["zoe"] == set(range(102, 130, 3)) and not tests["bob"]
-    assert len(f.x_test) == 30 and f.held_out.tolist() == [False] * 5 + [True]
-    assert len(f.x) == 100 and f.test_indices.min() == 100  # nothing is copied
+    assert len(f.test.x) == 30 and f.held_out.tolist() == [False] * 5 + [True]
+    assert len(f.train.x) == 100 and f.test_holders.indices.min() == 100  # nothing is copied
     (iid,) = federations(TESTED, partition="iid", clients=4, client_test=0.2).values()
-    assert iid.client_names.tolist() == [0, 1, 2, 3] and iid.test_indices.max() < 100
+    assert iid.client_names.tolist() == [0, 1, 2, 3] and iid.test_holders.indices.max() < 100
 
 
 def test_ids_of_the_test_rows_stand_beside_those_of_the_others():
@@ -132,8 +132,8 @@ def test_samples_that_stay_in_their_file_are_not_copied(tmp_path):
     np.save(tmp_path / "x.npy", ROWS.x)
     arrays = ROWS._replace(x=np.load(tmp_path / "x.npy", mmap_mode="r"))
     (f,) = federations(arrays, test={"clients": 0.4}).values()
-    assert isinstance(f.x, Mapped) and isinstance(f.x_test, Mapped) and f.x_test.base is f.x.base
-    assert set(f.x_test[:].ravel()) == set(ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel())
+    assert isinstance(f.train.x, Mapped) and isinstance(f.test.x, Mapped) and f.test.x.base is f.train.x.base
+    assert set(f.test.x[:].ravel()) == set(ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel())
 
 
 @pytest.mark.long
@@ -168,13 +168,17 @@ def test_natural_by_a_column_that_the_arrays_bring():
     columns = {"ward": np.array(["n", "s"])[np.arange(100) % 2], "year": 2000 + np.arange(100) % 4}
     arrays = TESTED._replace(columns=columns)
     (f,) = federations(arrays, partition="natural(column=ward)").values()
-    assert f.client_names.tolist() == ["n", "s"] and not len(f.test_indices) and len(f.x_test) == 30
-    assert [set(f.x[rows].ravel().astype(int) % 2) for rows in np.split(f.indices, f.offsets[1:-1])] == [{0}, {1}]
+    assert f.client_names.tolist() == ["n", "s"] and not len(f.test_holders.indices) and len(f.test.x) == 30
+    assert [
+        set(f.train.x[rows].ravel().astype(int) % 2) for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
+    ] == [{0}, {1}]
     (f,) = federations(ROWS._replace(columns=columns), partition="natural(column=year)", test={"clients": 0.5}).values()
     assert f.client_names.tolist() == [2000, 2001, 2002, 2003] and f.held_out.sum() == 2
     (f,) = federations(arrays, partition="domains(column=year)", clients=8).values()
     assert f.client_names.tolist() == [*range(8)]
-    held = [set(f.x[rows].ravel().astype(int) % 4) for rows in np.split(f.indices, f.offsets[1:-1])]
+    held = [
+        set(f.train.x[rows].ravel().astype(int) % 4) for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
+    ]
     assert [len(values) for values in held] == [1] * 8 and set.union(*held) == {0, 1, 2, 3}
 
 
@@ -195,9 +199,11 @@ def test_a_column_that_the_partition_names_is_no_feature(source, tmp_path, monke
         rest = {name: frame[name].to_numpy(str) for name in ("ward", "doctor")}
         np.savez(tmp_path / "w.npz", x=frame[["age"]].to_numpy(float), y=frame["y"].to_numpy(), **rest)
     (f,) = federations(arrays, **data, test=0, partition={"kind": "natural", "column": "ward"}).values()
-    assert f.client_names.tolist() == ["n", "s"] and f.x.shape == (60, 1)
+    assert f.client_names.tolist() == ["n", "s"] and f.train.x.shape == (60, 1)
     (f,) = federations(arrays, **data, test=0, partition="domains(column=doctor)", clients=5).values()
-    assert [len(set(f.x[rows, 0] % 5)) for rows in np.split(f.indices, f.offsets[1:-1])] == [1] * 5
+    assert [len(set(f.train.x[rows, 0] % 5)) for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])] == [
+        1
+    ] * 5
     if source != "npz":
         assert f.names.features == ("age", "ward=n", "ward=s")  # what no partition names is a feature
     (by_class,) = federations(arrays, **data, test=0, partition="natural(column=y)").values()
@@ -246,4 +252,4 @@ def test_fcube_has_two_opposite_octants_per_client():
         assert np.array_equal(y, (x[:, 0] < 0).astype(int))
     assert all(np.bincount(arrays.y[arrays.client == k]).tolist() == [500, 500] for k in range(4))
     (f,) = federations(None, kind="fcube", samples=10, test_samples=0).values()
-    assert f.N == 4 and len(f.x_test) == 8 and np.array_equal(fcube(5, 5, 3).x, fcube(5, 5, 3).x)
+    assert f.N == 4 and len(f.test.x) == 8 and np.array_equal(fcube(5, 5, 3).x, fcube(5, 5, 3).x)

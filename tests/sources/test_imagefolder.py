@@ -137,7 +137,7 @@ def test_many_images_lie_in_a_file(tmp_path, monkeypatch):
     np.testing.assert_array_equal(mapped.x, held.x)
     np.testing.assert_array_equal(mapped.x_test, held.x_test)
     sets, classes = prepare(mapped, test=0, seed=0, dtype=np.dtype("float32"))
-    assert classes == 2 and isinstance(sets.x, Mapped) and sets.x.dtype == np.uint8
+    assert classes == 2 and isinstance(sets.train.x, Mapped) and sets.train.x.dtype == np.uint8
 
 
 def test_links_and_pipes(tmp_path):

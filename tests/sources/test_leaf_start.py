@@ -27,6 +27,8 @@ def test_many_natural_clients_are_at_hand(tmp_path, monkeypatch):
         print(f"\n{start}: {time.perf_counter() - began:.1f} s, {total} samples")
         prints.append(federation.fingerprint())
         assert federation.N == writers and federation.names.clients[0] == "f0000_00"
-        assert len(federation.indices) + len(federation.test_indices) == total and np.all(federation.sizes)
+        assert len(federation.holders.indices) + len(federation.test_holders.indices) == total and np.all(
+            federation.sizes
+        )
         monkeypatch.setattr(leaf_files.json, "loads", None)  # nothing is parsed again
     assert prints[0] == prints[1]

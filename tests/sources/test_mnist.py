@@ -57,21 +57,21 @@ def sgd_step(p, x, y, lr):
 def plain_fedavg(federation, p, seed, lr=0.05, batch=10, size=10):
     """Accuracy after every round of FedAvg: one client after another, one batch after another."""
     rng = np.random.default_rng([seed, 7])
-    x, x_test = federation.x / np.float32(255), federation.x_test / np.float32(255)
+    x, x_test = federation.train.x / np.float32(255), federation.test.x / np.float32(255)
     accuracies = []
     for _ in range(ROUNDS):
         models, sizes = [], []
         for k in rng.choice(federation.N, size, replace=False):
-            rows = rng.permutation(federation.indices[federation.offsets[k] : federation.offsets[k + 1]])
+            rows = rng.permutation(federation.holders.of(k))
             own = p
             for first in range(0, len(rows), batch):
                 part = rows[first : first + batch]
-                own = sgd_step(own, x[part], federation.y[part], lr)
+                own = sgd_step(own, x[part], federation.train.y[part], lr)
             models.append(own)
             sizes.append(len(rows))
         weights = np.array(sizes) / sum(sizes)
         p = jax.tree.map(lambda *leaves: sum(w * leaf for w, leaf in zip(weights, leaves, strict=True)), *models)
-        accuracies.append(float((np.asarray(apply(p, x_test)).argmax(-1) == federation.y_test).mean()))
+        accuracies.append(float((np.asarray(apply(p, x_test)).argmax(-1) == federation.test.y).mean()))
     return accuracies
 
 

@@ -139,15 +139,15 @@ def test_bytes_stay_bytes_in_the_federation():
     from fedsim.data.partition import Pool
 
     sets, classes = prepare(fedsim.Arrays(BYTES, LABELS, scale=1 / 255), test=0.25, seed=0, dtype=np.dtype("float32"))
-    assert sets.x.dtype == sets.x_test.dtype == np.uint8 and sets.scale == 1 / 255
-    parts = iid()(Pool(sets.y, classes), 4, np.random.default_rng(0))
+    assert sets.train.x.dtype == sets.test.x.dtype == np.uint8 and sets.scale == 1 / 255
+    parts = iid()(Pool(sets.train.y, classes), 4, np.random.default_rng(0))
     assert (
         federate(sets, classes, parts).fingerprint() != federate(sets._replace(scale=1.0), classes, parts).fingerprint()
     )
     filled, _ = prepare(
         fedsim.Arrays(BYTES, LABELS, scale=1 / 255), test=0.25, seed=0, dtype=np.dtype("float64"), standardize=True
     )
-    assert filled.scale == 1.0 and abs(filled.x.mean()) < 1e-12
+    assert filled.scale == 1.0 and abs(filled.train.x.mean()) < 1e-12
 
 
 def test_bytes_beside_numbers_become_numbers():

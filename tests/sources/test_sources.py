@@ -120,7 +120,7 @@ def federation(data: dict, **more):
 @pytest.mark.parametrize("kind", ["synthetic", "linear_regression", "quadratics"])
 def test_sources_with_ids_are_dealt_by_them(kind):
     scenario, f = federation({"kind": kind, "clients": 7})
-    assert f.N == 7 and f.named and len(f.x_test)
+    assert f.N == 7 and f.named and len(f.test.x)
     assert settled_data(scenario, None, f).partition.kind == "natural"
     _, dealt = federation({"kind": kind, "clients": 7, "partition": "iid"})
     assert dealt.sizes.max() - dealt.sizes.min() <= 1
@@ -129,7 +129,9 @@ def test_sources_with_ids_are_dealt_by_them(kind):
 def test_the_generator_takes_the_seed_of_the_data_and_not_of_the_run():
     data = {"kind": "synthetic", "seed": 2}
     a, b = (federations_of(read({"name": "s", "data": data, "seeds": [s]}), None, F32)[s] for s in (0, 1))
-    assert (a.x == b.x).all() and not np.array_equal(a.x[:5], federation({"kind": "synthetic"})[1].x[:5])
+    assert (a.train.x == b.train.x).all() and not np.array_equal(
+        a.train.x[:5], federation({"kind": "synthetic"})[1].train.x[:5]
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- files

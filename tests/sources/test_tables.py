@@ -179,11 +179,12 @@ def test_blanks_and_scales_are_those_of_the_training_samples():
     raw = prepare(Arrays(x, y), **split, missing="mean")[0]
     for missing, centre in (("mean", np.nanmean), ("median", np.nanmedian)):
         sets = prepare(Arrays(x, y), **split, missing=missing, standardize=True)[0]
-        rows = [np.flatnonzero(x[:, 3] == value)[0] for value in raw.x[:, 3]]
+        rows = [np.flatnonzero(x[:, 3] == value)[0] for value in raw.train.x[:, 3]]
         train = x[rows]
         known = train[~np.isnan(train[:, 0]), 0]
-        for part, name in ((sets.x, "x"), (sets.x_test, "x_test"), (sets.x_validation, "x_validation")):
-            place = [np.flatnonzero(x[:, 3] == value)[0] for value in getattr(raw, name)[:, 3]]
+        for name in ("train", "test", "validation"):
+            part = getattr(sets, name).x
+            place = [np.flatnonzero(x[:, 3] == value)[0] for value in getattr(raw, name).x[:, 3]]
             want = np.where(np.isnan(x[place, 0]), centre(train[:, 0]), x[place, 0])
             np.testing.assert_allclose(part[:, 0], (want - known.mean()) / known.std(), rtol=1e-12)
             assert (part[:, 1] == 0).all() and np.array_equal(part[:, 2], x[place, 2])  # constant; 0 and 1
@@ -205,11 +206,11 @@ def test_test_and_validation_samples_never_leak(missing):
     }
     one = prepare(Arrays(x, y), **split)[0]
     marked = prepare(Arrays(np.arange(80.0)[:, None], y), **{**split, "missing": "refuse", "standardize": False})[0]
-    others = np.concatenate([marked.x_test, marked.x_validation, marked.x_server]).ravel().astype(int)
+    others = np.concatenate([marked.test.x, marked.validation.x, marked.server.x]).ravel().astype(int)
     changed = x.copy()
     changed[others] = 1e6 * rng.normal(size=(len(others), 3))
     two = prepare(Arrays(changed, y), **split)[0]
-    assert np.array_equal(one.x, two.x) and not np.array_equal(one.x_test, two.x_test)
+    assert np.array_equal(one.train.x, two.train.x) and not np.array_equal(one.test.x, two.test.x)
 
 
 def test_archives_and_maps_are_completed_too(tmp_path):
@@ -222,8 +223,8 @@ def test_archives_and_maps_are_completed_too(tmp_path):
     mapped = got._replace(x=np.memmap(tmp_path / "x.bin", np.float64, "r", shape=(4, 2)))
     for arrays in (got, mapped):
         sets = prepare(arrays, test=0.0, seed=0, dtype=F64, missing="mean", standardize=True)[0]
-        np.testing.assert_allclose(sets.x[:, 0], (x[:, 0] - 4) / np.sqrt(5))
-        assert sets.x[0, 1] == 0 and sets.names.labels == ("a", "b")
+        np.testing.assert_allclose(sets.train.x[:, 0], (x[:, 0] - 4) / np.sqrt(5))
+        assert sets.train.x[0, 1] == 0 and sets.names.labels == ("a", "b")
 
 
 def test_no_rows_are_no_samples(tmp_path):
@@ -247,7 +248,7 @@ def test_a_feature_without_numbers_is_named():
 def test_rows_with_blanks_are_dropped_from_arrays_too():
     x, y = np.array([[1.0], [np.nan], [3.0]]), np.array(["b", "c", "a"])
     sets, classes = prepare(Arrays(x, y, None, x, y), test=0.0, seed=0, dtype=F32, missing="drop")
-    assert sets.x.tolist() == sets.x_test.tolist() == [[1], [3]] and sets.y.tolist() == [1, 0]
+    assert sets.train.x.tolist() == sets.test.x.tolist() == [[1], [3]] and sets.train.y.tolist() == [1, 0]
     assert classes == 2 and sets.names.labels == ("a", "b")
 
 

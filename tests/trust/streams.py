@@ -97,7 +97,7 @@ def facts(sections: dict) -> dict[str, bytes]:
     batches = [plan.batches(work.round, int(k)) for work in rounds for k in work.ids]
     start = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(experiment.shared[0]["params"])]
     return {
-        "partition": federation.indices.tobytes() + federation.offsets.tobytes(),
+        "partition": federation.holders.indices.tobytes() + federation.holders.offsets.tobytes(),
         "cohorts": b"".join(work.ids.tobytes() for work in rounds),
         "batches": b"".join(array.tobytes() for array in itertools.chain(*batches)),
         "start model": b"".join(start),
