@@ -126,7 +126,9 @@ def test_one_compilation_over_all_rounds():
     def watch(experiment, seed, row):
         p = experiment.program
         if row.values["round"]:
-            compiled.append([f._cache_size() for f in (p.mesh.train, p.server.reduction.adding, p.server.close, p.evaluate)])
+            compiled.append(
+                [f._cache_size() for f in (p.mesh.train, p.server.reduction.adding, p.server.close, p.evaluate)]
+            )
 
     fedsim.run(scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7}), watch=watch, seeds=2)
     # nothing is compiled after the first evaluated round, nor for another seed; only the clients' scores at the very end

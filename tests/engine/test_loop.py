@@ -174,7 +174,9 @@ def test_groups_of_any_size_compile_once(monkeypatch):
     def spied(runs, program, *rest):
         yield from real(runs, program, *rest)
         programs.append(program)
-        sizes.append([f._cache_size() for f in (program.mesh.train, program.server.reduction.adding, program.server.close)])
+        sizes.append(
+            [f._cache_size() for f in (program.mesh.train, program.server.reduction.adding, program.server.close)]
+        )
 
     monkeypatch.setattr("fedsim.runs.execute.events", spied)
     fedsim.run(scenario(method="scaffold"))
