@@ -91,7 +91,8 @@ PERSISTENCE = (
 )
 COVERING = (
     "rules", "robust_oracles", "faults",
-    "rules_by_hand", "persistence_by_hand", "statistics_by_hand", "plan_by_hand", "resume", "power", "persistence", "scenario", "schema", "hostile",
+    "rules_by_hand", "persistence_by_hand", "statistics_by_hand", "plan_by_hand", "resume",
+    "power", "persistence", "scenario", "schema", "hostile",
     "confined", "plugins", "stages", "commands", "public", "memory", "locks", "commits", "records", "again", "verify",
     "unfinished", "guesses", "check", "places", "compare", "methods", "cli", "diagnosis", "reports", "run_ends",
 )  # fmt: skip
