@@ -17,7 +17,8 @@ from fedsim.types import AggregateStage, RowStage, Rule, Stage
 
 
 def factory_of(section: Any) -> Callable:
-    """A section's factory with its own hyper-parameters filled in (those of the section's common part left out).
+    """A section's factory with its own hyper-parameters filled in (those of the section's common
+    part left out).
 
     What it raises against them is a `LinkError`; errors of samples stay what they are.
     """
@@ -35,7 +36,11 @@ def factory_of(section: Any) -> Callable:
         except (DataError, PartitionError, ContractError):
             raise
         except MemoryError as error:
-            text = str(error) if isinstance(error, TooLarge) else f"needs more memory than there is ({error})"
+            text = (
+                str(error)
+                if isinstance(error, TooLarge)
+                else f"needs more memory than there is ({error})"
+            )
             raise LinkError(f"{text}; make it smaller", section, large=True) from error
         except (ValueError, ArithmeticError) as error:
             lines = str(error).strip("'\" \n").splitlines() or [type(error).__name__]
@@ -52,14 +57,18 @@ def _made(value: Any) -> Any:
 def located(scenario: Any, error: LinkError) -> ScenarioError:
     """A refusal with its place in the scenario."""
     refusal = scenario.too_large if error.large else scenario.error
-    path = next((path for path, other in sections_within(scenario.spec) if other is error.section), ())
+    path = next(
+        (path for path, other in sections_within(scenario.spec) if other is error.section), ()
+    )
     located_error = refusal(path, str(error))
     located_error.__cause__ = error
     return located_error
 
 
 def locate_link_errors(make: Callable) -> Callable:
-    """Decorator for functions of a scenario: a `LinkError` becomes a `ScenarioError` with the place of its section."""
+    """Decorator for functions of a scenario: a `LinkError` becomes a `ScenarioError` with the place
+    of its section.
+    """
 
     @functools.wraps(make)
     def locating(scenario: Any, *arguments: Any, **options: Any) -> Any:

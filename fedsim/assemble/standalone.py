@@ -1,4 +1,6 @@
-"""Stages and rules on somebody's own stack, as in a round of a fresh server: `fedsim.aggregate` and `fedsim.transmit`."""
+"""Stages and rules on somebody's own stack, as in a round of a fresh server: `fedsim.aggregate` and
+`fedsim.transmit`.
+"""
 
 import functools
 from collections.abc import Callable
@@ -13,7 +15,14 @@ from fedsim.assemble.feasibility import at_most, bounds_of
 from fedsim.assemble.hooks import check_link, make_link
 from fedsim.assemble.links import ServerLinks
 from fedsim.assemble.programs import KEPT, Written
-from fedsim.assemble.stack_inputs import arrays_of, as_server_loss, checked_links, mask_of, own_update, weights_of
+from fedsim.assemble.stack_inputs import (
+    arrays_of,
+    as_server_loss,
+    checked_links,
+    mask_of,
+    own_update,
+    weights_of,
+)
 from fedsim.clients import sgd
 from fedsim.compose import fresh_rows, server_step
 from fedsim.engine.passage import Passage
@@ -43,25 +52,29 @@ def aggregate(
     loss: Any = None,
     server_loss: Callable[[Tree], Any] | None = None,
 ) -> Tree:
-    """Any server list on your own stacked updates: what a fresh server would add to the shared parameters.
+    """Any server list on your own stacked updates: what a fresh server would add to the shared
+    parameters.
 
     Args:
-      server: a kind (`"median"`), a link (`{"kind": "krum", "f": 2}`), or a list of stages, one rule, and optimisers.
-      deltas: updates stacked on the leading axis, a PyTree with leaves `[K, ...]`, an array, or a nested list.
+      server: a kind (`"median"`), a link (`{"kind": "krum", "f": 2}`), or a list of stages, one
+        rule, and optimisers.
+      deltas: updates stacked on the leading axis, a PyTree with leaves `[K, ...]`, an array, or a
+        nested list.
       weights: sample counts `[K]`; 0 = did not report; 1 for everybody if left out.
       seed: of rules and stages that draw.
       reference: the server's own update, a tree like a row, for rules that ask for it.
       params: the shared parameters, for links that look at them; zeros if left out.
       lr: client learning rate, for rules that use it.
       loss: of every client at the shared parameters `[K]`, for rules that ask for it.
-      server_loss: parameters -> their loss on samples of the server's own, a scalar, for rules that ask for it; in JAX.
+      server_loss: parameters -> their loss on samples of the server's own, a scalar, for rules that
+        ask for it; in JAX.
 
     Returns:
       One tree of the structure, dtype and kind (NumPy or JAX) of a row.
 
     Raises:
-      ScenarioError: for a list that cannot run, fewer reporting rows than it needs, or nothing where it asks for losses or
-        for the server's own update.
+      ScenarioError: for a list that cannot run, fewer reporting rows than it needs, or nothing
+        where it asks for losses or for the server's own update.
 
     >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
     [2.0]
@@ -73,12 +86,18 @@ def aggregate(
     stack = arrays_of(deltas)
     w = weights_of("aggregate", weights, tree.rows(stack))
     _require_rows(prepared, w)
-    _require_needs("aggregate", "server", prepared, loss=loss, reference=reference, server_loss=server_loss)
-    known = Known(own_update("aggregate", reference, stack), server_loss and as_server_loss(server_loss))
+    _require_needs(
+        "aggregate", "server", prepared, loss=loss, reference=reference, server_loss=server_loss
+    )
+    known = Known(
+        own_update("aggregate", reference, stack), server_loss and as_server_loss(server_loss)
+    )
     if loss is not None and np.shape(loss) != w.shape:
         text = f"{len(w)} rows need {len(w)} losses, found shape {list(np.shape(loss))}"
         raise ScenarioError([Problem("loss", text)], "aggregate")
-    return _on_device(prepared.function, stack, w, seed, params=params, known=known, lr=lr, loss=loss)
+    return _on_device(
+        prepared.function, stack, w, seed, params=params, known=known, lr=lr, loss=loss
+    )
 
 
 def transmit(
@@ -102,29 +121,38 @@ def transmit(
       malicious: mask `[K]` (or ids) of the rows an attack controls; nobody if left out.
       seed: of links that draw.
       params: the shared parameters; zeros if left out.
-      defence: a server list, for attacks that know what they attack: its stages and its rule, fresh.
+      defence: a server list, for attacks that know what they attack: its stages and its rule,
+        fresh.
       reference: for a defence that asks for it, as in `aggregate`.
       server_loss: likewise.
 
     Returns:
-      The updates as they arrive, stacked as they were, and the bytes of each client's message `[K]`.
+      The updates as they arrive, stacked as they were, and the bytes of each client's message
+      `[K]`.
 
     Raises:
       ScenarioError: for a list that cannot run.
 
-    >>> arrived, sent = transmit({"kind": "sign_flip", "scale": 2}, [[1.0, 2.0], [3.0, 4.0]], malicious=[1])
+    >>> arrived, sent = transmit({"kind": "sign_flip", "scale": 2}, [[1.0, 2.0], [3.0, 4.0]],
+    malicious=[1])
     >>> arrived.tolist(), sent.tolist()
     ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """
-    links, against = (tuple(map(Written, checked_links(*part))) for part in (("wire", wire), ("server", defence)))
+    links, against = (
+        tuple(map(Written, checked_links(*part))) for part in (("wire", wire), ("server", defence))
+    )
     prepared = _transmission(links, against)
     stack = arrays_of(deltas)
     K = tree.rows(stack)
     w, mask = weights_of("transmit", weights, K), mask_of(malicious, K)
     _require_rows(prepared, w)
     _require_needs("transmit", "defence", prepared, reference=reference, server_loss=server_loss)
-    known = Known(own_update("transmit", reference, stack), server_loss and as_server_loss(server_loss))
-    arrived, sent = _on_device(prepared.function, stack, w, seed, params=params, known=known, malicious=mask)
+    known = Known(
+        own_update("transmit", reference, stack), server_loss and as_server_loss(server_loss)
+    )
+    arrived, sent = _on_device(
+        prepared.function, stack, w, seed, params=params, known=known, malicious=mask
+    )
     return arrived, np.asarray(sent, np.int64)
 
 
@@ -172,10 +200,14 @@ def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Pre
     at = index_of_rule([w.section for w in server])
     scenario, links = _links("transmit", "wire", wire)
     _, defence = _links("transmit", "defence", server)
-    made = [link._replace(linear=False) if isinstance(link, Codec) else link for _, _, link in links]
+    made = [
+        link._replace(linear=False) if isinstance(link, Codec) else link for _, _, link in links
+    ]
     stages, rule, _, _ = ServerLinks.of([link for _, _, link in defence], at)
     passage = Passage(made, stages, rule, [], sgd(), drop=False)
-    remembering = {name: link for name, link in passage.remembering.items() if name in passage.wire_names}
+    remembering = {
+        name: link for name, link in passage.remembering.items() if name in passage.wire_names
+    }
 
     def send(updates: Updates, context: Context) -> Tree:
         _check_hooks(scenario, links, updates, context)
@@ -187,7 +219,9 @@ def _transmission(wire: tuple[Written, ...], server: tuple[Written, ...]) -> Pre
     return Prepared(scenario, links, jax.jit(send), rule.needs if passage.aims else frozenset())
 
 
-def _links(of: str, name: str, written: tuple[Written, ...]) -> tuple[Scenario, list[tuple[Path, Any, Any]]]:
+def _links(
+    of: str, name: str, written: tuple[Written, ...]
+) -> tuple[Scenario, list[tuple[Path, Any, Any]]]:
     """What the factories of a list make, each with its path.
 
     Raises:
@@ -202,8 +236,12 @@ def _links(of: str, name: str, written: tuple[Written, ...]) -> tuple[Scenario, 
     return scenario, links
 
 
-def _check_hooks(scenario: Scenario, links: list[tuple[Path, Any, Any]], updates: Updates, context: Context) -> None:
-    """Links of the user's own keep their contract: checked while the list is compiled, so once for a shape."""
+def _check_hooks(
+    scenario: Scenario, links: list[tuple[Path, Any, Any]], updates: Updates, context: Context
+) -> None:
+    """Links of the user's own keep their contract: checked while the list is compiled, so once for
+    a shape.
+    """
     for path, section, made in links:
         check_link(scenario, path, section, made, (updates, context, updates.arrived), types=False)
 
@@ -221,7 +259,8 @@ def _require_needs(of: str, where: str, prepared: Prepared, **given: Any) -> Non
 
 
 def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
-    """Refuse fewer reporting rows than a link needs, naming it and the hyper-parameter that decides.
+    """Refuse fewer reporting rows than a link needs, naming it and the hyper-parameter that
+    decides.
 
     Raises:
       ScenarioError: for some rows, but too few; none at all change nothing.
@@ -232,12 +271,16 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
         if 0 < rows < least:
             given = ", ".join(f"{name}={getattr(section, name)}" for name in bounds)
             kind = f"{section.kind}({given})" if given else section.kind
-            instead = f"lower {' or '.join(bounds)}, or give more rows" if bounds else "give more rows"
+            instead = (
+                f"lower {' or '.join(bounds)}, or give more rows" if bounds else "give more rows"
+            )
             text = f"{kind}: {rows} rows reported, at least {least} are needed; {instead}"
             raise prepared.scenario.error((*path, *bounds[:1]), text)
         most = made.most if isinstance(made, Rule) else None
         if most is not None and rows > most:
-            text = f"{at_most(section, most)}, and {rows} rows reported; lower f, or give fewer rows"
+            text = (
+                f"{at_most(section, most)}, and {rows} rows reported; lower f, or give fewer rows"
+            )
             raise prepared.scenario.error((*path, *bounds[:1]), text)
 
 
@@ -257,10 +300,14 @@ def _on_device(
     host = not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(stack))
     double = any(np.dtype(leaf.dtype) == np.float64 for leaf in jax.tree.leaves(stack))
     with jax.enable_x64(double):
-        on_host: Any = np  # for all but the stack: every operation of JAX's is one more program to compile
+        # for all but the stack: every operation of JAX's is one more program to compile
+        on_host: Any = np
         dtype: Any = np.float64 if double else np.float32
         stack = jax.tree.map(jnp.asarray, stack)
-        K, row = tree.rows(stack), jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), stack)
+        K, row = (
+            tree.rows(stack),
+            jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), stack),
+        )
         w, one = on_host.asarray(weights, dtype), on_host.ones(K, dtype)
         updates = Updates(
             delta=stack,
@@ -281,7 +328,9 @@ def _on_device(
             round=on_host.int32(1),
             N=dtype(K),
             lr=dtype(lr),
-            shared={"params": row if params is None else jax.tree.map(jnp.asarray, arrays_of(params))},
+            shared={
+                "params": row if params is None else jax.tree.map(jnp.asarray, arrays_of(params))
+            },
             ids=on_host.arange(K),
             malicious=on_host.zeros(K, bool) if malicious is None else on_host.asarray(malicious),
             reference=jax.tree.map(jnp.asarray, known.reference),

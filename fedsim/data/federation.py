@@ -14,7 +14,10 @@ from fedsim.sources.mapped import chunks
 
 
 class Holders(NamedTuple):
-    """Who holds which rows, as CSR index lists: client k those of `indices[offsets[k]:offsets[k + 1]]`."""
+    """Who holds which rows, as CSR index lists.
+
+    Client k holds the rows `indices[offsets[k]:offsets[k + 1]]`.
+    """
 
     indices: np.ndarray  # int32
     offsets: np.ndarray  # [N + 1] int64
@@ -37,8 +40,8 @@ class Holders(NamedTuple):
 class Federation(NamedTuple):
     """Five sets of samples, and the clients that hold them; a set that was not asked for is empty.
 
-    A client trains on its rows of `train`, by `holders`. It is scored on its rows of `train` followed by `test`, by
-    `test_holders`, which it never trains on.
+    A client trains on its rows of `train`, by `holders`. It is scored on its rows of `train`
+    followed by `test`, by `test_holders`, which it never trains on.
     """
 
     train: Samples
@@ -57,7 +60,7 @@ class Federation(NamedTuple):
     # labels of training and own test samples move on by a class every so many rounds, for each
     moves: tuple[int, ...] = ()
     source: str = ""  # SHA-256 of the samples before they were skewed or poisoned
-    # test samples of other labels than the attacker's target, with its trigger, and the target for each
+    # test samples of other labels than the attacker's target, with its trigger; the target of each
     triggered: Samples = Samples(np.empty(0), np.empty(0))
 
     @property
@@ -113,12 +116,12 @@ class Federation(NamedTuple):
         return (self.sizes == 0) & (self.test_holders.sizes > 0)
 
     def label_counts(self) -> np.ndarray:
-        """Training samples per client and class `[N, classes]`; not where tokens have the labels."""
+        """Training samples per client and class `[N, classes]`; not for labels of tokens."""
         flat = self.holders.owner * self.classes + self.train.y[self.holders.indices]
         return np.bincount(flat, minlength=self.N * self.classes).reshape(self.N, self.classes)
 
     def label_shift(self, round: int) -> int:
-        """How many classes the clients' labels have moved on by in a round, modulo the number of classes."""
+        """Classes that the clients' labels have moved on by in a round, modulo their number."""
         return sum((max(round, 1) - 1) // every for every in self.moves) % max(self.classes, 1)
 
     def labels_in(self, round: int) -> np.ndarray:
@@ -130,8 +133,8 @@ class Federation(NamedTuple):
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of the samples and of the partition, names of classes and clients included.
 
-        Where samples were skewed or poisoned, that of the samples is the one from before, and what they are now is part of
-        the other.
+        Where samples were skewed or poisoned, that of the samples is the one from before, and what
+        they are now is part of the other.
         """
         plain = self.scale == 1.0 and not self.vocabulary
         read = self.names.labels if plain else (self.names.labels, self.scale, self.vocabulary)
@@ -158,7 +161,8 @@ def federate(
       sets: what `prepare` made.
       classes: as it counted them.
       parts: index lists of the clients.
-      client_test: share of every client's samples kept for its own scores, rounded; at least one stays to train on.
+      client_test: share of every client's samples kept for its own scores, rounded; at least one
+        stays to train on.
       rng: draws them; not needed for a share of 0.
       by_id: whether client k is the k-th id of the samples; test rows of that id are its own.
       held_out: clients that never train `[N]`: all their samples are their own to be tested on.
@@ -201,7 +205,8 @@ def _drawn_per_client(parts: Parts, share: float, rng: np.random.Generator) -> n
     take = np.minimum(np.rint(sizes * share).astype(np.int64), np.maximum(sizes - 1, 0))
     owner = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     order = rng.permutation(len(owner))
-    order = order[np.argsort(owner[order], kind="stable")]  # clients one after another, each shuffled
+    # clients one after another, each shuffled
+    order = order[np.argsort(owner[order], kind="stable")]
     rank = np.arange(len(owner)) - parts.offsets[:-1][owner]
     drawn = np.zeros(len(owner), bool)
     drawn[order] = rank < take[owner]

@@ -16,18 +16,22 @@ from fedsim.sources.mapped import Mapped
 
 
 class Skew(NamedTuple):
-    """A number for every client, and what it makes of the client's samples; of a client with 0 they stay as they are.
+    """A number for every client, and what it makes of the client's samples; of a client with 0 they
+    stay as they are.
 
     Either `features` or `labels` is given, and decides which part of the samples is changed.
 
     Attributes:
-      draw: `(clients, rng) -> numbers` `[N]`: an angle, a level, a group; they stand in partition.csv.
+      draw: `(clients, rng) -> numbers` `[N]`: an angle, a level, a group; they stand in
+        partition.csv.
       features: `(x [n, ...], number, rng) -> x` of the same shape, for the samples of ONE client.
       labels: `(y [n], number, classes, rng) -> y`, likewise.
-      images: whether features must be images, `[n, height, width]` or `[n, height, width, channels]`.
-      exact: `(numbers [N], shape of x) -> bool`: whether features that are bytes stay bytes. Where they do not, those of
-        the whole federation become floats; without it they always do.
-      every: labels move on by one class after every so many rounds; 0: they stay. Not in `labels`: in the plan.
+      images: whether features must be images, `[n, height, width]` or `[n, height, width,
+        channels]`.
+      exact: `(numbers [N], shape of x) -> bool`: whether features that are bytes stay bytes. Where
+        they do not, those of the whole federation become floats; without it they always do.
+      every: labels move on by one class after every so many rounds; 0: they stay. Not in `labels`:
+        in the plan.
       test: whether a client's own test samples are changed as well.
       least_classes: classes that the samples need.
     """
@@ -55,8 +59,14 @@ def refusal(skew: Skew, federation: Federation) -> str:
 def without_labels(f: Federation) -> str:
     """Why labels of samples cannot be changed; nothing where they can."""
     if not f.classes:
-        return "changes classes, and these targets are numbers; take data with labels, or take it out"
-    return "changes the label of a sample, and here every token has one; take it out" if f.per_token else ""
+        return (
+            "changes classes, and these targets are numbers; take data with labels, or take it out"
+        )
+    return (
+        "changes the label of a sample, and here every token has one; take it out"
+        if f.per_token
+        else ""
+    )
 
 
 def _too_few_classes(skew: Skew, f: Federation) -> str:
@@ -68,7 +78,11 @@ def _too_few_classes(skew: Skew, f: Federation) -> str:
 
 def without_numbers(f: Federation, does: str = "changes") -> str:
     """Why it cannot do with features what it `does`; nothing where they are numbers."""
-    return f"{does} features that are numbers, and these samples are tokens; take it out" if f.vocabulary else ""
+    return (
+        f"{does} features that are numbers, and these samples are tokens; take it out"
+        if f.vocabulary
+        else ""
+    )
 
 
 def in_their_file(f: Federation) -> str:
@@ -86,9 +100,15 @@ def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray
       ContractError: when they are no finite numbers, one for each client.
     """
     numbers = np.asarray(skew.draw(clients, rng))
-    if numbers.shape != (clients,) or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
+    if (
+        numbers.shape != (clients,)
+        or numbers.dtype.kind not in "fiu"
+        or not np.isfinite(numbers).all()
+    ):
         form = f"{numbers.dtype} {numbers.shape}"
-        raise ContractError(f"draw: gave {form}; needed is a finite number for each of the {clients} clients")
+        raise ContractError(
+            f"draw: gave {form}; needed is a finite number for each of the {clients} clients"
+        )
     return numbers
 
 
@@ -101,7 +121,8 @@ def skewed(
     dtype: np.dtype,
     given: Federation,
 ) -> Federation:
-    """A federation whose clients' samples, training and own test samples alike, are skewed; all other sets stay.
+    """A federation whose clients' samples, training and own test samples alike, are skewed; all
+    other sets stay.
 
     Args:
       federation: perhaps skewed by other links already.
@@ -113,7 +134,8 @@ def skewed(
       given: the federation before the first link, whose arrays are not to be written on.
 
     Raises:
-      ContractError: when a skew gives features or labels of another shape, or none that can be learned from.
+      ContractError: when a skew gives features or labels of another shape, or none that can be
+        learned from.
     """
     f, moves = federation, (skew.every,) if skew.every else ()
     f = f._replace(skews={**f.skews, f"skew/{name}": numbers}, moves=(*f.moves, *moves))
@@ -121,7 +143,11 @@ def skewed(
         return f
     f = f._replace(source=f.source or f.fingerprint()["data"])
     if skew.features is not None:
-        f = f if skew.exact is not None and skew.exact(numbers, f.train.x.shape) else with_floats(f, dtype)
+        f = (
+            f
+            if skew.exact is not None and skew.exact(numbers, f.train.x.shape)
+            else with_floats(f, dtype)
+        )
         f = with_own_copy(f, given, "x")
     if skew.labels is not None:
         f = with_own_copy(f, given, "y")
@@ -133,7 +159,9 @@ def skewed(
 
 
 def with_own_tests(f: Federation) -> Federation:
-    """The test samples that belong to clients beside the training samples too, where they can differ from the test set's."""
+    """The test samples that belong to clients beside the training samples too, where they can
+    differ from the test set's.
+    """
     n, indices = len(f.train.x), f.test_holders.indices.copy()
     of_clients = indices >= n
     if not of_clients.any():
@@ -147,18 +175,28 @@ def with_own_tests(f: Federation) -> Federation:
 
 
 def with_own_copy(f: Federation, given: Federation, part: str) -> Federation:
-    """With features (`x`) or labels (`y`) of the training samples that may be written on: no longer those that were given."""
+    """With features (`x`) or labels (`y`) of the training samples that may be written on: no longer
+    those that were given.
+    """
     now = getattr(f.train, part)
-    return f if now is not getattr(given.train, part) else f._replace(train=f.train._replace(**{part: np.array(now)}))
+    return (
+        f
+        if now is not getattr(given.train, part)
+        else f._replace(train=f.train._replace(**{part: np.array(now)}))
+    )
 
 
 def with_floats(f: Federation, dtype: np.dtype) -> Federation:
-    """The features of all sets as a model reads them: floats, to the bit, in place of bytes times a scale."""
+    """The features of all sets as a model reads them: floats, to the bit, in place of bytes times a
+    scale.
+    """
     if f.train.x.dtype != np.uint8 and f.scale == 1.0:
         return f
     scaled = lambda x: np.asarray(x).astype(dtype) * dtype.type(f.scale)
     sets = {name: getattr(f, name) for name in ("train", "test", "validation", "server")}
-    return f._replace(**{name: part._replace(x=scaled(part.x)) for name, part in sets.items()}, scale=1.0)
+    return f._replace(
+        **{name: part._replace(x=scaled(part.x)) for name, part in sets.items()}, scale=1.0
+    )
 
 
 def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
@@ -167,7 +205,9 @@ def rows_of(f: Federation, client: int, test: bool) -> np.ndarray:
     return np.concatenate([own, f.test_holders.of(client)]) if test else own
 
 
-def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.random.Generator) -> None:
+def _change(
+    f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.random.Generator
+) -> None:
     """Write what a skew makes of ONE client's samples over them."""
     x, y = f.train
     if skew.features is not None:
@@ -189,7 +229,9 @@ def _change(f: Federation, skew: Skew, rows: np.ndarray, number: Any, rng: np.ra
 
 def are_labels(values: np.ndarray, classes: int) -> bool:
     """Whether values are integers 0 to classes − 1."""
-    return values.dtype.kind in "iu" and (values.size == 0 or 0 <= values.min() <= values.max() < classes)
+    return values.dtype.kind in "iu" and (
+        values.size == 0 or 0 <= values.min() <= values.max() < classes
+    )
 
 
 def finite(values: np.ndarray, dtype: np.dtype) -> bool:

@@ -1,4 +1,6 @@
-"""What comes before the clients train, in rounds of some methods: the server's own training, and a pass at x."""
+"""What comes before the clients train, in rounds of some methods: the server's own training, and a
+pass at x.
+"""
 
 from collections.abc import Callable
 
@@ -20,7 +22,9 @@ def refer(round: Round, works: list[RoundWork]) -> tuple[list[RoundWork], Space]
             lent = training.lend(work.sent.shared, round.number)
             buffers = training.mesh.empty(buffers, lent, seats=1)
             buffers = train_block(training.mesh, lent, buffers, training.steps, round.own_pieces)
-            work = work._replace(at=work.at._replace(reference=_first_row(buffers.rows[0].message.delta)))
+            work = work._replace(
+                at=work.at._replace(reference=_first_row(buffers.rows[0].message.delta))
+            )
         referred.append(work)
     return referred, round.space._replace(own=buffers)
 
@@ -32,7 +36,8 @@ def probe(
     works: list[RoundWork],
     space: Space,
 ) -> tuple[Block, list[RoundWork], Space]:
-    """The pass at x, where method or rule asks for one -> (first block of the training, works, space).
+    """The pass at x, where method or rule asks for one -> (first block of the training, works,
+    space).
 
     It is trained like the clients' own steps, on other lanes (`train`, step 2 of the round).
     """
@@ -41,7 +46,9 @@ def probe(
     following: Block | None = block
     while following is not None:
         trained = train(round, mesh, following, works, space.probe)
-        works = [_probed(*each, following.first) for each in zip(works, trained.messages, strict=True)]
+        works = [
+            _probed(*each, following.first) for each in zip(works, trained.messages, strict=True)
+        ]
         space = space._replace(probe=trained.buffers)
         following = round.blocks.following(following)
     return round.blocks.get(round.number, 0, round.playing), list(map(_with_mean, works)), space

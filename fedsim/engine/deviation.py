@@ -1,11 +1,15 @@
-"""How far the aggregate of a round lies from the mean of its honest clients, on request (`evaluate.diagnostics`).
+"""How far the aggregate of a round lies from the mean of its honest clients, on request
+(`evaluate.diagnostics`).
 
-Over the honest clients H of a round whose messages reached the rule's side of the wire and are finite:
+Over the honest clients H of a round whose messages reached the rule's side of the wire and are
+finite:
 
-    honest_distance = ‖F − mean_H‖      kappa_ratio = ‖F − mean_H‖² / (κ · 1/|H| Σ_{i∈H} ‖x_i − mean_H‖²)
+    honest_distance = ‖F − mean_H‖
+    kappa_ratio     = ‖F − mean_H‖² / (κ · 1/|H| Σ_{i∈H} ‖x_i − mean_H‖²)
 
-with F what the rule made of the round, before any step on it, and κ the bound of `fedsim.rules.bounds`: a ratio above 1
-contradicts it. NaN where nothing is known, and where the bound is 0 and leaves no room for rounding.
+with F what the rule made of the round, before any step on it, and κ the bound of
+`fedsim.rules.bounds`: a ratio above 1 contradicts it. NaN where nothing is known, and where the
+bound is 0 and leaves no room for rounding.
 """
 
 from typing import NamedTuple
@@ -58,7 +62,8 @@ class Deviations:
     """The program that measures rows that stand together: one for all rules behind the same wire.
 
     Args:
-      passage: whose wire it is; the rule behind it counts only where a link of the wire asks for it.
+      passage: whose wire it is; the rule behind it counts only where a link of the wire asks for
+        it.
       task: of the run.
     """
 
@@ -85,7 +90,8 @@ class Deviations:
 
 
 class Distances:
-    """How far the aggregate of a run's rounds lies from their honest clients: programs of their own, which change no bit.
+    """How far the aggregate of a run's rounds lies from their honest clients: programs of their
+    own, which change no bit.
 
     Args:
       passage: of the run.
@@ -104,7 +110,12 @@ class Distances:
         return add_honest(total, arrived, contexts(Phase.RULE))
 
     def of(
-        self, total: Sum | Messages, row: Tree | None, honest: HonestSum | None, slots: Slots, at: RoundStart
+        self,
+        total: Sum | Messages,
+        row: Tree | None,
+        honest: HonestSum | None,
+        slots: Slots,
+        at: RoundStart,
     ) -> Info:
         """What is reported of a round.
 

@@ -1,11 +1,15 @@
-"""What the stack of updates says about the clients, on request: how far they move, how far apart, and in which directions.
+"""What the stack of updates says about the clients, on request: how far they move, how far apart,
+and in which directions.
 
-Over the K clients of a round whose updates are finite, as they left their training (before wire and attacks):
+Over the K clients of a round whose updates are finite, as they left their training (before wire and
+attacks):
 
-    update_norm = 1/K Σ ‖Δ_k‖      drift = √(1/K Σ ‖Δ_k − mean Δ‖²)      cosine = mean over pairs of cos(Δ_j, Δ_k)
+    update_norm = 1/K Σ ‖Δ_k‖
+    drift       = √(1/K Σ ‖Δ_k − mean Δ‖²)
+    cosine      = mean over pairs of cos(Δ_j, Δ_k)
 
-The pairs need no pass over pairs: Σ_jk u_j·u_k = ‖Σ_k u_k‖² with u_k = Δ_k / ‖Δ_k‖. Programs of their own, so that asking
-changes no bit of the training.
+The pairs need no pass over pairs: Σ_jk u_j·u_k = ‖Σ_k u_k‖² with u_k = Δ_k / ‖Δ_k‖. Programs of
+their own, so that asking changes no bit of the training.
 """
 
 import functools
@@ -40,7 +44,8 @@ class Diagnosis(NamedTuple):
 
 @functools.partial(jax.jit, static_argnames="runs")
 def measured(sums: Sums | None, delta: Tree, weight: Float[Array, " slots"], runs: int) -> Sums:
-    """With the rows of a block of runs side by side, stacked `[runs · block]`, one after another -> sums `[runs]`.
+    """With the rows of a block of runs side by side, stacked `[runs · block]`, one after another ->
+    sums `[runs]`.
 
     Rows of weight 0 do not count. A run at a time: the same bits whoever trains beside.
 
@@ -60,7 +65,8 @@ def close_sums(sums: Sums) -> Diagnosis:
     """The means over clients and pairs, of every run `[runs]`."""
     runs = len(sums.count)
     least_two = lambda leaf: jnp.concatenate([leaf, leaf]) if runs == 1 else leaf
-    means = lax.map(_means, jax.tree.map(least_two, sums))  # a loop over one would be written out, with other bits
+    # a loop over one would be written out, with other bits
+    means = lax.map(_means, jax.tree.map(least_two, sums))
     return jax.tree.map(lambda leaf: leaf[:runs], means)
 
 
@@ -78,7 +84,13 @@ def _with_rows(sums: Sums, delta: Tree, weight: Float[Array, " block"]) -> Sums:
     scalars = (jnp.ones_like(lengths), lengths, lengths * lengths)
     count, norm, square = tree.fold((sums.count, sums.norm, sums.square), scalars, present)
     directed = jnp.where((present > 0) & (lengths > 0), 1 / jnp.where(lengths > 0, lengths, 1), 0)
-    return Sums(count, norm, square, tree.fold(sums.total, delta, present), tree.fold(sums.units, delta, directed))
+    return Sums(
+        count,
+        norm,
+        square,
+        tree.fold(sums.total, delta, present),
+        tree.fold(sums.units, delta, directed),
+    )
 
 
 def _means(sums: Sums) -> Diagnosis:

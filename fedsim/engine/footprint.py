@@ -1,6 +1,8 @@
-"""What a run will hold in memory, counted from shapes: nothing is allocated, nothing is compiled, nothing is trained.
+"""What a run will hold in memory, counted from shapes: nothing is allocated, nothing is compiled,
+nothing is trained.
 
-The build refuses by it what cannot fit, and `fedsim check` prints it, beside what the compiler says of its programs.
+The build refuses by it what cannot fit, and `fedsim check` prints it, beside what the compiler says
+of its programs.
 """
 
 from collections.abc import Iterator
@@ -24,9 +26,13 @@ from fedsim.fleet import Plan
 from fedsim.types import Codec, Flown
 
 Shape = jax.ShapeDtypeStruct
-TABLE_BYTES = 350  # of a client's rows in the tables at the end, as columns and as text (measured with a million)
-ROW_BYTES = 2000  # of an evaluated round in the log and in the tables (measured with a thousand: 1,630 at the most)
-MANY = 1000  # messages of a round from which on what a rule computes is traced and counted: distances of all pairs
+# of a client's rows in the tables at the end, as columns and as text (measured with a million)
+TABLE_BYTES = 350
+# of an evaluated round in the log and in the tables (measured with a thousand: 1,630 at the most)
+ROW_BYTES = 2000
+# messages of a round from which on what a rule computes is traced and counted: distances of all
+# pairs
+MANY = 1000
 LANE_BYTES = 200  # of a lane's queue on the host
 
 
@@ -45,14 +51,17 @@ class Held(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Bytes that stay on the device: beyond them, samples are handed over block by block, and memory lives in a file."""
+    """Bytes that stay on the device: beyond them, samples are handed over block by block, and
+    memory lives in a file.
+    """
 
     samples: float
     memory: float
 
 
 def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dict[str, int]:
-    """Bytes by purpose that any run holds, before a round of it is planned: much less than `footprint` counts.
+    """Bytes by purpose that any run holds, before a round of it is planned: much less than
+    `footprint` counts.
 
     Args:
       model_bytes: of the parameters.
@@ -71,7 +80,9 @@ def least(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int) -> dic
     }
 
 
-def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, activations: int = 0) -> Held:
+def footprint(
+    program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, activations: int = 0
+) -> Held:
     """What a run holds besides what the process holds already.
 
     Args:
@@ -85,12 +96,20 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     f, room, width, programs = plan.federation, program.room, program.width, program.server
     K, shards, memories = width.block, program.mesh.shards, program.server.memories
     queues, slots = laid_out(width, room, program.dtype, plan)
-    samples = len(f.train.x) if f.train.x.nbytes + f.train.y.nbytes <= kept.samples else room.samples
+    samples = (
+        len(f.train.x) if f.train.x.nbytes + f.train.y.nbytes <= kept.samples else room.samples
+    )
     data = tuple(Shape((samples, *part.shape[1:]), part.dtype) for part in (f.train.x, f.train.y))
     number: Any = Shape((), program.dtype)
     expected = Shape((2,), program.dtype)
     server = jax.eval_shape(programs.init, shared, Shape((f.N,), np.bool_))
-    about: tuple[Any, ...] = (jax.eval_shape(jax.random.key, 0), Shape((), np.int32), number, number, expected)
+    about: tuple[Any, ...] = (
+        jax.eval_shape(jax.random.key, 0),
+        Shape((), np.int32),
+        number,
+        number,
+        expected,
+    )
     at = RoundStart(server, *about)
     if programs.scores:
         at = at._replace(own=shapes_of(own_samples(f)))
@@ -114,16 +133,20 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
     closing = widest(programs.close, total, store, slots, at) if many else 0
     on_lanes = shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     parts = {
-        "samples": tree.nbytes((data, at.own)) + sum(part.nbytes for part in held_out) + own.samples,
+        "samples": tree.nbytes((data, at.own))
+        + sum(part.nbytes for part in held_out)
+        + own.samples,
         "client_memory": tree.nbytes(store) + 2 * tree.nbytes(lent),
         "lanes": on_lanes + width.lanes * shards * LANE_BYTES + before.held + own.held,
         # the plan's, the lay-out of this block and of the next, the device's
         "batches": 4 * shards * tree.nbytes(queues),
         "stack": (tree.nbytes(stack) if shards > 1 else 0) + tree.nbytes(total),
-        "server": 3 * tree.nbytes(server) + (plan.held - 1 + 2 * (room.versions - 1)) * tree.nbytes(server.shared),
+        "server": 3 * tree.nbytes(server)
+        + (plan.held - 1 + 2 * (room.versions - 1)) * tree.nbytes(server.shared),
         "work": max(2 * shards * width.lanes * activations, closing),
         "rows": ROW_BYTES * rows,
-        "tables": TABLE_BYTES * f.N + 16 * max(len(f.train.x), int(f.test_holders.indices.max(initial=0)) + 1),
+        "tables": TABLE_BYTES * f.N
+        + 16 * max(len(f.train.x), int(f.test_holders.indices.max(initial=0)) + 1),
     }
     shapes = {
         "data": data,
@@ -144,7 +167,9 @@ def footprint(program: Program, plan: Plan, shared: Any, kept: Kept, rows: int, 
 
 
 class ProbePass(NamedTuple):
-    """The pass at x: bytes that it holds, bytes of one client's message, and the shapes of its program."""
+    """The pass at x: bytes that it holds, bytes of one client's message, and the shapes of its
+    program.
+    """
 
     held: int = 0
     message: int = 0
@@ -162,12 +187,16 @@ def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
     losses = program.server.asks_loss * tree.payload_bytes(row.loss)
     held = mesh.shards * (tree.nbytes(lane) + room.seats * tree.nbytes(row))
     return ProbePass(
-        held, message_bytes(row, program.server.passage.codec) + losses, (queues, slots, lane, stacked(row, room.seats))
+        held,
+        message_bytes(row, program.server.passage.codec) + losses,
+        (queues, slots, lane, stacked(row, room.seats)),
     )
 
 
 class OwnTraining(NamedTuple):
-    """The server's own training: bytes of its samples, bytes that it holds beside, and the shapes of its update."""
+    """The server's own training: bytes of its samples, bytes that it holds beside, and the shapes
+    of its update.
+    """
 
     samples: int = 0
     held: int = 0
@@ -183,7 +212,9 @@ def own_training(program: Program, plan: Plan, shared: Any) -> OwnTraining:
     lane, row = of_lanes(program.own, {**shared, "aux": {}}, (), queues, slots)
     reference = row.message.delta
     return OwnTraining(
-        tree.nbytes((own.federation.train.x, own.federation.train.y)), tree.nbytes((lane, row, reference)), reference
+        tree.nbytes((own.federation.train.x, own.federation.train.y)),
+        tree.nbytes((lane, row, reference)),
+        reference,
     )
 
 
@@ -210,14 +241,20 @@ def tree_row(stack: Any) -> Any:
 def message_bytes(row: Any, codec: Codec | None) -> int:
     """The most bytes of what one client sends, from the shapes of its row."""
     sent = row.message
-    params = most_bytes(codec, sent.delta) if codec and jax.tree.leaves(sent.delta) else tree.payload_bytes(sent.delta)
+    params = (
+        most_bytes(codec, sent.delta)
+        if codec and jax.tree.leaves(sent.delta)
+        else tree.payload_bytes(sent.delta)
+    )
     return params + tree.payload_bytes((sent.stats, sent.aux))
 
 
 def coding_bytes(codec: Codec, sent: Any) -> int:
     """Bytes of the largest value on the way from such a tree to what its receiver makes of it."""
     leaves = jax.tree.leaves(sent)
-    x = Shape((sum(leaf.size for leaf in leaves),), jnp.result_type(*(leaf.dtype for leaf in leaves)))
+    x = Shape(
+        (sum(leaf.size for leaf in leaves),), jnp.result_type(*(leaf.dtype for leaf in leaves))
+    )
     codec = shaped(codec, sent)
 
     def received(x, memory, key):
@@ -238,7 +275,9 @@ def _made(jaxpr: Any) -> Iterator[Any]:
     """Every value that a traced program makes, those of the programs within it as well."""
     for equation in jaxpr.eqns:
         yield from (variable for variable in equation.outvars if hasattr(variable.aval, "shape"))
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+        for inner in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda leaf: hasattr(leaf, "eqns")
+        ):
             inner = getattr(inner, "jaxpr", inner)
             if hasattr(inner, "eqns"):
                 yield from _made(inner)

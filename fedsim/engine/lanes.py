@@ -1,8 +1,9 @@
-"""Lanes: the one local loop. What is vmapped is not clients but lanes, each training a queue of clients.
+"""Lanes: the one local loop. What is vmapped is not clients but lanes, each with its queue of them.
 
-Hooks are written for ONE client (`Client`); `jax.vmap` lifts them over the lanes with `in_axes=(None, 0, ...)`: shared
-things stay single, each lane has its own model. Where a client ends, its message is written to its row of the stack and
-its lane restarts with the next client. `lanes = cohort` is the plain vmap, `lanes = 1` the plain scan.
+Hooks are written for ONE client (`Client`); `jax.vmap` lifts them over the lanes with
+`in_axes=(None, 0, ...)`: shared things stay single, each lane has its own model. Where a client
+ends, its message is written to its row of the stack and its lane restarts with the next client.
+`lanes = cohort` is the plain vmap, `lanes = 1` the plain scan.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ Models = Callable[[Slots, Int[Array, " L"]], tuple[Tree, int | None]]
 
 
 class Lent(NamedTuple):
-    """What the lanes of one shard read of a block; slot k has row `slots.seat[k] - origin` of the memory."""
+    """What the lanes of one shard read; slot k has row `slots.seat[k] - origin` of the memory."""
 
     bank: Bank  # start models, W for every run that trains
     memory: Tree  # the clients' rows, by seat
@@ -66,7 +67,8 @@ class Rows(NamedTuple):
 
 
 class Lanes:
-    """The program of one block on one shard; pure. A round may be trained in any number of calls of `train`.
+    """The program of one block on one shard; pure. A round may be trained in any number of calls of
+    `train`.
 
     Args:
       client: the hooks.
@@ -96,7 +98,8 @@ class Lanes:
         t1: Int[Array, ""],
         origin: Int[Array, ""],
     ) -> tuple[Lane, Rows, Int[Array, ""]]:
-        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for). At t0 = 0 every lane begins with its first client.
+        """Lane steps t0 to t1 -> (lanes, rows, t1: a token to wait for). At t0 = 0 every lane
+        begins with its first client.
 
         The shard's rows begin with seat `origin`.
         """
@@ -110,21 +113,28 @@ class Lanes:
             work = tree.take(slots.work, slot)
             noise, noise_axis = noises(slots, slot)
             step = jax.vmap(self._step, in_axes=(axis, 0, 0, 0, 0, 0, None, noise_axis))
-            return step(shared, lane, work, queues.index[t], queues.valid[t], slots.shift[slot], data, noise)
+            return step(
+                shared, lane, work, queues.index[t], queues.valid[t], slots.shift[slot], data, noise
+            )
 
         def write(t, lane: Lane, rows: Rows) -> tuple[Lane, Rows]:
-            """After step t: the messages of the lanes whose client ends there, and their next clients."""
+            """After step t: the messages of lanes whose client ends there, and the next clients."""
             slot, following = queues.slot[t], queues.slot[t + 1]
-            ends = slot != following  # a client stands in a block once: its job ends where the lane's slot changes
+            # a client stands in a block once: its job ends where the lane's slot changes
+            ends = slot != following
             shared, axis = models(slots, slot)
             seat = slots.seat[slot] - origin
             finish = jax.vmap(self._finish, in_axes=(axis, 0, 0, 0))
             messages = finish(shared, lane, tree.take(memory, seat), tree.take(slots.work, slot))
             rows = tree.put(rows, jnp.where(ends, seat, beyond), messages)
-            return tree.select(ends, self._restart(models, memory, slots, following, origin), lane), rows
+            restarted = self._restart(models, memory, slots, following, origin)
+            return tree.select(ends, restarted, lane), rows
 
         def stretch(state):
-            """Steps that only train, up to one where a client ends: a condition in every step would copy all lanes."""
+            """Steps that only train, up to one where a client ends.
+
+            A condition in every step would copy all lanes.
+            """
             t, lane, rows = state
             stop = jnp.minimum(queues.until[t], t1)
             lane = lax.fori_loop(t, stop, lane_step, lane)
@@ -136,7 +146,9 @@ class Lanes:
         return lane, rows, t
 
     def _noises(self, slots: Slots, keys: Keys, models: int) -> Models:
-        """The keys of a slot: of its run and the round or, where a run has several start models, of its draw."""
+        """The keys of a slot: of its run and the round or, where a run has several start models, of
+        its draw.
+        """
         roots, round = keys
         if models == len(roots):
             return _stacked(tuple(self._noise(root, round) for root in roots))
@@ -149,32 +161,52 @@ class Lanes:
         augment = None if self.task.augment is None else round_key(root, round, Phase.AUGMENT)
         return Noise(round_key(root, round, Phase.CLIENT), augment)
 
-    def _restart(self, models: Models, memory: Tree, slots: Slots, slot: Int[Array, " L"], origin) -> Lane:
+    def _restart(
+        self, models: Models, memory: Tree, slots: Slots, slot: Int[Array, " L"], origin
+    ) -> Lane:
         """The lanes with the clients of these slots at their first step."""
         shared, axis = models(slots, slot)
         rows = tree.take(memory, slots.seat[slot] - origin)
-        return jax.vmap(self._start, in_axes=(axis, 0, 0))(shared, rows, tree.take(slots.work, slot))
+        return jax.vmap(self._start, in_axes=(axis, 0, 0))(
+            shared, rows, tree.take(slots.work, slot)
+        )
 
     def _start(self, shared: Shared, row: Tree, work: Work) -> Lane:
         """ONE client at its first step."""
         zero = jnp.zeros_like(work.lr)
-        return Lane(*self.client.start(self.task, shared, row, work), jnp.zeros((), jnp.int32), zero, zero)
+        return Lane(
+            *self.client.start(self.task, shared, row, work), jnp.zeros((), jnp.int32), zero, zero
+        )
 
-    def _step(self, shared: Shared, lane: Lane, work: Work, index, valid, shift, data, keys: Noise) -> Lane:
+    def _step(
+        self, shared: Shared, lane: Lane, work: Work, index, valid, shift, data, keys: Noise
+    ) -> Lane:
         """One local step of ONE client: the batch, the gradient, the step."""
         x, y = (part[index] for part in data)
         mask = jnp.arange(index.shape[0]) < valid
-        noise = jax.tree.map(lambda key: jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step), keys)
+        noise = jax.tree.map(
+            lambda key: jax.random.fold_in(jax.random.fold_in(key, work.id), lane.step), keys
+        )
         if shift.size:  # labels move on from round to round
             y = (y + shift[0]) % self.task.classes
         if self.task.augment is not None:
             x = self.task.augment(noise.augment, x)
         batch = Batch(x, y, mask, noise.client, lane.step)
         work = work._replace(lr=self.task.rate(work.lr, lane.step))
-        (loss, stats), g = self.client.gradient(self.task, lane.variables, batch, lane.local, shared, work)
-        params, local = self.client.step(self.task, g, lane.variables["params"], lane.local, shared, work)
+        (loss, stats), g = self.client.gradient(
+            self.task, lane.variables, batch, lane.local, shared, work
+        )
+        params, local = self.client.step(
+            self.task, g, lane.variables["params"], lane.local, shared, work
+        )
         n = (counted(mask, batch.y).sum() if per_token(batch.y) else valid).astype(lane.loss.dtype)
-        return Lane({"params": params, "stats": stats}, local, lane.step + 1, lane.loss + loss * n, lane.seen + n)
+        return Lane(
+            {"params": params, "stats": stats},
+            local,
+            lane.step + 1,
+            lane.loss + loss * n,
+            lane.seen + n,
+        )
 
     def _finish(self, shared: Shared, lane: Lane, row: Tree, work: Work) -> Rows:
         """What ONE client sends after its last step."""
@@ -184,8 +216,8 @@ class Lanes:
 
 
 def _stacked(bank: tuple[Tree, ...]) -> Models:
-    """What gives every lane its run's start model (or whatever else is banked), and their `in_axes`: one for all lanes
-    unless there are several runs.
+    """What gives every lane its run's start model (or whatever else is banked), and their
+    `in_axes`: one for all lanes unless there are several runs.
     """
     if len(bank) == 1:
         return lambda slots, slot: (bank[0], None)

@@ -12,7 +12,9 @@ from fedsim.fleet import Plan
 
 
 class Queues(NamedTuple):
-    """What every lane does in every step: which slot it trains, on which samples. `S · L` lanes of all shards, or `L` of one."""
+    """What every lane does in every step: which slot it trains, on which samples. `S · L` lanes of
+    all shards, or `L` of one.
+    """
 
     index: Any  # [T, S · L, B] rows of the training samples
     valid: Any  # [T, S · L] rows of a batch that count
@@ -40,7 +42,8 @@ def lay_out(
 ) -> Layout:
     """The slots `first … first + block` of a round of every run on the lanes of all shards.
 
-    Where the clients' memory lies is not known yet: `placed` adds it. The bank holds `versions` start models of every run.
+    Where the clients' memory lies is not known yet: `placed` adds it. The bank holds `versions`
+    start models of every run.
     """
     (lanes, block), shards = width, room.shards
     slots = slots_of(parts, first, block, dtype, versions)
@@ -52,9 +55,11 @@ def lay_out(
     index = np.zeros((T, shards * lanes, room.batch), np.int32)
     valid = np.zeros((T, shards * lanes), np.int32)
     slot = np.full((T + 1, shards * lanes), len(steps), np.int32)
-    known: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}  # batches: runs that are compared have many in common
+    # batches: runs that are compared have many in common
+    known: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
     for number, queue in enumerate(queues):
-        lane = (number % shards) * lanes + number // shards  # neighbours in the queue are with different shards
+        # neighbours in the queue are with different shards
+        lane = (number % shards) * lanes + number // shards
         t = 0
         for k in queue:
             part, client, draw = parts[k // block], int(ids[k]), int(draws[k])
@@ -67,12 +72,18 @@ def lay_out(
             valid[t:end, lane] = count[:planned]
             slot[t:end, lane] = k
             t = end
-    seat = np.arange(len(steps), dtype=np.int32) if shards == 1 else _seats(queues, shards, R, len(steps))
+    seat = (
+        np.arange(len(steps), dtype=np.int32)
+        if shards == 1
+        else _seats(queues, shards, R, len(steps))
+    )
     return Layout(Queues(index, valid, slot, ends_from(slot)), slots._replace(seat=seat), R, total)
 
 
 def laid_out(width: Width, room: Capacity, dtype: np.dtype, plan: Plan) -> tuple[Queues, Slots]:
-    """The shapes of what one of the shards reads of any `lay_out` of such a plan that stays within `room`."""
+    """The shapes of what one of the shards reads of any `lay_out` of such a plan that stays within
+    `room`.
+    """
     shape = jax.ShapeDtypeStruct
     queues = Queues(
         index=shape((room.steps, width.lanes, room.batch), np.int32),
@@ -101,7 +112,8 @@ def ends_from(slot: np.ndarray) -> np.ndarray:
 def compacted(
     index: np.ndarray, x: np.ndarray, y: np.ndarray, samples: int, readers: Sequence[slice]
 ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """The samples of one block alone, and the index over them: for data that would not fit on the device.
+    """The samples of one block alone, and the index over them: for data that would not fit on the
+    device.
 
     Args:
       index: of the block's queues; it counts rows of x.
@@ -121,7 +133,9 @@ def compacted(
 
 
 def _seats(queues: list[list[int]], shards: int, R: int, slots: int) -> np.ndarray:
-    """Row of every slot in the stacks of all shards, one after another `[slots]`; S · R: it has none."""
+    """Row of every slot in the stacks of all shards, one after another `[slots]`; S · R: it has
+    none.
+    """
     seat = np.full(slots, shards * R, np.int32)
     for shard in range(shards):
         trained = [k for queue in queues[shard::shards] for k in queue]

@@ -1,4 +1,6 @@
-"""What is measured of a round on request (`evaluate.diagnostics`): by programs of their own, which change no bit of it."""
+"""What is measured of a round on request (`evaluate.diagnostics`): by programs of their own, which
+change no bit of it.
+"""
 
 from fedsim.engine.diagnosis import Sums, measured
 from fedsim.engine.records import Round, RoundWork, TrainedBlock
@@ -10,7 +12,9 @@ from fedsim.engine.threads import beside
 def measure(
     round: Round, works: list[RoundWork], trained: TrainedBlock, sums: Sums | None
 ) -> tuple[list[RoundWork], Sums]:
-    """What a block's updates say about the clients -> (works, with the sums of their honest rows; sums over all updates)."""
+    """What a block's updates say about the clients -> (works, with the sums of their honest rows;
+    sums over all updates).
+    """
     calls = [(*each, trained.block.first) for each in zip(works, trained.messages, strict=True)]
     works = beside(_with_honest, calls, [work.run.programs.distances.add for work in works])
     return works, measured(sums, trained.stack.message.delta, trained.slots.weight, runs=len(works))
@@ -33,6 +37,8 @@ def _with_deviation(work: RoundWork, served: Served | None) -> Served | None:
     if served is None:
         return None
     assert work.total is not None and work.slots is not None
-    deviation = work.run.programs.distances.of(work.total, served.row, work.honest, work.slots, work.at)
+    deviation = work.run.programs.distances.of(
+        work.total, served.row, work.honest, work.slots, work.at
+    )
     outcome = served.outcome
     return served._replace(outcome=outcome._replace(info={**outcome.info, **deviation}))

@@ -1,10 +1,12 @@
-"""Where lanes train: shards of the same width, side by side, so that how many there are changes no bit.
+"""Where lanes train: shards of the same width, side by side, so that how many there are changes no
+bit.
 
-On one device, a shard has a thread that hands the lanes' program over (a CPU runs what several threads hand over at once,
-each on a core of its own); on several devices, of one process or of many, a shard has a device. Every shard runs the same
-program, as it would run alone, and writes rows of its own; one take brings them into slot order (no arithmetic touches a
-row). All that follows happens on the first device; in a run of several processes, on the first device of each, so that
-all of them know the same.
+On one device, a shard has a thread that hands the lanes' program over (a CPU runs what several
+threads hand over at once, each on a core of its own); on several devices, of one process or of
+many, a shard has a device. Every shard runs the same program, as it would run alone, and writes
+rows of its own; one take brings them into slot order (no arithmetic touches a row). All that
+follows happens on the first device; in a run of several processes, on the first device of each, so
+that all of them know the same.
 """
 
 import functools
@@ -62,7 +64,11 @@ class Mesh:
         self.lanes, self.devices, self.shards = lanes, devices, shards
         process = jax.process_index() if devices else 0
         every = [Place(n, device) for n, device in enumerate(devices or [None] * shards)]
-        self.places = [place for place in every if place.device is None or place.device.process_index == process]
+        self.places = [
+            place
+            for place in every
+            if place.device is None or place.device.process_index == process
+        ]
         self.train = jit_for_threads(lanes.train, donate=(1, 2))
 
     def by(self, shards: int) -> "Mesh":
@@ -75,7 +81,9 @@ class Mesh:
         return [place.bring(values) for place in self.places]
 
     def readers(self, lanes: int) -> list[slice]:
-        """The lanes of each device of this process, so many for a shard: they are handed samples of their own."""
+        """The lanes of each device of this process, so many for a shard: they are handed samples of
+        their own.
+        """
         if self.devices is None:
             return [slice(None)]
         return [slice(place.number * lanes, (place.number + 1) * lanes) for place in self.places]
@@ -85,7 +93,9 @@ class Mesh:
         return self.spread(samples[0]) if self.devices is None else self._apart(samples)
 
     def lend(self, bank: Bank, memory: Tree, layout: Layout, data: list, keys: Keys) -> list[Lent]:
-        """Start models, memory by slot, the layout, and the samples that each reads, as the shards read them."""
+        """Start models, memory by slot, the layout, and the samples that each reads, as the shards
+        read them.
+        """
         slots, shards = layout.slots, self.shards
         if shards == 1 or not jax.tree.leaves(memory):
             memories = [memory] * len(self.places)
@@ -111,13 +121,19 @@ class Mesh:
             return buffers
         first = lent[0]
         lane, row = self.lanes.shapes(first.bank, first.memory, first.queues, first.slots)
-        rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((seats, *leaf.shape), leaf.dtype), row)
+        rows = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((seats, *leaf.shape), leaf.dtype), row
+        )
         zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), (lane, rows))
         pairs = [jax.device_put(zeros, place.device) for place in self.places]
         return Buffers([lanes for lanes, _ in pairs], [rows for _, rows in pairs])
 
-    def train_all(self, lent: list[Lent], buffers: Buffers, t0: int, t1: int) -> tuple[Buffers, list[Array]]:
-        """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers, tokens)."""
+    def train_all(
+        self, lent: list[Lent], buffers: Buffers, t0: int, t1: int
+    ) -> tuple[Buffers, list[Array]]:
+        """Lane steps t0 to t1 of all shards, as `Lanes.train`, on the same buffers -> (buffers,
+        tokens).
+        """
         seats = buffers.rows[0].loss.shape[0]
         each = zip(self.places, lent, buffers.lanes, buffers.rows, strict=True)
         calls = [
@@ -157,7 +173,9 @@ class Grid:
         grid = jax.sharding.Mesh(np.array(devices), ("devices",))
         self.devices = devices
         self.split, self.all = NamedSharding(grid, SPLIT), NamedSharding(grid, ALL)
-        self.mapped = jax.shard_map(_gathered, mesh=grid, in_specs=(SPLIT, ALL), out_specs=ALL, check_vma=False)
+        self.mapped = jax.shard_map(
+            _gathered, mesh=grid, in_specs=(SPLIT, ALL), out_specs=ALL, check_vma=False
+        )
 
     @jitted
     def gather(self, rows: Rows, seat: Array) -> Rows:
@@ -180,7 +198,9 @@ _grid = functools.lru_cache(8)(Grid)
 
 
 def _gathered(rows: Rows, seat: Array) -> Rows:
-    return tree.take(jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, "devices", tiled=True), rows), seat)
+    return tree.take(
+        jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, "devices", tiled=True), rows), seat
+    )
 
 
 @functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
@@ -195,5 +215,9 @@ _cut = jax.jit(tree.split, static_argnums=1)
 @functools.partial(jax.jit, static_argnums=2)
 def _seated(memory: Tree, seat: Array, seats: int) -> Tree:
     """Rows by slot -> rows by seat."""
-    holder = jnp.zeros(seats, jnp.int32).at[seat].set(jnp.arange(len(seat), dtype=jnp.int32), mode="drop")
+    holder = (
+        jnp.zeros(seats, jnp.int32)
+        .at[seat]
+        .set(jnp.arange(len(seat), dtype=jnp.int32), mode="drop")
+    )
     return tree.take(memory, holder)

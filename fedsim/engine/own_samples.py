@@ -1,4 +1,6 @@
-"""What the server makes of its own samples: an update, as one more client's, and the loss of any model on them."""
+"""What the server makes of its own samples: an update, as one more client's, and the loss of any
+model on them.
+"""
 
 from functools import partial
 from typing import NamedTuple
@@ -44,7 +46,9 @@ def own_samples(f: Federation) -> OwnSamples:
 
 
 def server_loss(task: Task, shared: Shared, own: OwnSamples) -> ServerLoss:
-    """`Context.server_loss`: of models whose other leaves and statistics are those of the shared variables."""
+    """`Context.server_loss`: of models whose other leaves and statistics are those of the shared
+    variables.
+    """
     return Partial(partial(_mean_loss, task), shared, own)
 
 
@@ -56,7 +60,9 @@ def _mean_loss(
     batch: int | None = None,
     key: Key[Array, ""] | None = None,
 ) -> Float[Array, ""]:
-    """Mean loss as it is evaluated: over samples, or over the tokens that have a label; one batch after another."""
+    """Mean loss as it is evaluated: over samples, or over the tokens that have a label; one batch
+    after another.
+    """
     n, E = own.y.shape[:2]
     x, y = (part.reshape(n * E, *part.shape[2:]) for part in own[:2])
     index, valid = jnp.arange(n * E), jnp.arange(n * E) < own.count
@@ -71,9 +77,13 @@ def _mean_loss(
     def of_batch(rows: tuple[Array, Array]) -> tuple[Array, Array]:
         index, valid = rows
         labels = jnp.asarray(y)[index]
-        outputs, _ = task.apply(variables, jnp.asarray(x)[index], mask=valid, key=jax.random.key(0), train=False)
+        outputs, _ = task.apply(
+            variables, jnp.asarray(x)[index], mask=valid, key=jax.random.key(0), train=False
+        )
         mask = counted(valid, labels)
-        return jnp.sum(jnp.where(mask, per_label(task.loss(outputs, labels), labels), 0)), jnp.sum(mask)
+        return jnp.sum(jnp.where(mask, per_label(task.loss(outputs, labels), labels), 0)), jnp.sum(
+            mask
+        )
 
     totals, counts = lax.map(of_batch, (index.reshape(n, E), valid.reshape(n, E)))
     return jnp.sum(totals) / jnp.maximum(jnp.sum(counts), 1).astype(totals.dtype)

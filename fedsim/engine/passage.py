@@ -1,4 +1,4 @@
-"""What the messages of a cohort go through: wire, filter, stages, rule, and steps on the aggregate."""
+"""What the messages of a cohort go through: wire, filter, stages, rule, steps behind it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -46,7 +46,8 @@ State = dict[str, Tree]
 Contexts = Callable[[Phase], Context]
 """What links may know beside the rows, in each phase of a round."""
 
-COMMON = ("malicious_kept", "attack_success")  # columns of their own: the last link that reports them
+# columns of their own: the last link that reports them
+COMMON = ("malicious_kept", "attack_success")
 
 
 class Travelled(NamedTuple):
@@ -81,9 +82,11 @@ class Passage:
       width: rows that a row-wise stage works on at a time; None: all.
 
     Attributes:
-      wire_names: of the links of the wire, where they report; likewise `stage_names`, `rule_name` and `step_names`.
+      wire_names: of the links of the wire, where they report; likewise `stage_names`, `rule_name`
+        and `step_names`.
       remembering: links that remember a row of every client, by name.
-      of_memory: the name of the one before the rule, which is the server's; None: it remembers nothing.
+      of_memory: the name of the one before the rule, which is the server's; None: it remembers
+        nothing.
       codec: of the wire.
       least: clients that must report.
       folds: whether no link must see all rows.
@@ -127,12 +130,18 @@ class Passage:
 
         owners = zip(names, links, strict=False)
         self.remembering = {name: link for name, link in owners if link.memory is not forgetful}
-        self.of_memory = names[len(links) - 1] if rule.before and rule.before.memory is not forgetful else None
+        self.of_memory = (
+            names[len(links) - 1] if rule.before and rule.before.memory is not forgetful else None
+        )
 
         self.least = max(self.wire.least, self.stages.least, rule.least)
         # What the rule remembers waits for all rows where a round that has some may be skipped.
         together = self.of_memory is not None and (self.least > 1 or rule.most is not None)
-        self.folds = rule.fold is not None and not together and all(isinstance(link, RowStage) for link in links)
+        self.folds = (
+            rule.fold is not None
+            and not together
+            and all(isinstance(link, RowStage) for link in links)
+        )
         self.bound = None if self.codec else _bound(stages, rule)
 
     def travelling(self, shared: Shared) -> Tree:
@@ -147,7 +156,9 @@ class Passage:
     def arrive(
         self, updates: Updates, state: State, contexts: Contexts, phase: Phase = Phase.WIRE
     ) -> tuple[Updates, Tree, Info, Array]:
-        """The wire and the filter behind it -> (updates, the wire's state and reports, which rows were not finite)."""
+        """The wire and the filter behind it -> (updates, the wire's state and reports, which rows
+        were not finite).
+        """
         context = contexts(phase)
         if self.aims:
             attacked = {"stages": state["stages"], "rule": state["rule"], "memory": updates.memory}
@@ -162,7 +173,9 @@ class Passage:
         arrived, wire, of_wire, bad = self.arrive(updates, state, contexts)
         kept, stages, reports = self.stages.apply(arrived, state["stages"], contexts(Phase.SERVER))
         of_stages = {len(self.wire_names) + place: more for place, more in reports.items()}
-        return Travelled(arrived, kept, bad, {"wire": wire, "stages": stages}, {**of_wire, **of_stages})
+        return Travelled(
+            arrived, kept, bad, {"wire": wire, "stages": stages}, {**of_wire, **of_stages}
+        )
 
     def reduced(
         self,
@@ -175,14 +188,17 @@ class Passage:
         """The end of a round: the rule, and the steps on what it returns.
 
         Args:
-          reduce: the rule on the round's rows or on their sum, (state, context) -> (aggregate, state, info).
+          reduce: the rule on the round's rows or on their sum, (state, context) -> (aggregate,
+            state, info).
           state: of all links, at the round's start.
           moved: of wire and stages, behind the rows.
           reports: of wire and stages, as sums over the rows of the round.
           contexts: of the round.
         """
         row, rule, of_rule = reduce(state["rule"], contexts(Phase.RULE))
-        aggregate, steps, of_steps = self.steps.apply(row, state["steps"], contexts(Phase.AGGREGATE))
+        aggregate, steps, of_steps = self.steps.apply(
+            row, state["steps"], contexts(Phase.AGGREGATE)
+        )
         state = {**state, **self._after(moved, reports), "rule": rule, "steps": steps}
         return Reduced(row, aggregate, state, self._reports(reports, of_rule, of_steps))
 
@@ -198,8 +214,11 @@ class Passage:
         skipped, most = usable < self.least, self.rule.most
         return skipped if most is None else skipped | (usable > most)
 
-    def rows_to_keep(self, travelled: Travelled, before: Tree, skipped: Array | bool = False) -> dict[str, Tree]:
-        """What stages remember of the clients from now on; the rule's own memory changes where the rule takes the row.
+    def rows_to_keep(
+        self, travelled: Travelled, before: Tree, skipped: Array | bool = False
+    ) -> dict[str, Tree]:
+        """What stages remember of the clients from now on; the rule's own memory changes where the
+        rule takes the row.
 
         Args:
           travelled: the rows.
@@ -213,13 +232,19 @@ class Passage:
         return rows
 
     def decoded(self, aggregate: Tree, shared: Shared) -> Tree:
-        """A sum of messages, where the codec is linear from a sum of payloads; no memory of the server's has a part in it."""
-        return aggregate if self.decoder is None else self.decoder(aggregate, self.travelling(shared))
+        """A sum of messages, where the codec is linear from a sum of payloads; no memory of the
+        server's has a part in it.
+        """
+        if self.decoder is None:
+            return aggregate
+        return self.decoder(aggregate, self.travelling(shared))
 
     def _defence(self, updates: Updates, context: Context) -> Tree:
         """What stages and rule of the round would make of a stack: for attacks that know them."""
         rows = {**fresh_rows(self.remembering, context), **dict(context.server["memory"])}
-        kept, _, _ = self.stages.apply(updates._replace(memory=rows), context.server["stages"], context)
+        kept, _, _ = self.stages.apply(
+            updates._replace(memory=rows), context.server["stages"], context
+        )
         return self.rule.apply(kept, context.server["rule"], context)[0]
 
     def _after(self, state: State, info: Info) -> State:
@@ -228,15 +253,25 @@ class Passage:
         first = len(self.wire_names)
         wire = {place: more for place, more in info.items() if place < first}
         stages = {place - first: more for place, more in info.items() if place >= first}
-        return {"wire": self.wire.after(state["wire"], wire), "stages": self.stages.after(state["stages"], stages)}
+        return {
+            "wire": self.wire.after(state["wire"], wire),
+            "stages": self.stages.after(state["stages"], stages),
+        }
 
     def _reports(self, info: Info, rule: Info, steps: Info) -> Info:
-        """What links report, as `krum/malicious_kept`; the last of those that say so is `malicious_kept` alone."""
+        """What links report, as `krum/malicious_kept`; the last of those that say so is
+        `malicious_kept` alone.
+        """
         before = [*self.wire_names, *self.stage_names]
-        reports = [(before[place], settled(more)) for place, more in info.items()] + [(self.rule_name, rule)]
+        reports = [(before[place], settled(more)) for place, more in info.items()]
+        reports.append((self.rule_name, rule))
         reports += [(self.step_names[place], more) for place, more in steps.items()]
-        common = {name: value for _, more in reports for name, value in more.items() if name in COMMON}
-        return {f"{label}/{name}": value for label, more in reports for name, value in more.items()} | common
+        common = {
+            name: value for _, more in reports for name, value in more.items() if name in COMMON
+        }
+        return {
+            f"{label}/{name}": value for label, more in reports for name, value in more.items()
+        } | common
 
 
 def _bound(stages: Sequence[Stage | RowStage], rule: Rule) -> Bound | None:

@@ -1,4 +1,6 @@
-"""A long training in calls of about a second each, so that Ctrl-C is quick. How it is cut changes no bit."""
+"""A long training in calls of about a second each, so that Ctrl-C is quick. How it is cut changes
+no bit.
+"""
 
 import time
 
@@ -11,7 +13,9 @@ CALL_SECONDS = 1.0  # of a device call, about
 
 
 class Pieces:
-    """How many lane steps go into one device call: a fixed number of calls, or as many as fit into CALL_SECONDS."""
+    """How many lane steps go into one device call: a fixed number of calls, or as many as fit into
+    CALL_SECONDS.
+    """
 
     def __init__(self, calls: int | None = None):
         self.calls, self.per_call = calls, 0
@@ -30,8 +34,12 @@ class Pieces:
         self.per_call = max(int(CALL_SECONDS * steps / max(seconds, 1e-9)), 1)
 
 
-def train_block(mesh: Mesh, lent: list[Lent], buffers: Buffers, steps: int, pieces: Pieces) -> Buffers:
-    """All lane steps of one block, in one call or several -> the buffers, whose rows are written."""
+def train_block(
+    mesh: Mesh, lent: list[Lent], buffers: Buffers, steps: int, pieces: Pieces
+) -> Buffers:
+    """All lane steps of one block, in one call or several -> the buffers, whose rows are
+    written.
+    """
     t, tokens = 0, None
     trials = pieces.trials(steps)
     for cut in trials:

@@ -1,4 +1,6 @@
-"""The programs of the pass at x: one more message of every client, before it trains, whose mean is sent out with the model."""
+"""The programs of the pass at x: one more message of every client, before it trains, whose mean is
+sent out with the model.
+"""
 
 from typing import NamedTuple
 
@@ -10,7 +12,14 @@ from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase
 from fedsim.engine.passage import Passage
 from fedsim.engine.sending import Sent
-from fedsim.engine.serving import Messages, RoundStart, ServerState, contexts_of, placed_bytes, received
+from fedsim.engine.serving import (
+    Messages,
+    RoundStart,
+    ServerState,
+    contexts_of,
+    placed_bytes,
+    received,
+)
 from fedsim.tree import Tree
 from fedsim.types import Shared, Task, reported
 
@@ -36,15 +45,27 @@ class Probing:
         self.passage, self.task, self.rows = passage, task, rows
 
     @jitted
-    def add(self, total: ProbeSum | None, messages: Messages, at: RoundStart, first: Int[Array, ""] | int) -> ProbeSum:
-        """With those of the slots from `first` on: they travel like those of the training, and count alike."""
+    def add(
+        self,
+        total: ProbeSum | None,
+        messages: Messages,
+        at: RoundStart,
+        first: Int[Array, ""] | int,
+    ) -> ProbeSum:
+        """With those of the slots from `first` on: they travel like those of the training, and
+        count alike.
+        """
         slots, passage = messages.slots, self.passage
         contexts = contexts_of(passage, self.task, at, slots)
         arrived = passage.arrive(received(messages), at.server.state, contexts, Phase.PROBE)[0]
         zero = jnp.zeros_like(arrived.samples[0])
         w = reported(arrived)
-        so_far = total or ProbeSum(tree.zero_row(arrived.delta), zero, jnp.zeros(self.rows, jnp.int32))
-        delta, count = tree.fold((so_far.delta, so_far.arrived), (arrived.delta, jnp.ones_like(w)), w)
+        so_far = total or ProbeSum(
+            tree.zero_row(arrived.delta), zero, jnp.zeros(self.rows, jnp.int32)
+        )
+        delta, count = tree.fold(
+            (so_far.delta, so_far.arrived), (arrived.delta, jnp.ones_like(w)), w
+        )
         return ProbeSum(delta, count, placed_bytes(so_far.bytes, arrived, slots, first))
 
     @jitted
@@ -55,4 +76,6 @@ class Probing:
         def with_mean(shared: Shared) -> Shared:
             return {**shared, "aux": {**shared["aux"], "probe": mean}}
 
-        return server._replace(shared=with_mean(server.shared)), sent._replace(shared=with_mean(sent.shared))
+        return server._replace(shared=with_mean(server.shared)), sent._replace(
+            shared=with_mean(sent.shared)
+        )

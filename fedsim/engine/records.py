@@ -56,15 +56,19 @@ class RunState(NamedTuple):
     clients: Float[Array, ""]  # that can take part
     samples: Float[Array, ""]  # of all of them together
     expected: Float[Array, "2"]  # clients that a round draws on average, and their samples
-    versions: Versions | None = None  # of an asynchronous server: models that clients still train from
+    # of an asynchronous server: models that clients still train from
+    versions: Versions | None = None
     own: OwnSamples | None = None  # of the server, where the rule asks for losses on them
-    training: ServerTraining | None = None  # of the server itself, where the rule asks for its update
+    # of the server itself, where the rule asks for its update
+    training: ServerTraining | None = None
     asks: tuple[str, ...] = ()  # what its cohort wants to know of every update
     plays: bool = True  # this round; a run that does not keeps its place, so that no shape changes
 
 
 class Space(NamedTuple):
-    """Lanes and stacks of the round before, whose room is used again; their contents do not matter."""
+    """Lanes and stacks of the round before, whose room is used again; their contents do not
+    matter.
+    """
 
     training: Buffers | None = None
     probe: Buffers | None = None

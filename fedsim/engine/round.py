@@ -1,8 +1,8 @@
 """One round in five steps: plan, train, wire, serve, keep. Of one run, or of several side by side.
 
-All cohorts train as one, from a bank with a start model for every run. What follows is done for each run apart, on its
-own rows of the stack, by the programs that it would run alone. Nothing here waits for the device, but for the
-calls that cut a long training into pieces.
+All cohorts train as one, from a bank with a start model for every run. What follows is done for
+each run apart, on its own rows of the stack, by the programs that it would run alone. Nothing here
+waits for the device, but for the calls that cut a long training into pieces.
 """
 
 import jax
@@ -27,15 +27,20 @@ from fedsim.types import Flown, Shared
 
 
 def play(round: Round) -> tuple[list[Played | None], Space]:
-    """A round of runs side by side -> (what every run did, None where it took no part; the space for the next round)."""
-    block: Block | None
-    program, lane_steps, sums = round.program, 0, None
+    """A round of runs side by side -> (what every run did, None where it took no part; the space).
 
+    The space is that of lanes and stacks, for the next round.
+    """
+    block: Block | None
+    program = round.program
+
+    # What only some rounds have: the server's own training, and a pass of the clients at x.
     block, works = plan(round)
     works, space = refer(round, works)
     if program.probe is not None:
         block, works, space = probe(round, train, block, works, space)
 
+    lane_steps, sums = 0, None
     while block is not None:
         trained = train(round, program.mesh, block, works, space.training)
         works = wire(works, trained)
@@ -52,13 +57,15 @@ def play(round: Round) -> tuple[list[Played | None], Space]:
 
 
 def plan(round: Round) -> tuple[Block, list[RoundWork]]:
-    """Step 1, on the host: cohorts, batches and lanes of the first block, and memory lent for the clients of all."""
+    """Step 1, on the host: the first block laid out on lanes, and memory lent for all clients."""
     block = round.blocks.get(round.number, 0, round.playing, round.program.probe is not None)
-    works = [_begun(round.number, run, part) for run, part in zip(round.runs, block.parts, strict=True)]
-    return block, works
+    each = zip(round.runs, block.parts, strict=True)
+    return block, [_begun(round.number, run, part) for run, part in each]
 
 
-def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffers: Buffers | None) -> TrainedBlock:
+def train(
+    round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffers: Buffers | None
+) -> TrainedBlock:
     """Step 2, on the device: the clients of a block on its lanes, those of all runs side by side.
 
     Args:
@@ -80,7 +87,8 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
     roots = tuple(work.at.root for work in works)
     lent = mesh.lend(bank, memory, layout, data, (roots, block.round))
 
-    buffers = train_block(mesh, lent, mesh.empty(buffers, lent, layout.seats), layout.steps, round.pieces)
+    buffers = mesh.empty(buffers, lent, layout.seats)
+    buffers = train_block(mesh, lent, buffers, layout.steps, round.pieces)
     round.blocks.prepare(block)  # while the device works
     stack, buffers = mesh.collect(buffers, lent)
     rows = [stack] if runs == 1 else _split(stack, runs)
@@ -88,8 +96,9 @@ def train(round: Round, mesh: Mesh, block: Block, works: list[RoundWork], buffer
 
 
 def wire(works: list[RoundWork], trained: TrainedBlock) -> list[RoundWork]:
-    """Step 3: a block's messages travel, and are added to what the server has (where rows must be seen together, they
-    travel when all are there).
+    """Step 3: a block's messages travel, and are added to what the server has.
+
+    Where rows must be seen together, they travel when all are there.
     """
     calls = [(*each, trained.block.first) for each in zip(works, trained.messages, strict=True)]
     return beside(_added, calls, [work.run.programs.reduction.adding for work in works])
@@ -103,7 +112,7 @@ def serve(works: list[RoundWork]) -> list[Served | None]:
 def keep(
     works: list[RoundWork], served: list[Served | None], sums: Sums | None, lane_steps: int
 ) -> list[Played | None]:
-    """Step 5: client memory goes back to its store; what happened goes to the host, when it is there."""
+    """Step 5: client memory goes back to its store; what happened is on its way to the host."""
     per_step, played = lane_steps / max(sum(work.steps for work in works), 1), []
     diagnosis = None if sums is None else close_sums(sums)
     for place, (work, result) in enumerate(zip(works, served, strict=True)):
@@ -133,7 +142,7 @@ def keep(
 
 
 def _begun(number: int, run: RunState, part: Part | None) -> RoundWork:
-    """A run's work at the start of a round: its memory is lent, and the model is on its way to the clients."""
+    """A run's work at the start of a round: memory is lent, the model is on its way to clients."""
     cohort = None if part is None else part.cohort
     memory, places = run.store.lend(np.zeros(0, int) if cohort is None else cohort.ids)
     server, sent = run.server, Sent(run.server.shared)
@@ -153,7 +162,7 @@ def _begun(number: int, run: RunState, part: Part | None) -> RoundWork:
 
 
 def _start_models(work: RoundWork, room: int) -> list[Shared]:
-    """What a run's clients train from, by version; the last one as often as there is room for more."""
+    """What a run's clients train from, by version; the last one fills the room that is left."""
     versions = work.run.versions
     if work.cohort is None or versions is None:
         return [work.sent.shared] * room
@@ -163,7 +172,7 @@ def _start_models(work: RoundWork, room: int) -> list[Shared]:
 
 
 def _remembered(works: list[RoundWork], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
-    """Rows of memory of a block's clients: of the client method, those of the runs one after another; of stages, by run."""
+    """Rows of memory of a block: those of the method for all runs together, of stages by run."""
     rows = [
         work.run.programs.memories.gather(work.memory, work.run.start, own, work.run.root)
         for work, own in zip(works, slots, strict=True)
@@ -173,25 +182,33 @@ def _remembered(works: list[RoundWork], slots: list[Slots]) -> tuple[Tree, list[
 
 
 def _flown(run: RunState, part: Part) -> Flown | None:
-    """What the only client of a round trained from, where the schedule mixes models; nobody's has no share."""
+    """What the only client of a round trained from, where the schedule mixes models."""
     mixing, cohort = part.plan.timetable.mixing, part.cohort
     if mixing is None or run.versions is None:
         return None
-    version, share = (cohort.start[0], mixing(cohort.age[0])) if len(cohort.ids) else (cohort.round - 1, 0.0)
+    version, share = cohort.round - 1, 0.0  # of a round without a client
+    if len(cohort.ids):
+        version, share = cohort.start[0], mixing(cohort.age[0])
     params = run.programs.passage.travelling(run.versions.models[version])
     return Flown(params, run.samples.dtype.type(share))
 
 
 def _added(work: RoundWork, messages: Messages, first: int) -> RoundWork:
-    """With the messages of the slots from `first` on; a run whose cohort has no such slots has none to add."""
+    """With the messages of the slots from `first` on, where a run's cohort has such slots."""
     if not work.has(first):
         return work
-    asks, slots = work.run.asks, messages.slots
+    asks, slots, reduction = work.run.asks, messages.slots, work.run.programs.reduction
     feedback = (*work.feedback, observed(messages.rows.message.delta, asks)) if asks else ()
     if work.probed is not None:
         messages = messages._replace(loss=work.probed.losses[first // len(slots.weight)])
-    total, memory, stats = work.run.programs.reduction.add(work.total, work.memory, messages, work.at, first)
-    return work._replace(total=total, memory=memory, slots=slots, stats=(*work.stats, stats), feedback=feedback)
+    total, memory, stats = reduction.add(work.total, work.memory, messages, work.at, first)
+    return work._replace(
+        total=total,
+        memory=memory,
+        slots=slots,
+        stats=(*work.stats, stats),
+        feedback=feedback,
+    )
 
 
 def _served(work: RoundWork) -> Served | None:
@@ -204,13 +221,16 @@ def _served(work: RoundWork) -> Served | None:
 
 def _loss_bytes(work: RoundWork) -> int:
     """What the loss at x adds to a message, where clients send it."""
-    loss = work.stats[0].loss
-    return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype)) if work.run.programs.asks_loss else 0
+    if not work.run.programs.asks_loss:
+        return 0
+    return tree.payload_bytes(jax.ShapeDtypeStruct((), work.stats[0].loss.dtype))
 
 
 def _probe_bytes(work: RoundWork) -> tuple:
     """Bytes by slot of the messages of a pass at x, where there were some."""
-    return () if work.probed is None or work.probed.total is None else (work.probed.total.bytes,)
+    if work.probed is None or work.probed.total is None:
+        return ()
+    return (work.probed.total.bytes,)
 
 
 _concatenated, _split = jax.jit(tree.concatenate), jax.jit(tree.split, static_argnums=1)

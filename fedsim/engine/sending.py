@@ -37,16 +37,26 @@ class Sender:
         """What the server remembers of what it sent."""
         return {} if self.codec is None else {"broadcast": row_of(self.codec, params, params)}
 
-    def sent(self, server: ServerState, root: Key[Array, ""], round: int) -> tuple[ServerState, Sent]:
-        """What the clients of a round get, and the server that sent it; without a codec its variables themselves."""
-        return (server, Sent(server.shared)) if self.codec is None else self.send(server, root, round)
+    def sent(
+        self, server: ServerState, root: Key[Array, ""], round: int
+    ) -> tuple[ServerState, Sent]:
+        """What the clients of a round get, and the server that sent it; without a codec its
+        variables themselves.
+        """
+        return (
+            (server, Sent(server.shared)) if self.codec is None else self.send(server, root, round)
+        )
 
     @jitted
-    def send(self, server: ServerState, root: Key[Array, ""], round: int) -> tuple[ServerState, Sent]:
+    def send(
+        self, server: ServerState, root: Key[Array, ""], round: int
+    ) -> tuple[ServerState, Sent]:
         """`sent` by way of the codec; parameters that are not finite are sent as they are."""
         assert self.codec is not None
         old, before = self.passage.travelling(server.shared), server.state["broadcast"]
-        arrives, bits, memory = through(self.codec, old, before, round_key(root, round, Phase.BROADCAST))
+        arrives, bits, memory = through(
+            self.codec, old, before, round_key(root, round, Phase.BROADCAST)
+        )
         server = server._replace(state={**server.state, "broadcast": memory})
         saved = tree.payload_bytes(old) - in_bytes(bits)
         shared = {**server.shared, "params": tree.filled(arrives, server.shared["params"])}

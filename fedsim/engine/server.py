@@ -1,9 +1,10 @@
 """Steps 3 and 4 of a round, as programs: wire, filter, stages, rule, optimisers.
 
-A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block is added and forgotten
-(`Summing`); otherwise the messages are gathered, and the round is closed over the whole stack (`Stacking`). Behind either,
-the sections of the shared variables close together: `params` by the rule, `stats` by the weights that the rule used, `aux`
-by the reducer that the client method declared.
+A cohort comes block by block. Where every stage works on one row and the rule is a sum, each block
+is added and forgotten (`Summing`); otherwise the messages are gathered, and the round is closed
+over the whole stack (`Stacking`). Behind either, the sections of the shared variables close
+together: `params` by the rule, `stats` by the weights that the rule used, `aux` by the reducer that
+the client method declared.
 """
 
 import copy
@@ -71,7 +72,9 @@ class Server:
         self.optimiser = server_step()
         self.memories = memories if memories and not passage.remembering else own
         self.sender = Sender(passage, broadcast)
-        self.reduction = (Summing if passage.folds else Stacking)(passage, task, self.memories, rows)
+        self.reduction = (Summing if passage.folds else Stacking)(
+            passage, task, self.memories, rows
+        )
         self.probing = Probing(passage, task, rows)
         shared_ones = deviations if deviations is not None and not passage.aims else None
         self.distances = Distances(passage, task, shared_ones or Deviations(passage, task))
@@ -81,7 +84,9 @@ class Server:
         self.scores = "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
-        """The same with optimisers behind the rule: what comes before them is compiled once, whichever they are."""
+        """The same with optimisers behind the rule: what comes before them is compiled once,
+        whichever they are.
+        """
         other = copy.copy(self)
         for name in ("init", "close"):  # compiled for this server, where it was asked already
             other.__dict__.pop(name, None)
@@ -110,13 +115,21 @@ class Server:
 
         # The step of the optimisers, unless too little arrived.
         old, state, counts = self.passage.travelling(server.shared), closed.state, closed.counts
-        step, state["optimiser"] = self.optimiser.apply(closed.aggregate, server.state["optimiser"], old)
+        step, state["optimiser"] = self.optimiser.apply(
+            closed.aggregate, server.state["optimiser"], old
+        )
         skipped = self.passage.skips(counts.usable)
         params, state = tree.select(skipped, (old, server.state), (tree.add(old, step), state))
 
         # The sections that the rule does not touch.
         rest = sections.closed(
-            closed.sections, server.shared, closed.aggregate, skipped, self.client, self.task, at.clients
+            closed.sections,
+            server.shared,
+            closed.aggregate,
+            skipped,
+            self.client,
+            self.task,
+            at.clients,
         )
         if at.flown is not None:  # the schedule mixes models: statistics like parameters
             before = server.shared["stats"]
@@ -133,4 +146,6 @@ class Server:
             bytes=closed.bytes,
         )
         whole = tree.filled(params, server.shared["params"])
-        return Served(ServerState({"params": whole, **rest}, state), closed.memory, outcome, closed.row)
+        return Served(
+            ServerState({"params": whole, **rest}, state), closed.memory, outcome, closed.row
+        )

@@ -27,26 +27,28 @@ class ServerState(NamedTuple):
 
 
 class RoundStart(NamedTuple):
-    """Which round of which run, and the server that begins it: what its programs know beside the messages."""
+    """Which round of which run, and the server that begins it."""
 
     server: ServerState  # behind its broadcast; after a pass at x, with its mean in `aux`
     root: Key[Array, ""]  # of all randomness of the run
     round: Int[Array, ""] | int
     clients: Float[Array, ""]  # that can take part: those with samples
     samples: Float[Array, ""]  # of all of them together
-    expected: Float[Array, "2"]  # clients that a round draws on average, and their samples; 0 where nobody knows
+    # clients that a round draws on average, and their samples; 0 where nobody knows
+    expected: Float[Array, "2"]
     own: OwnSamples | None = None  # of the server, where the rule asks for losses on them
     reference: Tree | None = None  # the server's own update, where the rule asks for it
     flown: Flown | None = None  # of the only client, where the schedule mixes models
 
 
 class Messages(NamedTuple):
-    """What the clients of a block send, or those of a whole round, by slot: one record from the lanes to the wire."""
+    """What the clients of a block send, or of a whole round, by slot, on its way to the wire."""
 
     rows: Rows  # as the lanes wrote them
     slots: Slots  # what was planned of these clients
     remembered: Tree  # what stages remember of them, before the round
-    loss: Float[Array, " rows"] | None = None  # at the model that was sent, where a pass at x gave it
+    # at the model that was sent, where a pass at x gave it
+    loss: Float[Array, " rows"] | None = None
 
 
 class Counts(NamedTuple):
@@ -153,20 +155,26 @@ def train_stats(messages: Messages, drop: bool) -> TrainStats:
 
 
 def count_rows(kept: Updates, bad: Array, slots: Slots) -> Counts:
-    """Of the rows behind all stages, of those that were not finite, and of those planned to report."""
-    return Counts(*(jnp.sum(mask, dtype=jnp.int32) for mask in (kept.arrived, bad, slots.weight > 0)))
+    """Of rows behind all stages, of those that were not finite, of those planned to report."""
+    count = lambda mask: jnp.sum(mask, dtype=jnp.int32)
+    return Counts(
+        usable=count(kept.arrived), nonfinite=count(bad), reported=count(slots.weight > 0)
+    )
 
 
 def placed_bytes(
     total: Int[Array, " rows"], arrived: Updates, slots: Slots, first: Int[Array, ""] | int
 ) -> Int[Array, " rows"]:
-    """Bytes by slot, with those of the slots from `first` on; slots beyond the cohort send nothing."""
-    return jax.lax.dynamic_update_slice_in_dim(total, jnp.where(slots.count > 0, arrived.bytes, 0), first, 0)
+    """Bytes by slot, with those from slot `first` on; slots beyond the cohort send nothing."""
+    sent = jnp.where(slots.count > 0, arrived.bytes, 0)
+    return jax.lax.dynamic_update_slice_in_dim(total, sent, first, 0)
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:
     """Whether a tree is."""
-    return functools.reduce(jnp.logical_and, (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params)))
+    return functools.reduce(
+        jnp.logical_and, (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
+    )
 
 
 def mean_losses(rows: Rows) -> Float[Array, " block"]:

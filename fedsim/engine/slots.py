@@ -1,4 +1,4 @@
-"""The slot table: what is planned of every client of a block, from the plan to the lanes, the stages and the rule."""
+"""The slot table: what is planned of every client of a block, from the plan to the rule."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,26 +11,29 @@ from fedsim.types import Work
 
 
 class Slots(NamedTuple):
-    """A row for every slot of a block, a column a field; NumPy on the host, and the same columns inside a program.
+    """A row for every slot of a block: NumPy on the host, the same columns inside a program.
 
-    Slots from i · block on are those of run i, where several are trained side by side. An empty slot is all zeros. A
-    column that a program does not read is not handed to the device with it.
+    Slots from i · block on are those of run i, where several are trained side by side. An empty
+    slot is all zeros. A column that a program does not read is not handed to the device with it.
     """
 
-    work: Work  # what the client's hooks know: id, samples, steps, learning rates, labels, malicious
+    # what the client's hooks know: id, samples, steps, learning rates, labels, malicious
+    work: Work
     weight: Any  # n_k; 0 = nothing arrives
     count: Any  # times drawn
     share: Any  # times that a round has a message of the client, on average; 0: unknown
     start: Any  # which start model of the bank
-    draw: Any  # of batches and noise, where start models are several of a run: else that of the round
+    # of batches and noise, where start models are several of a run: else that of the round
+    draw: Any
     age: Any  # steps that the server took since it sent the start model
     shift: Any  # [slots, S] classes that labels have moved on by; S = 0 unless they move
     place: Any  # row of the client's memory
-    seat: Any  # row that a shard writes: shard · R + its own number; = slot where there is one shard
+    # row that a shard writes: shard · R + its own number; = slot where there is one shard
+    seat: Any
 
 
 class Part(NamedTuple):
-    """A run's part of a round that several runs train side by side; a run that has ended has none."""
+    """A run's part of a round of several; a run that has ended has none."""
 
     plan: Plan
     cohort: RoundPlan
@@ -51,7 +54,9 @@ class Part(NamedTuple):
         return self.plan.single_pass(client) if self.probe else self.plan.batches(draw, client)
 
 
-def slots_of(parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype, versions: int) -> Slots:
+def slots_of(
+    parts: Sequence[Part | None], first: int, block: int, dtype: np.dtype, versions: int
+) -> Slots:
     """The slots `first … first + block` of a round of every run.
 
     Seats are known when the block is packed on lanes, places when memory is lent.
@@ -63,7 +68,10 @@ def slots_of(parts: Sequence[Part | None], first: int, block: int, dtype: np.dty
       dtype: of the floats.
       versions: start models of every run in the bank.
     """
-    rows = {run: _planned(part, first, block, dtype, run * versions) for run, part in enumerate(parts) if part}
+    rows = {}
+    for run, part in enumerate(parts):
+        if part is not None:
+            rows[run] = _planned(part, first, block, dtype, run * versions)
     empty = lambda column: np.zeros((len(parts) * block, *column.shape[1:]), column.dtype)
     slots = jax.tree.map(empty, next(iter(rows.values())))
     for run, planned in rows.items():
@@ -72,7 +80,7 @@ def slots_of(parts: Sequence[Part | None], first: int, block: int, dtype: np.dty
 
 
 def _planned(part: Part, first: int, block: int, dtype: np.dtype, bank: int) -> Slots:
-    """The rows of ONE run, as many as its cohort has left; its start models stand in the bank from row `bank` on."""
+    """The rows of ONE run, as many as its cohort has left; row `bank` is its first start model."""
     plan, jobs = part.plan, part.jobs
     cut = slice(first, first + block)
     ids = jobs.ids[cut]
@@ -122,7 +130,10 @@ def placed(slots: Slots, places: Sequence[np.ndarray], block: int) -> Slots:
 def of_runs(slots: Slots, runs: int) -> list[Slots]:
     """The table of every run."""
     block = len(slots.weight) // runs
-    return [jax.tree.map(lambda column, i=i: column[i * block : (i + 1) * block], slots) for i in range(runs)]
+    return [
+        jax.tree.map(lambda column, i=i: column[i * block : (i + 1) * block], slots)
+        for i in range(runs)
+    ]
 
 
 def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:

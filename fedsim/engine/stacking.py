@@ -1,4 +1,6 @@
-"""Rules that must see all rows of a round together: blocks of messages are put beside one another until the close."""
+"""Rules that must see all rows of a round together: blocks of messages are put beside one another
+until the close.
+"""
 
 import functools
 
@@ -27,7 +29,8 @@ from fedsim.types import Task
 
 
 class Gathering:
-    """Messages of a round until they are all there: one program, whichever rule they are gathered for.
+    """Messages of a round until they are all there: one program, whichever rule they are gathered
+    for.
 
     Args:
       rows: of the largest cohort, in whole blocks.
@@ -39,7 +42,9 @@ class Gathering:
 
     def zero(self, messages: Messages) -> Messages:
         """Room for the messages of all blocks."""
-        return jax.tree.map(lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype), messages)
+        return jax.tree.map(
+            lambda leaf: jnp.zeros((self.rows, *leaf.shape[1:]), leaf.dtype), messages
+        )
 
     @jitted_with(donate=(0,))
     def add(
@@ -85,7 +90,9 @@ class Stacking:
         at: RoundStart,
         first: Int[Array, ""] | int,
     ) -> tuple[Messages, Memory, TrainStats]:
-        """The messages of the slots from `first` on -> (all so far, memory as it was, losses); none before the first block."""
+        """The messages of the slots from `first` on -> (all so far, memory as it was, losses); none
+        before the first block.
+        """
         del at
         gathered, stats = self.adding(total, messages, first)
         return gathered, memory, stats
@@ -99,7 +106,8 @@ class Stacking:
         arrived, kept = travelled.arrived, travelled.kept
         counts = count_rows(kept, travelled.bad, slots)
 
-        # Clients remember where the message arrived; once the model is not finite, everything stays as it is.
+        # Clients remember where the message arrived; once the model is not finite, everything stays
+        # as it is.
         stages = passage.rows_to_keep(travelled, total.remembered, passage.skips(counts.usable))
         alive = is_finite(at.server.shared["params"])
         rows = {CLIENT: total.rows.message.memory, **stages}
@@ -109,7 +117,9 @@ class Stacking:
             row=reduced.row,
             aggregate=reduced.aggregate,
             state=reduced.state,
-            sections=sections.more(none, kept, arrived, passage.rule.weights(kept), slots.work.lr_sum),
+            sections=sections.more(
+                none, kept, arrived, passage.rule.weights(kept), slots.work.lr_sum
+            ),
             counts=counts,
             memory=self.memories.keep(memory, slots, rows, arrived.arrived & alive),
             info=reduced.info,

@@ -1,4 +1,4 @@
-"""Rules that are sums: each block of messages is added and forgotten, so that a round of any size takes the room of one."""
+"""Rules that are sums: each block of messages is added and forgotten, however many there are."""
 
 from typing import NamedTuple
 
@@ -61,13 +61,15 @@ class Summing:
 
     def zero(self, messages: Messages, at: RoundStart) -> Sum:
         """The sum over no rows; of the messages the shapes count."""
-        updates, contexts = received(messages), contexts_of(self.passage, self.task, at, messages.slots)
-        none = Counts(*[jnp.zeros((), jnp.int32)] * 3)
-        travelled = jax.eval_shape(lambda updates: self.passage.through(updates, at.server.state, contexts), updates)
+        updates, state = received(messages), at.server.state
+        contexts = contexts_of(self.passage, self.task, at, messages.slots)
+        through = lambda updates: self.passage.through(updates, state, contexts)
+        travelled = jax.eval_shape(through, updates)
+        zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)
         return Sum(
-            rule=self.fold.zero(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), travelled.kept)),
+            rule=self.fold.zero(jax.tree.map(zeros, travelled.kept)),
             sections=sections.nothing(updates, self.passage.client),
-            counts=none,
+            counts=Counts(*[jnp.zeros((), jnp.int32)] * 3),
             info=no_reports(travelled.info),
             bytes=jnp.zeros(self.rows, jnp.int32),
         )
@@ -81,7 +83,9 @@ class Summing:
         at: RoundStart,
         first: Int[Array, ""] | int,
     ) -> tuple[Sum, Memory, TrainStats]:
-        """The messages of the slots from `first` on -> (sum, memory behind them, losses); no sum before the first block."""
+        """The messages of the slots from `first` on -> (sum, memory behind them, losses); no sum
+        before the first block.
+        """
         passage, slots = self.passage, messages.slots
         stats = train_stats(messages, passage.drop)
         if total is None:  # behind a barrier: 0 + x is added as in later blocks, and -0 becomes 0
@@ -92,8 +96,12 @@ class Summing:
         travelled = passage.through(received(messages), at.server.state, contexts)
         arrived, kept = travelled.arrived, travelled.kept
 
-        # Clients remember where the message arrived; once the model is not finite, everything stays as it is.
-        rows = {CLIENT: messages.rows.message.memory, **passage.rows_to_keep(travelled, messages.remembered)}
+        # Clients remember where the message arrived; once the model is not finite, everything stays
+        # as it is.
+        rows = {
+            CLIENT: messages.rows.message.memory,
+            **passage.rows_to_keep(travelled, messages.remembered),
+        }
         alive = is_finite(at.server.shared["params"])
         memory = self.memories.keep(memory, slots, rows, arrived.arrived & alive)
 
