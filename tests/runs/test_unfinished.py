@@ -187,7 +187,10 @@ def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
     from fedsim.report import derived
 
     record, frames = contents(killed)
-    plain, marked = (dict(derived._figures(frames, record, {"mark": mark}))["curves.svg"] for mark in ("", MARK))
+    plain, marked = (
+        derived.derived_files(frames, {**record, "unfinished": {"mark": mark}}, ["svg"])["figures/curves.svg"]
+        for mark in ("", MARK)
+    )
     rebuild(killed)
     assert plain != marked == (killed / "figures/curves.svg").read_bytes()
 
