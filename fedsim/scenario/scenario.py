@@ -24,8 +24,7 @@ class Scenario(NamedTuple):
 
     def resolved(self) -> dict[str, Any]:
         """Plain values, every default filled in; reading them again gives the same."""
-        # a comparison has sections of its configurations, whose classes are others of the same names: no matter here
-        plain = self.spec.model_dump(mode="json", warnings=False)
+        plain = self.spec.model_dump(mode="json")
         if self.spec.compare == Compare():
             plain.pop("compare")  # as if there were no such section
         if self.spec.schedule.kind == "sync":
