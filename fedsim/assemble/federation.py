@@ -18,6 +18,7 @@ from fedsim.errors import DataError, PartitionError, TooLarge
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import PARTITIONS
 from fedsim.sources import of_frame
 from fedsim.sources.arrays import per_token
 from fedsim.sources.mapped import take_rows
@@ -227,7 +228,7 @@ def partition_section(section: Any, named: bool) -> Any:
     """The partition as written; where none is, `natural` for samples that bring client ids."""
     if "partition" in section.model_fields_set or not named:
         return section.partition
-    return type(section).model_validate({**section.model_dump(), "partition": {"kind": "natural"}}).partition
+    return PARTITIONS.validate("natural")
 
 
 def _test_share(section: Any, data: Arrays | None) -> float:

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import TypeAdapter
 
 from fedsim import tree
 from fedsim.assemble.hooks import hook_error, located_hooks, own_file
@@ -24,6 +23,7 @@ from fedsim.models import Tokens, as_model
 from fedsim.models.modules import required
 from fedsim.scenario.reader import Path
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import MODELS
 from fedsim.types import Model
 
 Shape: Any = jax.ShapeDtypeStruct
@@ -34,7 +34,7 @@ def model_section(scenario: Scenario, federation: Federation) -> Any:
     spec = scenario.spec
     if federation.classes or "model" in spec.model_fields_set:
         return spec.model
-    return TypeAdapter(type(spec).model_fields["model"].annotation).validate_python({"kind": "linear"})
+    return MODELS.validate("linear")
 
 
 def loss_of(scenario: Scenario, federation: Federation) -> str:

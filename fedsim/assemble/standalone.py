@@ -52,8 +52,7 @@ def aggregate(
     loss: Any = None,
     server_loss: Callable[[Tree], Any] | None = None,
 ) -> Tree:
-    """Any server list on your own stacked updates: what a fresh server would add to the shared
-    parameters.
+    """Any server list on your own stacked updates: what a fresh server would add to the model.
 
     Args:
       server: a kind (`"median"`), a link (`{"kind": "krum", "f": 2}`), or a list of stages, one
@@ -133,8 +132,8 @@ def transmit(
     Raises:
       ScenarioError: for a list that cannot run.
 
-    >>> arrived, sent = transmit({"kind": "sign_flip", "scale": 2}, [[1.0, 2.0], [3.0, 4.0]],
-    malicious=[1])
+    >>> updates = [[1.0, 2.0], [3.0, 4.0]]
+    >>> arrived, sent = transmit({"kind": "sign_flip", "scale": 2}, updates, malicious=[1])
     >>> arrived.tolist(), sent.tolist()
     ([[1.0, 2.0], [-6.0, -8.0]], [8, 8])
     """

@@ -28,6 +28,9 @@ Share = Annotated[float, Ge(0), Le(1)]
 ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 
 
+PARTITIONS = Kinds("partition")
+
+
 class TestClients(Section):
     clients: Annotated[float, Gt(0), Lt(1)]
     """Share of the clients with samples that never train; their samples are the test set."""
@@ -40,7 +43,7 @@ class DataCommon(Section):
 
     clients: Count = 100
     """How many clients the training samples are dealt to."""
-    partition: Annotated[Any, Kinds("partition")] = "iid"
+    partition: Annotated[Any, PARTITIONS] = "iid"
     """Who holds what."""
     skew: list[Annotated[Any, Kinds("skew")]] = []
     """What makes the samples of every client differ, training and own test samples alike, in this order; other sets stay."""
@@ -249,6 +252,7 @@ BroadcastList = Annotated[list[Annotated[Any, Kinds("codec")]], MaxLen(1), InWor
 WireList = list[Annotated[Any, Kinds("attack", "stage", "codec")]]
 ServerList = Annotated[list[Annotated[Any, Kinds("stage", "rule", "aggregate_stage", "optimizer")]], MinLen(1)]
 LISTS_OF_LINKS: dict[str, Any] = {"broadcast": BroadcastList, "wire": WireList, "server": ServerList}
+MODELS = Kinds("model", common=ModelCommon)
 METHODS = Kinds("method", "rule")  # a rule as a method replaces the rule alone
 
 
@@ -265,7 +269,7 @@ class Spec(Section):
     """Shorthand for client, rule and server step: `name`, `name(a=1)` or a mapping."""
     data: Annotated[Any, Kinds("dataset", common=DataCommon)]
     """Where samples come from, and which client holds which."""
-    model: Annotated[Any, Kinds("model", common=ModelCommon)] = "logistic"
+    model: Annotated[Any, MODELS] = "logistic"
     """What is trained."""
     fleet: Fleet = EMPTY
     """The clients as machines, and who controls them."""

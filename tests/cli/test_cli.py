@@ -131,9 +131,10 @@ def test_the_model_loads_with_one_call_and_scores_what_the_report_says(out):
     from fedsim.data import prepare
     from fedsim.sources import digits
 
-    arrays, _ = prepare(digits(), test=0.2, seed=0, dtype=np.dtype("float32"))
-    h = np.maximum(arrays.x_test.reshape(len(arrays.x_test), -1) @ params["layer0"]["W"] + params["layer0"]["b"], 0)
-    hits = (h @ params["layer1"]["W"] + params["layer1"]["b"]).argmax(1) == arrays.y_test
+    sets, _ = prepare(digits(), test=0.2, seed=0, dtype=np.dtype("float32"))
+    x, y = sets.test.x, sets.test.y
+    h = np.maximum(x.reshape(len(x), -1) @ params["layer0"]["W"] + params["layer0"]["b"], 0)
+    hits = (h @ params["layer1"]["W"] + params["layer1"]["b"]).argmax(1) == y
     assert hits.mean() == pd.read_csv(out / "rounds.csv")["test_accuracy"].iloc[3]
 
 
