@@ -192,8 +192,8 @@ def pair_of(case: Case) -> float:
 
 def unscaled(data, clients: int) -> tuple[np.ndarray, np.ndarray]:
     """A_k [N, s, d] and b_k [N, s] of FedExP's regression, from its test set."""
-    samples = len(data.x_test) // clients
-    A, b = (part / np.sqrt(2 * samples) for part in (data.x_test, data.y_test))
+    samples = len(data.test.x) // clients
+    A, b = (part / np.sqrt(2 * samples) for part in (data.test.x, data.test.y))
     return A.reshape(clients, samples, -1), b.reshape(clients, samples)
 
 
@@ -351,7 +351,7 @@ def test_fedexp_s_data_are_the_notebook_s():
         assert np.mean((x @ w - y) ** 2) / 2 == pytest.approx(np.sum((A[k] @ w - b[k]) ** 2) / 2)
         assert np.linalg.norm(A[k], axis=1) == pytest.approx(np.ones(7)) and np.linalg.norm(b[k]) == pytest.approx(1)
     printed = sum(np.sum((A[k] @ w - b[k]) ** 2) for k in range(5)) / 5
-    assert np.mean((data.x_test @ w - data.y_test) ** 2) / 2 == pytest.approx(printed)
+    assert np.mean((data.test.x @ w - data.test.y) ** 2) / 2 == pytest.approx(printed)
 
 
 def test_one_model_fits_all_clients_of_fedexp_s_data():
