@@ -190,10 +190,10 @@ def pair_of(case: Case) -> float:
     return pair(data["mu"], data["slope"], client["steps"], client["lr"]) if client["kind"] == "sgd" else 0.0
 
 
-def unscaled(data, clients: int) -> tuple[np.ndarray, np.ndarray]:
+def unscaled(x: np.ndarray, y: np.ndarray, clients: int) -> tuple[np.ndarray, np.ndarray]:
     """A_k [N, s, d] and b_k [N, s] of FedExP's regression, from its test set."""
-    samples = len(data.test.x) // clients
-    A, b = (part / np.sqrt(2 * samples) for part in (data.test.x, data.test.y))
+    samples = len(x) // clients
+    A, b = (part / np.sqrt(2 * samples) for part in (x, y))
     return A.reshape(clients, samples, -1), b.reshape(clients, samples)
 
 
@@ -205,7 +205,7 @@ def notebook(case: Case, rounds: int) -> float:
     """
     method, client = case.outcome.cell.method, case.client
     f = federation(case)
-    A, b = unscaled(f, f.N)
+    A, b = unscaled(f.test.x, f.test.y, f.N)
     w, c, lr = np.zeros(A.shape[2]), np.zeros((len(A), A.shape[2])), client["lr"]
     told = w
     for _ in range(rounds):
@@ -342,7 +342,7 @@ def recipe(n: int, d: int, s: int, alpha: float, beta: float, seed: int):
 
 def test_fedexp_s_data_are_the_notebook_s():
     data = fedexp_regression(features=40, samples=7, alpha=0.2, beta=0.5, clients=5, seed=3)
-    A, b = unscaled(data, 5)
+    A, b = unscaled(data.x_test, data.y_test, 5)
     for k, (mine, targets) in enumerate(recipe(5, 40, 7, 0.2, 0.5, 3)):
         np.testing.assert_allclose(A[k], mine, atol=1e-15)
         np.testing.assert_allclose(b[k], targets, atol=1e-15)
@@ -351,10 +351,11 @@ def test_fedexp_s_data_are_the_notebook_s():
         assert np.mean((x @ w - y) ** 2) / 2 == pytest.approx(np.sum((A[k] @ w - b[k]) ** 2) / 2)
         assert np.linalg.norm(A[k], axis=1) == pytest.approx(np.ones(7)) and np.linalg.norm(b[k]) == pytest.approx(1)
     printed = sum(np.sum((A[k] @ w - b[k]) ** 2) for k in range(5)) / 5
-    assert np.mean((data.test.x @ w - data.test.y) ** 2) / 2 == pytest.approx(printed)
+    assert np.mean((data.x_test @ w - data.y_test) ** 2) / 2 == pytest.approx(printed)
 
 
 def test_one_model_fits_all_clients_of_fedexp_s_data():
-    A, b = unscaled(fedexp_regression(features=200, clients=4), 4)
+    data = fedexp_regression(features=200, clients=4)
+    A, b = unscaled(data.x_test, data.y_test, 4)
     w = np.linalg.lstsq(A.reshape(-1, 200), b.ravel())[0]
     np.testing.assert_allclose(A @ w, b, atol=1e-12)
