@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from fedsim.scenario.annotations import annotation_of, fields_of, kinds_of, names_of, nested_in, sections_in
+from fedsim.scenario.annotations import annotation_of, fields_of, names_of, nested_in, sections_in
 from fedsim.scenario.schema import Kind, per_registry
-from fedsim.scenario.sections import CLIENT_SGD, ClientCommon, Spec
+from fedsim.scenario.sections import CLIENT_SGD, LOCAL_OPTIMIZERS, Spec
 
 
 class Key(NamedTuple):
@@ -55,9 +55,7 @@ def key_names() -> set[str]:
 @per_registry
 def short_field(name: str) -> FieldInfo:
     """A key of `client` that is short for the sgd's of `client.optimizer`."""
-    optimizers = kinds_of(annotation_of(ClientCommon.model_fields["optimizer"]))
-    assert optimizers is not None
-    sgd = optimizers.named_by("sgd")
+    sgd = LOCAL_OPTIMIZERS.named_by("sgd")
     assert sgd is not None
     field = sgd.model.model_fields[name]
     text = f"{field.description} Short for `optimizer: {{kind: sgd, {name}: ...}}`."

@@ -29,6 +29,7 @@ ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 
 
 PARTITIONS = Kinds("partition")
+LOCAL_OPTIMIZERS = Kinds("optimizer", without=("lr",))  # `client.lr` is theirs
 
 
 class TestClients(Section):
@@ -96,7 +97,7 @@ class ClientCommon(Section):
     """New order of samples every epoch."""
     drop_last: bool = False
     """Leave a short last batch out (a client with fewer samples than `batch` keeps its only one)."""
-    optimizer: Annotated[Any, Kinds("optimizer", without=("lr",))] = "sgd"
+    optimizer: Annotated[Any, LOCAL_OPTIMIZERS] = "sgd"
     """Any optax optimizer, with its other hyper-parameters."""
     optimizer_state: Literal["reset", "carry"] = "reset"
     """Whether the optimizer starts afresh each round, or goes on where the client's last round ended."""

@@ -35,9 +35,8 @@ class Weight(IntEnum):
     TARGET = 4
     CAUTION = 5  # what to know before anything else is read
     WORST_CASE = 6  # else in worst.csv
-    SURE = (
-        7  # this and what follows, but for other costs and settings: else in the column `verdict`
-    )
+    # from here on, but for other costs and settings: else in the column `verdict`
+    SURE = 7
     EDGE = 8  # else on stderr
     LOST = 9
     OTHER_COSTS = 10

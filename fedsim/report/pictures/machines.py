@@ -15,7 +15,6 @@ LOST = {
     "left": "left",
 }  # whose messages do not count
 SHOWN = 8  # panels
-VISIBLE = 1e-9  # of the axis
 
 
 class Bar(NamedTuple):
